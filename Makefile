@@ -1,0 +1,70 @@
+# The only list of commands. `make setup` first; all others expect it.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+WORKERS ?= 4
+
+BIN := .venv/bin
+LOCK := requirements.lock
+STAMP := .venv/.installed
+PYTEST := $(BIN)/python -m pytest
+
+# The present content of the output file is preferred, so a new upstream release changes nothing.
+COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal \
+	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
+
+.PHONY: setup packages check check-lock test test-fast test-model test-faults \
+	bench-engine bench-growth schema lock format
+
+setup: packages $(STAMP)
+
+packages:
+	@.ci/packages
+
+$(STAMP): $(LOCK) pyproject.toml Makefile
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(LOCK)
+	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+check: check-lock
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+check-lock:
+	cp $(LOCK) .venv/$(LOCK)
+	$(COMPILE) --output-file .venv/$(LOCK) >/dev/null
+	diff -u $(LOCK) .venv/$(LOCK)
+
+test:
+	$(PYTEST) -n $(WORKERS) --dist worksteal
+
+test-fast:
+	$(PYTEST) -n $(WORKERS) --dist worksteal -x tests/unit tests/sql
+
+test-model:
+	QUEEN_MODEL_EXAMPLES=2000 $(PYTEST) --timeout=0 tests/engine/test_model.py
+
+test-faults:
+	$(PYTEST) -m slow --timeout=1800 tests/system
+
+bench-engine:
+	$(BIN)/python -m benchmarks.engine
+
+bench-growth:
+	$(BIN)/python -m benchmarks.growth
+
+# Write tests/sql/schema.sql anew from an empty database brought to this release.
+schema:
+	$(BIN)/python -m tests.schema
+
+# `make lock LOCK_FLAGS=--upgrade` takes the newest releases; without, only what must change does.
+lock: $(STAMP)
+	$(COMPILE) $(LOCK_FLAGS) --output-file $(LOCK) >/dev/null
+
+format:
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format

@@ -1,0 +1,1 @@
+"""Scenarios that measure Queen; each module is one and runs by `python -m`."""

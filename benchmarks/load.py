@@ -1,0 +1,71 @@
+"""What the benchmarks share: messages, closed loops of callers, a PostgreSQL of their own."""
+
+import asyncio
+import os
+import platform
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+SETTINGS = {
+    "shared_buffers": "1GB",
+    "max_wal_size": "16GB",
+    "checkpoint_timeout": "30min",
+    "max_connections": "100",
+    "synchronous_commit": "on",
+}
+
+
+def payloads(count: int, seed: int) -> list[bytes]:
+    """Orders of about 200 bytes, a third of each of them random."""
+    rng = random.Random(seed)
+    return [
+        b'{"order":%d,"customer":"c-%05d","total":%d.%02d,"currency":"EUR","items":[{"sku":"%08x","n":%d},'
+        b'{"sku":"%08x","n":%d}],"reference":"%032x","status":"new","at":"2026-11-15T10:%02d:%02dZ"}'
+        % (
+            rng.randrange(10**7),
+            rng.randrange(10**5),
+            rng.randrange(1000),
+            rng.randrange(100),
+            rng.getrandbits(32),
+            rng.randrange(1, 9),
+            rng.getrandbits(32),
+            rng.randrange(1, 9),
+            rng.getrandbits(128),
+            rng.randrange(60),
+            rng.randrange(60),
+        )
+        for _ in range(count)
+    ]
+
+
+async def closed_loop(
+    callers: int, seconds: float, call: Callable[[int, int], Awaitable[int]]
+) -> float:
+    """Messages per second of callers who each begin their next call when the last has returned."""
+    done = 0
+    started = time.perf_counter()
+    deadline = started + seconds
+
+    async def run(caller: int) -> None:
+        nonlocal done
+        turn = 0
+        while time.perf_counter() < deadline:
+            # Not `done += await …`, which reads before the wait and writes after it.
+            count = await call(caller, turn)
+            done += count
+            turn += 1
+
+    await asyncio.gather(*(run(caller) for caller in range(callers)))
+    return done / (time.perf_counter() - started)
+
+
+def machine() -> dict[str, object]:
+    """What the figures were measured on."""
+    load = os.getloadavg()
+    return {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "system": platform.platform(terse=True),
+        "load_before": round(load[0], 2),
+    }

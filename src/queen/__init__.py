@@ -1,0 +1,1 @@
+"""Queen, a message queue and job queue on PostgreSQL."""

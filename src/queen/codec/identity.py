@@ -1,0 +1,53 @@
+"""A message's id to and from where it is: a UUID of version 8 that encodes shard, partition and offset."""
+
+import re
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+SHARD_BITS: Final = 10
+PARTITION_BITS: Final = 48
+OFFSET_BITS: Final = 54
+
+# 128 bits: partition (48), version 8 (4), offset's high 12, variant 2, shard 10, spare 10, offset's low 42.
+_LOW_BITS: Final = 42
+_OURS: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII
+)
+
+
+class Place(NamedTuple):
+    """Where a message is, for ever."""
+
+    shard: int
+    partition_id: int
+    offset: int
+
+
+def message_id(shard: int, partition_id: int, offset: int) -> str:
+    """The id of the message at a place."""
+    value = (
+        partition_id << 80
+        | 8 << 76
+        | (offset >> _LOW_BITS) << 64
+        | 0b10 << 62
+        | shard << 52
+        | (offset & (1 << _LOW_BITS) - 1)
+    )
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def place_of(message_id: str) -> Place | None:
+    """The place that an id names; None for a string that is not an id of ours."""
+    if not _OURS.fullmatch(message_id):
+        return None
+    value = int(message_id.replace("-", ""), 16)
+    if value >> _LOW_BITS & (1 << 10) - 1:
+        return None
+    offset = (value >> 64 & 0xFFF) << _LOW_BITS | value & (1 << _LOW_BITS) - 1
+    return Place(value >> 52 & (1 << SHARD_BITS) - 1, value >> 80, offset)
+
+
+def dedup_key(transaction_id: str) -> bytes:
+    """The 16 bytes by which a client's transactionId is remembered."""
+    return blake2b(transaction_id.encode("utf-8"), digest_size=16).digest()

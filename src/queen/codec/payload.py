@@ -1,0 +1,66 @@
+"""What a payload must be before it is stored: JSON in UTF-8, not too deep. Its bytes are never changed."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from queen.errors import InvalidItem
+
+_RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_RAW: Final = msgspec.json.Decoder(msgspec.Raw)
+
+
+def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
+    """Whether all are certainly good: one pass over all of them. False says to check each alone."""
+    joined = b"[" + b",".join(payloads) + b"]"
+    try:
+        joined.decode("utf-8")
+        raws = _RAWS.decode(joined)
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+        return False
+    # A payload like `1,2` or `[1` can hide among others; not if each is as long as what was sent.
+    if list(map(len, raws)) != list(map(len, payloads)):
+        return False
+    if joined.count(b"{") + joined.count(b"[") - 1 <= max_depth:
+        return True
+    return all(_opens(payload) <= max_depth for payload in payloads)
+
+
+def check(payload: bytes, max_depth: int) -> None:
+    """Raise InvalidItem, saying why, unless this is one JSON value that is not too deep."""
+    try:
+        payload.decode("utf-8")
+        _RAW.decode(payload)
+    except UnicodeDecodeError as error:
+        raise InvalidItem(f"the payload is not UTF-8: {error}") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidItem(f"the payload is not JSON: {error}") from error
+    if _opens(payload) > max_depth and _depth(payload) > max_depth:
+        raise InvalidItem(f"the payload is nested deeper than {max_depth} levels")
+
+
+def _opens(payload: bytes) -> int:
+    return payload.count(b"{") + payload.count(b"[")
+
+
+def _depth(payload: bytes) -> int:
+    """How deep valid JSON is nested: brackets outside of strings, counted."""
+    depth = deepest = 0
+    is_string = is_escaped = False
+    for byte in payload:
+        if is_string:
+            if is_escaped:
+                is_escaped = False
+            elif byte == 0x5C:
+                is_escaped = True
+            elif byte == 0x22:
+                is_string = False
+        elif byte == 0x22:
+            is_string = True
+        elif byte in b"{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"}]":
+            depth -= 1
+    return deepest

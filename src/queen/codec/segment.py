@@ -1,0 +1,75 @@
+"""Payloads to and from a segment: body and ends are, byte for byte, an Arrow string array."""
+
+import struct
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Final
+
+Buffer = bytes | bytearray | memoryview
+
+_INT32: Final = struct.Struct("<i")
+_IS_LITTLE: Final = sys.byteorder == "little"
+
+
+def ends_of(values: Sequence[Buffer]) -> bytes:
+    """The n+1 little-endian int32 positions of values that lie back to back, from 0."""
+    ends = array("i", accumulate(map(len, values), initial=0))
+    if not _IS_LITTLE:
+        ends.byteswap()
+    return ends.tobytes()
+
+
+def encode(payloads: Sequence[Buffer]) -> tuple[bytes, bytes]:
+    """Body and ends of a segment with these payloads."""
+    return b"".join(payloads), ends_of(payloads)
+
+
+def encode_extras(extras: Iterable[bytes | None]) -> bytes | None:
+    """One value for what some messages have and most have not; None when none has any."""
+    values = [extra or b"" for extra in extras]
+    if not any(values):
+        return None
+    return ends_of(values) + b"".join(values)
+
+
+class Segment:
+    """A segment as it was stored; slices of it are payloads, and nothing is parsed."""
+
+    __slots__ = ("_ends", "_extras", "body", "count", "xid")
+
+    def __init__(
+        self, *, xid: int, count: int, body: bytes, ends: bytes, extras: bytes | None
+    ) -> None:
+        self.xid = xid
+        self.count = count
+        self.body = body
+        self._ends = ends
+        self._extras = extras
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.body) + len(self._ends) + len(self._extras or b"") + 200
+
+    def payloads(self, first: int, end: int) -> list[bytes]:
+        """Payloads of the messages first … end - 1, counted from the segment's base."""
+        ends = array("i", self._ends[4 * first : 4 * end + 4])
+        if not _IS_LITTLE:
+            ends.byteswap()
+        body = self.body
+        return [body[start:stop] for start, stop in zip(ends, ends[1:], strict=False)]
+
+    def extras(self, first: int, end: int) -> list[bytes | None]:
+        """What those messages have besides, as JSON; None for those that have nothing."""
+        stored = self._extras
+        if stored is None:
+            return [None] * (end - first)
+        ends = array("i", stored[4 * first : 4 * end + 4])
+        if not _IS_LITTLE:
+            ends.byteswap()
+        base = 4 * (self.count + 1)
+        return [
+            stored[base + start : base + stop] or None
+            for start, stop in zip(ends, ends[1:], strict=False)
+        ]

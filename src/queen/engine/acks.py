@@ -1,0 +1,300 @@
+"""What acks, nacks, extends and releases gather: whole deliveries fold into one statement."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+from queen import errors
+from queen.codec.identity import dedup_key, place_of
+from queen.engine.deliveries import Lease
+from queen.engine.lanes import Lanes
+from queen.engine.pops import QUEUE_MODE
+from queen.settings import Settings
+from queen.store import messages as rows
+from queen.store.store import Store
+from queen.wire import Acknowledged, Acknowledgment
+
+KINDS: Final = {
+    "completed": "completed",
+    "success": "completed",
+    "acked": "completed",
+    "ok": "completed",
+    "failed": "failed",
+    "retry": "retry",
+    "dlq": "dead",
+}
+"""Words of the contract to words of the database."""
+
+
+class AckUnit:
+    """What one call says of one delivery: all of it done, or each message on its own."""
+
+    __slots__ = ("done", "keys", "lease", "offsets", "settlements", "size_bytes")
+
+    def __init__(
+        self,
+        lease: Lease,
+        *,
+        offsets: Sequence[int] | None = None,
+        settlements: Sequence[rows.Settlement] = (),
+    ) -> None:
+        self.lease = lease
+        self.offsets = offsets
+        self.settlements = settlements
+        self.size_bytes = 100
+        self.done: asyncio.Future[list[rows.Record]] = asyncio.get_running_loop().create_future()
+        # A delivery stands in one flush once: whoever comes second meets what the first left.
+        self.keys: tuple[Hashable, ...] = (lease.delivery_id,)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()
+
+    def finish(self, answer: list[rows.Record]) -> None:
+        if not self.done.done():
+            self.done.set_result(answer)
+
+
+class Acks:
+    """Settles deliveries, many in one transaction."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        wake: Callable[[Iterable[int]], None],
+        wake_later: Callable[[int, float], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._wake = wake
+        self._wake_later = wake_later
+        self._lanes = Lanes[AckUnit](
+            self._flush,
+            lanes=settings.ack_lanes,
+            max_units=2_000,
+            max_bytes=settings.flush_max_bytes,
+            max_queued=settings.max_queued_requests,
+            max_queued_bytes=settings.max_queued_bytes,
+        )
+
+    async def close(self) -> None:
+        await self._lanes.close()
+
+    async def ack(self, lease: Lease, offsets: Sequence[int] | None = None) -> int:
+        """Settle a delivery, or some of its messages; answers how many were settled by this."""
+        unit = AckUnit(lease, offsets=offsets)
+        self._lanes.submit(unit)
+        (row,) = await unit.done
+        if row["code"] is not None:
+            raise _refusal(row["code"])
+        return row["settled"]
+
+    async def settle(self, settlements: Sequence[rows.Settlement]) -> list[rows.Record]:
+        """Say of each message of one delivery what became of it; one row each, refusals as codes."""
+        first = settlements[0]
+        lease = Lease(self._store.shard, first.delivery_id, first.token)
+        unit = AckUnit(lease, settlements=settlements)
+        self._lanes.submit(unit)
+        return await unit.done
+
+    async def acknowledge(
+        self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
+    ) -> list[Acknowledged]:
+        """The contract's form: messages by id or transactionId, each with a status."""
+        if not 0 < len(acknowledgments) <= self._settings.max_items:
+            raise errors.TooManyItems(f"1 to {self._settings.max_items} acknowledgments fit a call")
+        for each in acknowledgments:
+            if each.status not in KINDS:
+                raise errors.InvalidStatus(
+                    f"status {each.status!r}: it must be one of {', '.join(KINDS)}"
+                )
+        answers: list[Acknowledged | None] = [None] * len(acknowledgments)
+        by_lease: dict[tuple[int, UUID], list[tuple[int, rows.Settlement]]] = {}
+        seen: set[tuple[int, int]] = set()
+        for index, each in enumerate(acknowledgments):
+            try:
+                settlement = await self.resolve(each, group)
+            except errors.RequestError as error:
+                answers[index] = Acknowledged(
+                    transaction_id=each.transaction_id,
+                    success=False,
+                    code=error.code,
+                    error=str(error),
+                )
+                continue
+            if settlement is None:
+                answers[index] = Acknowledged(
+                    transaction_id=each.transaction_id, success=True, noop=True
+                )
+                continue
+            if (settlement.delivery_id, settlement.offset) in seen:
+                raise errors.BadRequest(f"message {each.transaction_id} is acknowledged twice")
+            seen.add((settlement.delivery_id, settlement.offset))
+            pair = (settlement.delivery_id, settlement.token)
+            by_lease.setdefault(pair, []).append((index, settlement))
+        settled = await asyncio.gather(
+            *(self.settle([each for _, each in of_lease]) for of_lease in by_lease.values())
+        )
+        for of_lease, records in zip(by_lease.values(), settled, strict=True):
+            for (index, settlement), row in zip(of_lease, records, strict=True):
+                answers[index] = self._answer(acknowledgments[index], settlement, row)
+        return [answer for answer in answers if answer is not None]
+
+    def _answer(
+        self, each: Acknowledgment, settlement: rows.Settlement, row: rows.Record
+    ) -> Acknowledged:
+        if row["code"] is not None:
+            error = _refusal(row["code"])
+            return Acknowledged(
+                transaction_id=each.transaction_id,
+                success=False,
+                code=error.code,
+                error=str(error),
+            )
+        is_done = settlement.kind == "completed"
+        return Acknowledged(
+            transaction_id=each.transaction_id,
+            success=True,
+            dlq=bool(row["is_dead"]) and not is_done,
+            lease_released=not is_done,
+            retry_seconds=row["due_seconds"],
+        )
+
+    async def resolve(
+        self, each: Acknowledgment, group: str | None = None
+    ) -> rows.Settlement | None:
+        """
+        The delivery and offset that an acknowledgment means.
+
+        None for a completed message that is not out: there is nothing left to do.
+        """
+        kind = KINDS[each.status]
+        place = place_of(each.transaction_id)
+        error = each.error and each.error.encode()[: self._settings.max_error_bytes].decode(
+            "utf-8", "ignore"
+        )
+        if place is not None and each.lease_id is not None:
+            lease = Lease.parse(each.lease_id)
+            return rows.Settlement(
+                lease.delivery_id, lease.token, place.offset, kind, error, each.delay_seconds
+            )
+        found = await self._store.messages.find_delivery(
+            queue=None,
+            group=each.consumer_group or group or QUEUE_MODE,
+            partition_id=place.partition_id if place else each.partition_id,
+            offset=place.offset if place else None,
+            key=None if place else dedup_key(each.transaction_id),
+        )
+        if each.lease_id is not None:
+            lease = Lease.parse(each.lease_id)
+            found = [row for row in found if (row["id"], row["token"]) == lease[1:]]
+            if not found:
+                raise errors.LeaseLost("this lease is not the current one of that message")
+        if len(found) > 1:
+            raise errors.AmbiguousMessage(
+                f"several messages are {each.transaction_id!r}; name the partition"
+            )
+        if not found:
+            if kind == "completed" and place is not None:
+                return None
+            raise errors.MessageNotFound(
+                f"message {each.transaction_id!r} is not out with this group"
+            )
+        (row,) = found
+        return rows.Settlement(
+            row["id"], row["token"], row["offset"], kind, error, each.delay_seconds
+        )
+
+    async def extend(self, lease: Lease, seconds: float) -> rows.Record:
+        """Move the end of a lease; answers the new one."""
+        if not 0 < seconds <= self._settings.max_lease_seconds:
+            raise errors.BadRequest(
+                f"seconds must be above 0 and at most {self._settings.max_lease_seconds}"
+            )
+        (row,) = await self._store.messages.extend([(lease.delivery_id, lease.token)], [seconds])
+        if row["code"] is not None:
+            raise _refusal(row["code"])
+        return row
+
+    async def release(self, lease: Lease) -> None:
+        """Give back what is left of a delivery, at once and uncounted."""
+        (row,) = await self._store.messages.release([(lease.delivery_id, lease.token)])
+        if row["code"] is not None:
+            raise _refusal(row["code"])
+        self._wake((row["group_id"],))
+
+    async def _flush(self, units: list[AckUnit]) -> None:
+        taken: dict[int, AckUnit] = {}
+        later: list[AckUnit] = []
+        for unit in units:
+            if unit.lease.delivery_id in taken:
+                later.append(unit)
+            else:
+                taken[unit.lease.delivery_id] = unit
+        acks = [unit for unit in taken.values() if not unit.settlements]
+        nacks = [unit for unit in taken.values() if unit.settlements]
+        if acks:
+            await self._alone_on_error(acks, self._ack)
+        if nacks:
+            await self._alone_on_error(nacks, self._nack)
+        if later:
+            await self._flush(later)
+
+    async def _alone_on_error(
+        self, units: list[AckUnit], flush: Callable[[list[AckUnit]], "asyncio.Future[None]"]
+    ) -> None:
+        try:
+            await flush(units)
+        except (errors.ServiceError, errors.OutcomeUnknown) as error:
+            for unit in units:
+                unit.fail(error)
+        except Exception as error:
+            if len(units) == 1:
+                units[0].fail(error)
+                return
+            for unit in units:
+                await self._alone_on_error([unit], flush)
+
+    async def _ack(self, units: list[AckUnit]) -> None:
+        settled = await self._store.messages.ack(
+            [
+                rows.Ack(unit.lease.delivery_id, unit.lease.token, _ranges(unit.offsets))
+                for unit in units
+            ]
+        )
+        for unit, row in zip(units, settled, strict=True):
+            unit.finish([row])
+        self._wake({row["group_id"] for row in settled if row["is_over"]})
+
+    async def _nack(self, units: list[AckUnit]) -> None:
+        settlements = [each for unit in units for each in unit.settlements]
+        settled = await self._store.messages.nack(settlements)
+        at = 0
+        for unit in units:
+            unit.finish(settled[at : at + len(unit.settlements)])
+            at += len(unit.settlements)
+        self._wake({row["group_id"] for row in settled if row["group_id"] is not None})
+        for row in settled:
+            if row["due_seconds"]:
+                self._wake_later(row["group_id"], row["due_seconds"])
+
+
+def _ranges(offsets: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None:
+    if offsets is None:
+        return None
+    ranges: list[tuple[int, int]] = []
+    for offset in sorted(set(offsets)):
+        if ranges and ranges[-1][1] == offset:
+            ranges[-1] = (ranges[-1][0], offset + 1)
+        else:
+            ranges.append((offset, offset + 1))
+    return tuple(ranges)
+
+
+def _refusal(code: str) -> errors.QueenError:
+    error = errors.of_sqlstate(code) or errors.RequestError
+    return error((error.__doc__ or code).strip().splitlines()[0])

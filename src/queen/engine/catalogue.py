@@ -1,0 +1,118 @@
+"""What this process remembers of queues and partitions, bounded and short-lived."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from queen import errors
+from queen.settings import Settings
+from queen.store.store import Store
+
+LaneName = tuple[str, str, int]
+"""Queue, partition, level."""
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a queue that are enforced before the database is asked."""
+
+    id: int
+    name: str
+    is_ordered: bool
+    max_payload_bytes: int | None
+    max_size: int
+    has_dedup: bool
+    lease_seconds: float
+    retry_limit: int
+
+
+class Lane(NamedTuple):
+    """A partition, or the part of it for one priority."""
+
+    queue_id: int
+    partition_id: int
+
+
+class Catalogue:
+    """Names to ids. A stale entry is refused by the database, forgotten here, and asked for again."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._lanes: OrderedDict[LaneName, Lane] = OrderedDict()
+        self._queues: dict[str, tuple[float, Queue]] = {}
+        self.generation = 0
+        """Counts what was forgotten on purpose."""
+
+    def lane(self, name: LaneName) -> Lane | None:
+        return self._lanes.get(name)
+
+    async def lanes(self, names: Sequence[LaneName], *, is_created: bool = True) -> None:
+        """Learn lanes that are not known yet, and make those that do not exist."""
+        missing = [name for name in dict.fromkeys(names) if name not in self._lanes]
+        if not missing:
+            return
+        found = await self._store.queues.partition_ids(missing, is_created=is_created)
+        for name, (queue_id, partition_id) in zip(missing, found, strict=True):
+            if queue_id is not None and partition_id is not None:
+                self._lanes[name] = Lane(queue_id, partition_id)
+        while len(self._lanes) > self._settings.catalogue_entries:
+            self._lanes.popitem(last=False)
+
+    async def queues(self, names: Iterable[str]) -> dict[str, Queue]:
+        """Queues that exist, by name."""
+        now = time.monotonic()
+        wanted = set(names)
+        known = {
+            name: entry[1]
+            for name in wanted
+            if (entry := self._queues.get(name)) and entry[0] > now
+        }
+        if missing := [name for name in wanted if name not in known]:
+            expires = now + self._settings.catalogue_seconds
+            for row in await self._store.queues.named(missing):
+                queue = Queue(
+                    id=row["id"],
+                    name=row["name"],
+                    is_ordered=row["ordered"],
+                    max_payload_bytes=row["max_payload_bytes"],
+                    max_size=row["max_size"],
+                    has_dedup=row["dedup_seconds"] > 0,
+                    lease_seconds=row["lease_seconds"],
+                    retry_limit=row["retry_limit"],
+                )
+                known[queue.name] = queue
+                self._queues[queue.name] = (expires, queue)
+            while len(self._queues) > self._settings.catalogue_entries:
+                self._queues.pop(next(iter(self._queues)))
+        return known
+
+    def known(self, name: str) -> Queue | None:
+        """A queue whose options are still believed, without asking anybody."""
+        entry = self._queues.get(name)
+        return entry[1] if entry and entry[0] > time.monotonic() else None
+
+    async def queue(self, name: str) -> Queue:
+        found = await self.queues([name])
+        if name not in found:
+            raise errors.QueueNotFound(f"there is no queue {name}")
+        return found[name]
+
+    def forget_lanes(self, partition_ids: Iterable[int]) -> None:
+        """These partitions are gone."""
+        gone = set(partition_ids)
+        for name in [name for name, lane in self._lanes.items() if lane.partition_id in gone]:
+            del self._lanes[name]
+
+    def forget(self, queue: str | None = None) -> None:
+        """Ask again: about one queue, or about all."""
+        self.generation += 1
+        if queue is None:
+            self._queues.clear()
+            self._lanes.clear()
+            return
+        self._queues.pop(queue, None)
+        for name in [name for name in self._lanes if name[0] == queue]:
+            del self._lanes[name]

@@ -1,0 +1,165 @@
+"""What a pop hands out: positions in stored segments, made into messages when somebody looks."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+import msgspec
+
+from queen import errors
+from queen.codec.identity import message_id
+from queen.wire import Extra, Message
+
+_DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
+_NONE: Final = Extra()
+
+
+class Source(Protocol):
+    """A stored segment, or the copy that a redriven message carries."""
+
+    def payloads(self, first: int, end: int) -> list[bytes]: ...
+
+    def extras(self, first: int, end: int) -> list[bytes | None]: ...
+
+
+class Copy(NamedTuple):
+    """One message apart from its segment."""
+
+    payload: bytes
+    extra: bytes | None
+
+    def payloads(self, first: int, end: int) -> list[bytes]:
+        del first, end
+        return [self.payload]
+
+    def extras(self, first: int, end: int) -> list[bytes | None]:
+        del first, end
+        return [self.extra]
+
+
+class Run(NamedTuple):
+    """Messages that lie together in one segment."""
+
+    first_offset: int
+    end_offset: int
+    base_offset: int
+    created_at: datetime
+    source: Source
+
+
+class Lease(NamedTuple):
+    """Which delivery, and the token that proves whose it is: together they are the leaseId."""
+
+    shard: int
+    delivery_id: int
+    token: UUID
+
+    def __str__(self) -> str:
+        return f"{self.shard}.{self.delivery_id}.{self.token.hex}"
+
+    @classmethod
+    def parse(cls, lease_id: str) -> "Lease":
+        """Raises LeaseLost for what was never a lease: it cannot be the current one."""
+        try:
+            shard, delivery_id, token = lease_id.split(".")
+            return cls(int(shard), int(delivery_id), UUID(hex=token))
+        except ValueError as error:
+            raise errors.LeaseLost(f"{lease_id!r} is not a lease") from error
+
+
+class Delivery:
+    """Messages of one partition under one lease, in order."""
+
+    __slots__ = (
+        "attempt",
+        "group",
+        "group_id",
+        "lease",
+        "level",
+        "partition",
+        "partition_id",
+        "queue",
+        "runs",
+        "shard",
+        "until",
+    )
+
+    def __init__(
+        self,
+        *,
+        shard: int,
+        queue: str,
+        partition: str,
+        partition_id: int,
+        level: int,
+        group: str | None,
+        group_id: int,
+        lease: Lease | None,
+        until: datetime | None,
+        attempt: int,
+    ) -> None:
+        self.shard = shard
+        self.queue = queue
+        self.partition = partition
+        self.partition_id = partition_id
+        self.level = level
+        self.group = group
+        self.group_id = group_id
+        self.lease = lease
+        self.until = until
+        self.attempt = attempt
+        self.runs: list[Run] = []
+
+    def __len__(self) -> int:
+        return sum(run.end_offset - run.first_offset for run in self.runs)
+
+    @property
+    def lease_id(self) -> str | None:
+        return str(self.lease) if self.lease else None
+
+    @property
+    def offsets(self) -> list[int]:
+        return [o for run in self.runs for o in range(run.first_offset, run.end_offset)]
+
+    def payloads(self) -> list[bytes]:
+        """The payloads alone, byte for byte as they were pushed."""
+        if len(self.runs) == 1:
+            run = self.runs[0]
+            base = run.base_offset
+            return run.source.payloads(run.first_offset - base, run.end_offset - base)
+        return [
+            each
+            for run in self.runs
+            for each in run.source.payloads(
+                run.first_offset - run.base_offset, run.end_offset - run.base_offset
+            )
+        ]
+
+    def messages(self) -> Iterator[Message]:
+        """The messages with all that belongs to them."""
+        lease_id = self.lease_id
+        for run in self.runs:
+            first, end = run.first_offset - run.base_offset, run.end_offset - run.base_offset
+            payloads, extras = run.source.payloads(first, end), run.source.extras(first, end)
+            for at, (payload, stored) in enumerate(zip(payloads, extras, strict=True)):
+                offset = run.first_offset + at
+                extra = _DECODE_EXTRA(stored) if stored else _NONE
+                id_ = message_id(self.shard, self.partition_id, offset)
+                yield Message(
+                    id=id_,
+                    transaction_id=extra.transaction_id or id_,
+                    queue=self.queue,
+                    partition=self.partition,
+                    data=msgspec.Raw(payload),
+                    attempt=self.attempt,
+                    priority=self.level,
+                    created_at=run.created_at,
+                    partition_id=self.partition_id,
+                    lease_id=lease_id,
+                    lease_expires_at=self.until,
+                    consumer_group=self.group,
+                    offset=offset,
+                    headers=extra.headers or {},
+                    trace_id=extra.trace_id,
+                )

@@ -1,0 +1,329 @@
+"""The engine: opens the parts beside it; one method a verb."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from queen import errors
+from queen.engine.acks import Acks
+from queen.engine.backlogs import Backlogs
+from queen.engine.catalogue import Catalogue
+from queen.engine.deliveries import Delivery, Lease
+from queen.engine.pops import QUEUE_MODE, Pops
+from queen.engine.pushes import Pushes, PushResult
+from queen.engine.segment_cache import SegmentCache
+from queen.engine.transactions import Transactions
+from queen.settings import Settings
+from queen.store.database import Record
+from queen.store.notifications import Notifications
+from queen.store.store import Store
+from queen.wire import Acknowledged, Acknowledgment, PopRequest, PushItem
+
+_STEP = 1_000
+"""Partitions that seek, purge and erase visit in one transaction."""
+
+
+class Engine:
+    """
+    Everything that one process does with one database.
+
+    Usage::
+
+        async with await Engine.open(dsn) as engine:
+            await engine.push([PushItem(queue="orders", payload=b'{"n":1}')])
+            (delivery,) = await engine.pop(PopRequest(queue="orders", wait=True))
+            await engine.ack(delivery.lease_id)
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+        self.catalogue = Catalogue(store, settings)
+        self.cache = SegmentCache(settings.segment_cache_bytes)
+        self._pops = Pops(store, settings, self.catalogue, self.cache)
+        self._notifications: Notifications | None = None
+        if not store.database.is_pooled:
+            self._notifications = Notifications(
+                store.database.dsn,
+                debounce_seconds=settings.notify_debounce_seconds,
+                heard=self._hear,
+            )
+        waiters = self._pops.waiters
+        self._acks = Acks(
+            store, settings, wake=waiters.wake_groups, wake_later=waiters.wake_groups_later
+        )
+        self._pushes = Pushes(
+            store, settings, self.catalogue, self.cache, Backlogs(store), wake=self._tell
+        )
+        self._transactions = Transactions(
+            store,
+            settings,
+            self.catalogue,
+            self.cache,
+            self._pushes,
+            self._acks,
+            wake_queues=self._tell,
+            wake_all=waiters.wake_all,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def open(
+        cls,
+        dsn: str,
+        *,
+        settings: Settings | None = None,
+        shard: int = 0,
+        connections: int = 10,
+        is_pooled: bool = False,
+        defaults: dict[str, Any] | None = None,
+    ) -> Self:
+        """Connect, and begin to listen. The database must be migrated."""
+        store = await Store.open(
+            dsn, shard=shard, connections=connections, is_pooled=is_pooled, defaults=defaults
+        )
+        engine = cls(store, settings or Settings())
+        engine.start()
+        return engine
+
+    def start(self) -> None:
+        """Begin to listen and to poll, slowly."""
+        if self._notifications is not None:
+            self._notifications.start()
+        self._tasks.append(asyncio.create_task(self._poll()))
+
+    async def close(self) -> None:
+        """Answer those who wait, finish what was taken, let go of the database."""
+        await self._pops.close()
+        await self._pushes.close()
+        await self._acks.close()
+        if self._notifications is not None:
+            await self._notifications.close()
+        for task in self._tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        await self.store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def waiting(self) -> int:
+        """How many pops are asleep."""
+        return self._pops.waiters.count
+
+    async def push(
+        self,
+        items: Sequence[PushItem],
+        *,
+        producer_id: str | None = None,
+        sequence: int | None = None,
+    ) -> PushResult:
+        """Store messages, durably; one answer an item. With a producer id: all or nothing, once."""
+        if (producer_id is None) != (sequence is None):
+            raise errors.BadRequest("producerId and sequence belong together")
+        if sequence is not None and sequence < 0:
+            raise errors.BadRequest("a sequence begins at 0")
+        return await self._pushes.push(items, producer_id=producer_id, sequence=sequence)
+
+    async def pop(self, request: PopRequest) -> list[Delivery]:
+        """Claim messages, waiting for them if asked to."""
+        return await self._pops.pop(request)
+
+    async def ack(self, lease_id: str, offsets: Sequence[int] | None = None) -> int:
+        """Settle a delivery, or only these offsets of it; answers how many messages were settled."""
+        return await self._acks.ack(Lease.parse(lease_id), offsets)
+
+    async def acknowledge(
+        self, acknowledgments: Sequence[Acknowledgment], *, consumer_group: str | None = None
+    ) -> list[Acknowledged]:
+        """Say of each message what became of it: completed, failed, retry or dlq."""
+        return await self._acks.acknowledge(acknowledgments, consumer_group)
+
+    async def extend(self, lease_id: str, *, seconds: float) -> datetime:
+        """Move the end of a lease; never shortens it."""
+        row = await self._acks.extend(Lease.parse(lease_id), seconds)
+        return row["until"]
+
+    async def release(self, lease_id: str) -> None:
+        """Give back what is left of a delivery, at once and uncounted."""
+        await self._acks.release(Lease.parse(lease_id))
+
+    async def transact(
+        self,
+        *,
+        acknowledgments: Sequence[Acknowledgment] = (),
+        items: Sequence[PushItem] = (),
+        required_leases: Sequence[str] = (),
+        consumer_group: str | None = None,
+        is_rolled_back_on_duplicate: bool = False,
+        producer_id: str | None = None,
+        sequence: int | None = None,
+    ) -> PushResult:
+        """Acks and pushes, all applied or none."""
+        return await self._transactions.transact(
+            acknowledgments=acknowledgments,
+            items=items,
+            required_leases=required_leases,
+            consumer_group=consumer_group,
+            is_rolled_back_on_duplicate=is_rolled_back_on_duplicate,
+            producer_id=producer_id,
+            sequence=sequence,
+        )
+
+    async def configure(
+        self,
+        queue: str,
+        options: dict[str, Any] | None = None,
+        *,
+        namespace: str | None = None,
+        task: str | None = None,
+        is_replaced: bool = False,
+        version: int | None = None,
+    ) -> Record:
+        """Make a queue or change the options named; None stands for the default."""
+        row = await self.store.queues.configure(
+            queue,
+            namespace=namespace,
+            task=task,
+            options=options or {},
+            is_replaced=is_replaced,
+            version=version,
+        )
+        self.catalogue.forget(queue)
+        self._tell({row["id"]})
+        return row
+
+    async def configure_partition(self, queue: str, partition: str, *, priority: int) -> None:
+        """Set a partition's priority inside its queue: higher first."""
+        await self.store.queues.configure_partition(queue, partition, priority=priority)
+
+    async def seek(
+        self,
+        queue: str,
+        consumer_group: str | None,
+        *,
+        to: datetime | None = None,
+        to_end: bool = False,
+        to_start: bool = False,
+        offset: int | None = None,
+        partition: str | None = None,
+    ) -> None:
+        """Move a group: to the first message after an instant, the end, the start, or an offset."""
+        if [to is not None, to_end, to_start, offset is not None].count(True) != 1:
+            raise errors.BadRequest("seek needs one of: a time, the end, the start, an offset")
+        if offset is not None and partition is None:
+            raise errors.BadRequest("an offset belongs to a partition")
+        at = to
+        if to_start:
+            at = datetime.min.replace(tzinfo=UTC)
+        elif to_end and partition is None:
+            # One instant for all steps, by the database's clock.
+            at = (await self.store.database.fetch("now"))[0]["now"]
+        after: int | None = None
+        while True:
+            after = await self.store.groups.seek(
+                queue,
+                consumer_group or QUEUE_MODE,
+                partition=partition,
+                at=at,
+                offset=offset,
+                after=after,
+                limit=_STEP,
+            )
+            if after is None:
+                break
+        self._tell({(await self.catalogue.queue(queue)).id})
+
+    async def purge(
+        self,
+        queue: str,
+        *,
+        partition: str | None = None,
+        is_completed: bool = False,
+        before: datetime | None = None,
+    ) -> int:
+        """Remove messages: all, or those that every group has settled. Answers how many."""
+        total = 0
+        after: int | None = None
+        while step := await self.store.queues.purge(
+            queue,
+            partition=partition,
+            is_completed=is_completed,
+            before=before,
+            after=after,
+            limit=_STEP,
+        ):
+            after, messages = step
+            total += messages
+        return total
+
+    async def delete_queue(self, queue: str) -> None:
+        """The queue is gone at once; its rows go in steps."""
+        await self.store.queues.delete(queue)
+        self.catalogue.forget(queue)
+        await self._erase()
+
+    async def delete_group(self, queue: str, consumer_group: str | None) -> None:
+        """The group is gone at once; the next pop makes it anew."""
+        await self.store.groups.delete(queue, consumer_group or QUEUE_MODE)
+        await self._erase()
+
+    async def dead_letters(
+        self,
+        queue: str,
+        *,
+        consumer_group: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[Record]:
+        """Messages of a queue that gave up, oldest first."""
+        found = await self.catalogue.queue(queue)
+        return await self.store.dead_letters.of_queue(
+            found.id, after=after, group=consumer_group, limit=limit
+        )
+
+    async def redrive(self, ids: Sequence[int]) -> list[int]:
+        """Deliver dead letters again, to the group that gave up; answers which were."""
+        redriven = await self.store.dead_letters.redrive(ids)
+        self._pops.waiters.wake_groups({row["group_id"] for row in redriven})
+        return [row["id"] for row in redriven]
+
+    async def _erase(self) -> None:
+        while not await self.store.queues.erase(_STEP):
+            pass
+
+    def _tell(self, queue_ids: Iterable[int]) -> None:
+        """These queues have work: wake those here, and tell the other processes."""
+        ids = set(queue_ids)
+        self._pops.waiters.wake_queues(ids)
+        self._pops.waiters.wake_unknown()
+        if self._notifications is not None:
+            self._notifications.tell(ids)
+
+    def _hear(self, queue_ids: list[int] | None) -> None:
+        """Another process has pushed or configured; None: look everywhere."""
+        if queue_ids is None:
+            self._pops.waiters.wake_all()
+        else:
+            self._pops.waiters.wake_queues(queue_ids)
+            self._pops.waiters.wake_unknown()
+
+    async def _poll(self) -> None:
+        """The safety net behind the wake-ups: one statement for all who wait, however many."""
+        while True:
+            await asyncio.sleep(self.settings.safety_poll_seconds)
+            if not self._pops.waiters.count:
+                continue
+            self._pops.waiters.wake_unknown()
+            group_ids = self._pops.waiters.group_ids
+            if not group_ids:
+                continue
+            with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+                self._pops.waiters.wake_groups(await self.store.groups.ready(group_ids))

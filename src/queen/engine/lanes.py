@@ -1,0 +1,157 @@
+"""Flush on idle: what arrives while a flush runs forms the next one, and a key is in one lane at a time."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import Generic, Protocol, TypeVar
+
+from queen import errors
+
+
+class Unit(Protocol):
+    """Something to be flushed, whole, in one lane."""
+
+    @property
+    def keys(self) -> tuple[Hashable, ...]: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def fail(self, error: BaseException) -> None: ...
+
+
+U = TypeVar("U", bound=Unit)
+
+
+class Lanes(Generic[U]):
+    """
+    Gathers units into flushes, at most ``lanes`` of them at once.
+
+    No linger timer: a lone unit is flushed at once, and a crowd shares one flush. Units of one key keep
+    their order, and two flushes never hold the same key. Units with several keys are rare; while one waits,
+    its keys are kept free for it.
+    """
+
+    def __init__(
+        self,
+        flush: Callable[[list[U]], Awaitable[None]],
+        *,
+        lanes: int,
+        max_units: int,
+        max_bytes: int,
+        max_queued: int,
+        max_queued_bytes: int,
+    ) -> None:
+        self._flush = flush
+        self._free_lanes = lanes
+        self._max_units = max_units
+        self._max_bytes = max_bytes
+        self._max_queued = max_queued
+        self._max_queued_bytes = max_queued_bytes
+        self._queued = 0
+        self._queued_bytes = 0
+        self._units: dict[Hashable, deque[U]] = {}
+        self._open_keys: deque[Hashable] = deque()
+        self._busy: set[Hashable] = set()
+        self._wide: deque[U] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+        self._is_scheduled = False
+
+    def submit(self, unit: U) -> None:
+        """Let the unit join the next flush; refuses when too much is waiting."""
+        if self._is_closed:
+            raise errors.Draining("this process is stopping")
+        if self._queued >= self._max_queued or self._queued_bytes >= self._max_queued_bytes:
+            raise errors.Overloaded(
+                f"{self._queued} requests of {self._queued_bytes} bytes are waiting; try again later"
+            )
+        self._queued += 1
+        self._queued_bytes += unit.size_bytes
+        keys = unit.keys
+        if len(keys) == 1:
+            queue = self._units.get(keys[0])
+            if queue is None:
+                self._units[keys[0]] = queue = deque()
+                self._open_keys.append(keys[0])
+            queue.append(unit)
+        else:
+            self._wide.append(unit)
+        self._schedule()
+
+    async def close(self) -> None:
+        """Take nothing new, and finish what was taken."""
+        self._is_closed = True
+        while self._tasks or self._is_scheduled:
+            await (asyncio.wait(self._tasks) if self._tasks else asyncio.sleep(0))
+
+    def _schedule(self) -> None:
+        """Flush at the end of this turn of the loop: whoever is ready by then comes along."""
+        if self._free_lanes and not self._is_scheduled and (self._units or self._wide):
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._start)
+
+    def _start(self) -> None:
+        self._is_scheduled = False
+        while self._free_lanes and (taken := self._take()):
+            keys = {key for unit in taken for key in unit.keys}
+            self._busy |= keys
+            self._free_lanes -= 1
+            task = asyncio.create_task(self._run(taken, keys))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, units: list[U], keys: set[Hashable]) -> None:
+        try:
+            await self._flush(units)
+        except BaseException as error:
+            for unit in units:
+                unit.fail(error)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self._busy -= keys
+            self._free_lanes += 1
+            self._schedule()
+
+    def _take(self) -> list[U]:
+        """The next flush: whole units of free keys, oldest keys first, up to the bounds."""
+        taken: list[U] = []
+        size_bytes = 0
+        reserved: set[Hashable] = set()
+        for _ in range(len(self._wide)):
+            unit = self._wide.popleft()
+            if (
+                self._busy.isdisjoint(unit.keys)
+                and reserved.isdisjoint(unit.keys)
+                and size_bytes < self._max_bytes
+            ):
+                taken.append(unit)
+                size_bytes += unit.size_bytes
+            else:
+                self._wide.append(unit)
+            # What it holds or waits for stays free of others until it is through.
+            reserved.update(unit.keys)
+        for _ in range(len(self._open_keys)):
+            if len(taken) >= self._max_units or size_bytes >= self._max_bytes:
+                break
+            key = self._open_keys.popleft()
+            if key in self._busy or key in reserved:
+                self._open_keys.append(key)
+                continue
+            queue = self._units[key]
+            while queue and len(taken) < self._max_units and size_bytes < self._max_bytes:
+                unit = queue.popleft()
+                taken.append(unit)
+                size_bytes += unit.size_bytes
+            if queue:
+                self._open_keys.append(key)
+            else:
+                del self._units[key]
+        self._forget(taken)
+        return taken
+
+    def _forget(self, units: Iterable[U]) -> None:
+        for unit in units:
+            self._queued -= 1
+            self._queued_bytes -= unit.size_bytes

@@ -1,0 +1,373 @@
+"""What a pop gathers: many waiters, one claim call that hands out several deliveries."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from queen import errors
+from queen.codec.segment import Segment
+from queen.engine.catalogue import Catalogue
+from queen.engine.deliveries import Copy, Delivery, Lease, Run
+from queen.engine.segment_cache import SegmentCache
+from queen.engine.waiters import PopUnit, Target, TargetName, Waiters
+from queen.settings import Settings
+from queen.store import messages as rows
+from queen.store.store import Store
+from queen.wire import PopRequest
+
+QUEUE_MODE: Final = "__QUEUE_MODE__"
+"""The group behind pops that name none."""
+
+_REQUESTS_PER_CALL: Final = 256
+_FILL_STEP: Final = 1_000
+
+
+class Marks:
+    """Where searches by time may start, per group: below it, what was seen was empty."""
+
+    __slots__ = ("due_since", "full_at", "ready_since", "searched_due_at")
+
+    def __init__(self) -> None:
+        self.ready_since: datetime | None = None
+        self.due_since: datetime | None = None
+        self.full_at = 0.0
+        self.searched_due_at = 0.0
+
+
+class Pops:
+    """Claims for whoever asks or waits, one call at a time per target."""
+
+    def __init__(
+        self, store: Store, settings: Settings, catalogue: Catalogue, cache: SegmentCache
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._catalogue = catalogue
+        self._cache = cache
+        self.waiters = Waiters(self._start)
+        self._lanes = asyncio.Semaphore(settings.pop_lanes)
+        self._marks: dict[int, Marks] = {}
+        self._groups: dict[tuple[str, str], tuple[int, int]] = {}
+        self._unfilled: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        self._turn = 0
+        self._is_closed = False
+        self.expired = 0
+        """Messages passed over because their time to live was over."""
+
+    async def close(self) -> None:
+        """Answer everybody who waits, and finish the calls that run."""
+        self._is_closed = True
+        for unit in self.waiters.all_units():
+            unit.finish([])
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def pop(self, request: PopRequest) -> list[Delivery]:
+        """Deliveries for one consumer; empty when there is nothing, or nothing came in time."""
+        if self._is_closed:
+            raise errors.Draining("this process is stopping")
+        if self._waiting >= self._settings.max_waiters:
+            raise errors.TooManyWaiters(f"{self._waiting} pops are waiting; try again later")
+        request = self._bounded(request)
+        target = self.waiters.target(
+            TargetName(
+                queue=request.queue,
+                namespace=request.namespace,
+                task=request.task,
+                partition=request.partition,
+                group=request.consumer_group,
+                is_auto=request.auto_ack,
+                mode="time" if request.subscription_from else request.subscription_mode,
+                start_at=request.subscription_from and request.subscription_from.timestamp(),
+            )
+        )
+        unit = PopUnit(request)
+        target.units.append(unit)
+        if request.wait:
+            loop = asyncio.get_running_loop()
+            unit.timer = loop.call_later(request.timeout_seconds, self._time_out, target, unit)
+        self._waiting += 1
+        self.waiters.wake(target)
+        try:
+            return await unit.answer
+        finally:
+            self._waiting -= 1
+
+    def _bounded(self, request: PopRequest) -> PopRequest:
+        settings = self._settings
+        if not (request.queue or request.namespace is not None or request.task is not None):
+            raise errors.BadRequest("a pop needs a queue, a namespace or a task")
+        if request.batch < 1 or request.partitions < 1:
+            raise errors.BadRequest("batch and partitions must be at least 1")
+        if request.lease_seconds is not None and not (
+            0 < request.lease_seconds <= settings.max_lease_seconds
+        ):
+            raise errors.BadRequest(
+                f"leaseSeconds must be above 0 and at most {settings.max_lease_seconds}"
+            )
+        if (
+            request.batch <= settings.max_batch
+            and request.partitions <= settings.max_pop_partitions
+        ):
+            return request
+        fields = {name: getattr(request, name) for name in request.__struct_fields__}
+        fields["batch"] = min(request.batch, settings.max_batch)
+        fields["partitions"] = min(request.partitions, settings.max_pop_partitions)
+        return PopRequest(**fields)
+
+    def _time_out(self, target: Target, unit: PopUnit) -> None:
+        if not target.group_ids and target.name.queue is not None:
+            unit.fail(errors.QueueNotFound(f"there is no queue {target.name.queue}"))
+        else:
+            unit.finish([])
+        if not target.is_running:
+            self._sweep(target)
+
+    def _start(self, target: Target) -> None:
+        target.is_running = True
+        task = asyncio.create_task(self._serve(target))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, target: Target) -> None:
+        """Search as long as that serves somebody; then let the rest sleep."""
+        try:
+            while target.is_hot and target.units:
+                # Those who were just answered may ask again: one turn lets them join this search.
+                await asyncio.sleep(0)
+                target.is_hot = False
+                units = [
+                    unit
+                    for unit in list(target.units)[:_REQUESTS_PER_CALL]
+                    if not unit.answer.done()
+                ]
+                if units:
+                    await self._search(target, units)
+                while target.units and target.units[0].answer.done():
+                    target.units.popleft()
+        except Exception as error:
+            while target.units:
+                target.units.popleft().fail(error)
+        finally:
+            target.is_running = False
+            self._sweep(target)
+            if target.is_hot and target.units:
+                self._start(target)
+
+    def _sweep(self, target: Target) -> None:
+        """Let go of units that were answered, and of a target without any."""
+        if any(unit.answer.done() for unit in target.units):
+            left = [unit for unit in target.units if not unit.answer.done()]
+            target.units.clear()
+            target.units.extend(left)
+        if not target.units:
+            self.waiters.forget(target)
+
+    async def _search(self, target: Target, units: list[PopUnit]) -> None:
+        if not target.group_ids or target.name.queue is None:
+            await self._subscribe(target)
+        served: list[list[Delivery]] = [[] for _ in units]
+        wait_seconds: float | None = None
+        if target.group_ids:
+            await self._fill(target)
+            async with self._lanes:
+                claimed = await self._claim(target, units)
+            gone, wait_seconds = self._learn(target, claimed)
+            await self._hand_out(target, claimed, served)
+            if gone:
+                # Deleted and perhaps made anew: look once more under the new id.
+                self._groups = {k: v for k, v in self._groups.items() if v[1] not in gone}
+                self.waiters.know(target, ())
+                target.is_hot = True
+        elif target.name.queue is not None:
+            error = errors.QueueNotFound(f"there is no queue {target.name.queue}")
+            for unit in units:
+                if not unit.request.wait:
+                    unit.fail(error)
+        unwanted: list[Delivery] = []
+        is_anybody_empty = False
+        for unit, deliveries in zip(units, served, strict=True):
+            if deliveries:
+                if not unit.finish(deliveries):
+                    unwanted.extend(deliveries)
+            elif unit.request.wait and not self._is_closed:
+                is_anybody_empty = True
+            elif not target.is_hot or not target.group_ids:
+                unit.finish([])
+        if unwanted:
+            # Their consumer has gone: give them back at once, without blame.
+            leases = [(d.lease.delivery_id, d.lease.token) for d in unwanted if d.lease]
+            await self._store.messages.release(leases)
+            target.is_hot = True
+        if not is_anybody_empty and len(units) < len(target.units):
+            target.is_hot = True
+        if wait_seconds is not None and is_anybody_empty:
+            self._sleep(target, wait_seconds)
+
+    def _sleep(self, target: Target, seconds: float) -> None:
+        if target.timer is not None:
+            target.timer.cancel()
+        loop = asyncio.get_running_loop()
+        target.timer = loop.call_later(max(seconds, 0.001), self.waiters.wake, target)
+
+    async def _subscribe(self, target: Target) -> None:
+        """Find the groups that the target reads, and make those that are missing."""
+        name = target.name
+        group = name.group or QUEUE_MODE
+        if name.queue is not None:
+            queues = [name.queue]
+        else:
+            scope = await self._store.queues.in_scope(name.namespace, name.task)
+            queues = [row["name"] for row in scope]
+        found: list[tuple[int, int, str]] = []
+        start_at = next((u.request.subscription_from for u in target.units), None)
+        for queue in queues:
+            ids = self._groups.get((queue, group)) if name.mode is None else None
+            if ids is None:
+                row = await self._store.groups.subscribe(
+                    queue, group, mode=name.mode, start_at=start_at if name.mode == "time" else None
+                )
+                if row is None:
+                    continue
+                ids = self._groups[queue, group] = (row["queue_id"], row["group_id"])
+                if not row["is_filled"]:
+                    self._unfilled.add(ids[1])
+                while len(self._groups) > self._settings.catalogue_entries:
+                    self._groups.pop(next(iter(self._groups)))
+            found.append((*ids, queue))
+        self.waiters.know(target, found)
+
+    async def _fill(self, target: Target) -> None:
+        """A group that starts on many partitions gets its places in steps, one before each search."""
+        if self._unfilled.isdisjoint(target.group_ids):
+            return
+        for group_id in self._unfilled.intersection(target.group_ids):
+            if await self._store.groups.fill(group_id, _FILL_STEP):
+                self._unfilled.discard(group_id)
+            else:
+                target.is_hot = True
+
+    async def _claim(self, target: Target, units: Sequence[PopUnit]) -> list[rows.Record]:
+        now = time.monotonic()
+        self._turn = (self._turn + 1) % 1_000_000
+        marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
+        is_due_first = False
+        for mark in marks:
+            if now >= mark.full_at:
+                mark.full_at = now + self._settings.full_search_seconds
+                mark.ready_since = mark.due_since = None
+            if now >= mark.searched_due_at + self._settings.due_search_seconds:
+                mark.searched_due_at = now
+                is_due_first = True
+        return await self._store.messages.pop(
+            rows.Pop(
+                group_ids=target.group_ids,
+                ready_since=[mark.ready_since for mark in marks],
+                due_since=[mark.due_since for mark in marks],
+                partition=target.name.partition,
+                batches=[unit.request.batch for unit in units],
+                partitions=[unit.request.partitions for unit in units],
+                leases=[unit.request.lease_seconds for unit in units],
+                is_auto=target.name.is_auto,
+                is_due_first=is_due_first,
+                turn=self._turn,
+            )
+        )
+
+    def _learn(
+        self, target: Target, claimed: Sequence[rows.Record]
+    ) -> tuple[set[int], float | None]:
+        """Marks and waits out of the rows about groups; answers groups that are gone, and the wait."""
+        gone: set[int] = set()
+        waits: list[float] = []
+        for row in reversed(claimed):
+            if row["request"] is not None:
+                continue
+            group_id = row["group_id"]
+            if row["code"] is not None:
+                gone.add(group_id)
+                self._marks.pop(group_id, None)
+                continue
+            mark = self._marks[group_id]
+            mark.ready_since, mark.due_since = row["ready_since"], row["due_since"]
+            self.expired += row["expired"]
+            if row["wait_seconds"] is not None:
+                waits.append(row["wait_seconds"])
+        while len(self._marks) > self._settings.catalogue_entries:
+            self._marks.pop(next(iter(self._marks)))
+        return gone, min(waits, default=None)
+
+    async def _hand_out(
+        self, target: Target, claimed: Sequence[rows.Record], served: list[list[Delivery]]
+    ) -> None:
+        """Join positions with bodies: from the cache, else by one read."""
+        sources: dict[tuple[int, int], Segment] = {}
+        missing: set[tuple[int, int]] = set()
+        for row in claimed:
+            if row["xid"] is not None:
+                place = (row["partition_id"], row["base_offset"])
+                if (cached := self._cache.get(*place, row["xid"])) is not None:
+                    sources[place] = cached
+                else:
+                    missing.add(place)
+        if missing:
+            sources.update(await self._read(missing))
+        delivery: Delivery | None = None
+        last: object = None
+        for row in claimed:
+            if row["request"] is None:
+                continue
+            place = (row["partition_id"], row["base_offset"])
+            source = (
+                Copy(row["payload"], row["extras"]) if row["xid"] is None else sources.get(place)
+            )
+            if source is None:
+                continue  # Purged since the claim, and the lease with it.
+            key = row["delivery_id"] or (row["request"], row["partition_id"])
+            if delivery is None or key != last:
+                last = key
+                delivery = self._delivery(target, row)
+                served[row["request"] - 1].append(delivery)
+            delivery.runs.append(
+                Run(row["first_offset"], row["end_offset"], place[1], row["created_at"], source)
+            )
+
+    def _delivery(self, target: Target, row: rows.Record) -> Delivery:
+        shard = self._store.shard
+        delivery_id = row["delivery_id"]
+        return Delivery(
+            shard=shard,
+            queue=target.queues[row["group_id"]],
+            partition=row["partition"],
+            partition_id=row["partition_id"],
+            level=row["level"],
+            group=target.name.group,
+            group_id=row["group_id"],
+            lease=None if delivery_id is None else Lease(shard, delivery_id, row["token"]),
+            until=row["until"],
+            attempt=row["attempts"] + 1,
+        )
+
+    async def _read(self, places: set[tuple[int, int]]) -> dict[tuple[int, int], Segment]:
+        ordered = sorted(places)
+        found = await self._store.messages.segments(
+            [partition_id for partition_id, _ in ordered], [base for _, base in ordered]
+        )
+        read: dict[tuple[int, int], Segment] = {}
+        for row in found:
+            place = (row["partition_id"], row["base_offset"])
+            if row["body"] is None:
+                continue
+            read[place] = Segment(
+                xid=row["xid"],
+                count=row["message_count"],
+                body=row["body"],
+                ends=row["ends"],
+                extras=row["extras"],
+            )
+            self._cache.put(*place, read[place])
+        return read

@@ -1,0 +1,97 @@
+"""Acks and pushes that are applied together or not at all."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from queen import errors
+from queen.engine.acks import Acks
+from queen.engine.catalogue import Catalogue
+from queen.engine.deliveries import Lease
+from queen.engine.pushes import Flush, Pushes, PushResult, PushUnit
+from queen.engine.segment_cache import SegmentCache
+from queen.settings import Settings
+from queen.store import messages as rows
+from queen.store.store import Store
+from queen.wire import Acknowledgment, PushItem
+
+_ROUNDS: Final = 10
+
+
+class Transactions:
+    """Each runs alone, in one call: what it judges is still so when it applies it."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        catalogue: Catalogue,
+        cache: SegmentCache,
+        pushes: Pushes,
+        acks: Acks,
+        *,
+        wake_queues: Callable[[Iterable[int]], None],
+        wake_all: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._catalogue = catalogue
+        self._cache = cache
+        self._pushes = pushes
+        self._acks = acks
+        self._wake_queues = wake_queues
+        self._wake_all = wake_all
+
+    async def transact(
+        self,
+        *,
+        acknowledgments: Sequence[Acknowledgment] = (),
+        items: Sequence[PushItem] = (),
+        required_leases: Sequence[str] = (),
+        consumer_group: str | None = None,
+        is_rolled_back_on_duplicate: bool = False,
+        producer_id: str | None = None,
+        sequence: int | None = None,
+    ) -> PushResult:
+        """Apply all, or raise the first reason why nothing was applied."""
+        settlements: list[rows.Settlement] = []
+        for each in acknowledgments:
+            settlement = await self._acks.resolve(each, consumer_group)
+            if settlement is None:
+                raise errors.AlreadySettled(f"message {each.transaction_id!r} is not out any more")
+            settlements.append(settlement)
+        leases = [Lease.parse(lease_id)[1:] for lease_id in required_leases]
+        parts, refused = await self._pushes.prepare(items, producer_id) if items else ([], {})
+        if refused:
+            first = refused[min(refused)]
+            raise (errors.of_code(first.code or "") or errors.InvalidItem)(first.error)
+        unit = PushUnit(parts, 0, producer_id=producer_id, sequence=sequence)
+        for _ in range(_ROUNDS):
+            await self._catalogue.lanes([part.lane for part in parts])
+            flush = Flush([unit], self._catalogue, self._settings)
+            answer = await self._store.messages.transact([], settlements, leases, flush.push)
+            problems = [row for row in answer if row["kind"] != "stored"]
+            if not problems:
+                flush.place(answer, self._cache)
+                self._wake_queues(flush.queue_ids)
+                break
+            self._judge(problems, is_rolled_back_on_duplicate)
+            if not flush.without(problems, self._catalogue):
+                unit.done.result()  # Raises when the sequence is stale.
+                break
+        else:
+            raise errors.Overloaded(
+                "the transaction met duplicates or removed partitions time and again"
+            )
+        if settlements:
+            self._wake_all()
+        return PushResult(
+            len(items), parts, {}, shard=self._store.shard, is_replayed=unit.is_replayed
+        )
+
+    def _judge(self, problems: Sequence[rows.Record], is_rolled_back_on_duplicate: bool) -> None:
+        for row in problems:
+            if row["kind"] in ("ack", "nack", "lease"):
+                error = errors.of_sqlstate(row["code"]) or errors.LeaseLost
+                raise error(f"{row['kind']} {row['ordinal'] - 1} of the transaction was refused")
+            if row["kind"] == "duplicate" and is_rolled_back_on_duplicate:
+                raise errors.Duplicate("a transactionId of the transaction is known")

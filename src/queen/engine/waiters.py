@@ -1,0 +1,159 @@
+"""Pops that found nothing: asleep until something may be there for them, at no cost to the database."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from queen.engine.deliveries import Delivery
+from queen.wire import PopRequest
+
+
+class TargetName(NamedTuple):
+    """What pops have in common that one call can answer."""
+
+    queue: str | None
+    namespace: str | None
+    task: str | None
+    partition: str | None
+    group: str | None
+    is_auto: bool
+    mode: str | None
+    start_at: float | None
+
+
+class PopUnit:
+    """One pop: what it wants, and where its answer goes."""
+
+    __slots__ = ("answer", "request", "timer")
+
+    def __init__(self, request: PopRequest) -> None:
+        self.request = request
+        self.answer: asyncio.Future[list[Delivery]] = asyncio.get_running_loop().create_future()
+        self.timer: asyncio.TimerHandle | None = None
+
+    def finish(self, deliveries: list[Delivery]) -> bool:
+        """False when nobody wants the answer any more."""
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.answer.done():
+            return False
+        self.answer.set_result(deliveries)
+        return True
+
+    def fail(self, error: BaseException) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            self.answer.exception()
+
+
+class Target:
+    """Pops that one call can answer, oldest first, and what is known of where they look."""
+
+    __slots__ = (
+        "group_ids",
+        "is_hot",
+        "is_running",
+        "name",
+        "queue_ids",
+        "queues",
+        "timer",
+        "units",
+    )
+
+    def __init__(self, name: TargetName) -> None:
+        self.name = name
+        self.units: deque[PopUnit] = deque()
+        self.is_hot = False
+        """Something may be there: search again before sleeping."""
+        self.is_running = False
+        self.timer: asyncio.TimerHandle | None = None
+        self.group_ids: list[int] = []
+        self.queue_ids: list[int] = []
+        self.queues: dict[int, str] = {}
+        """Group id to the name of its queue."""
+
+
+class Waiters:
+    """All targets of this process, and who is woken by what."""
+
+    def __init__(self, run: Callable[[Target], None]) -> None:
+        self._run = run
+        self._targets: dict[TargetName, Target] = {}
+        self._by_queue: dict[int, set[Target]] = {}
+        self._by_group: dict[int, set[Target]] = {}
+
+    @property
+    def count(self) -> int:
+        return sum(len(target.units) for target in self._targets.values())
+
+    @property
+    def group_ids(self) -> list[int]:
+        """Groups that somebody waits for."""
+        return list(self._by_group)
+
+    def target(self, name: TargetName) -> Target:
+        target = self._targets.get(name)
+        if target is None:
+            target = self._targets[name] = Target(name)
+        return target
+
+    def know(self, target: Target, groups: Iterable[tuple[int, int, str]]) -> None:
+        """Let a target be woken for these (queue id, group id, queue name), in the order of a search."""
+        self._unlink(target)
+        for queue_id, group_id, queue in groups:
+            target.group_ids.append(group_id)
+            target.queue_ids.append(queue_id)
+            target.queues[group_id] = queue
+            self._by_queue.setdefault(queue_id, set()).add(target)
+            self._by_group.setdefault(group_id, set()).add(target)
+
+    def forget(self, target: Target) -> None:
+        """Nobody waits here any more."""
+        if target.timer is not None:
+            target.timer.cancel()
+        self._unlink(target)
+        self._targets.pop(target.name, None)
+
+    def _unlink(self, target: Target) -> None:
+        for index, ids in ((self._by_queue, target.queue_ids), (self._by_group, target.group_ids)):
+            for key in ids:
+                if (linked := index.get(key)) is not None:
+                    linked.discard(target)
+                    if not linked:
+                        del index[key]
+        target.group_ids, target.queue_ids, target.queues = [], [], {}
+
+    def wake_queues(self, queue_ids: Iterable[int]) -> None:
+        for queue_id in queue_ids:
+            for target in tuple(self._by_queue.get(queue_id, ())):
+                self.wake(target)
+
+    def wake_groups(self, group_ids: Iterable[int]) -> None:
+        for group_id in group_ids:
+            for target in tuple(self._by_group.get(group_id, ())):
+                self.wake(target)
+
+    def wake_groups_later(self, group_id: int, seconds: float) -> None:
+        if group_id in self._by_group:
+            asyncio.get_running_loop().call_later(seconds, self.wake_groups, (group_id,))
+
+    def wake_unknown(self) -> None:
+        """Those who wait for a queue that did not exist, or for whatever is in a namespace."""
+        for target in tuple(self._targets.values()):
+            if not target.group_ids or target.name.queue is None:
+                self.wake(target)
+
+    def wake_all(self) -> None:
+        for target in tuple(self._targets.values()):
+            self.wake(target)
+
+    def wake(self, target: Target) -> None:
+        target.is_hot = True
+        if not target.is_running and target.units:
+            self._run(target)
+
+    def all_units(self) -> list[PopUnit]:
+        return [unit for target in self._targets.values() for unit in target.units]

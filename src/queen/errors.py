@@ -1,0 +1,262 @@
+"""
+Every error Queen raises on purpose.
+
+* QueenError
+  x RequestError            the caller must change something; nothing was applied
+    + BadRequest
+    + InvalidName
+    + InvalidOption
+    + InvalidItem
+    + InvalidStatus
+    + PayloadTooLarge
+    + TooManyItems
+    + QueueNotFound
+    + PartitionNotFound
+    + GroupNotFound
+    + MessageNotFound
+    + LeaseLost             the messages are with another consumer now
+    + AlreadySettled
+    + AmbiguousMessage
+    + Duplicate
+    + SequenceStale
+    + SubscriptionConflict
+    + VersionMismatch
+  x ServiceError            nothing was applied; the same call may succeed later
+    + QueueFull
+    + TooManyWaiters
+    + Overloaded
+    + Draining
+    + DatabaseUnavailable
+    + DatabaseUnsafe
+  x OutcomeUnknown          perhaps applied: repeat only what is idempotent
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+
+class QueenError(Exception):
+    """The root: whatever Queen raises on purpose can be caught by this."""
+
+    code: ClassVar[str] = "internal"
+    http_status: ClassVar[int] = 500
+    applied: ClassVar[bool | None] = None
+    sqlstates: ClassVar[tuple[str, ...]] = ()
+    """SQLSTATEs that mean this error; beginnings will do."""
+
+
+class RequestError(QueenError):
+    """The caller must change something; nothing was applied."""
+
+    code = "bad_request"
+    http_status = 400
+    applied = False
+
+
+class BadRequest(RequestError):
+    """The request does not have the form it must have."""
+
+
+class InvalidName(RequestError):
+    """A name is too long or has characters that names cannot have."""
+
+    code = "invalid_name"
+
+
+class InvalidOption(RequestError):
+    """A queue has no such option, or not this value of it."""
+
+    code = "invalid_option"
+    sqlstates = ("QN006", "23514", "23502")
+
+
+class InvalidItem(RequestError):
+    """One item of a push cannot be stored as it is."""
+
+    code = "invalid_item"
+    http_status = 422
+
+
+class InvalidStatus(RequestError):
+    """An acknowledgment says something other than completed, failed, retry or dlq."""
+
+    code = "invalid_status"
+
+
+class PayloadTooLarge(RequestError):
+    """A payload is larger than the queue or the server allows."""
+
+    code = "payload_too_large"
+    http_status = 413
+
+
+class TooManyItems(RequestError):
+    """A request carries more than one request may."""
+
+    code = "too_many_items"
+    http_status = 413
+
+
+class QueueNotFound(RequestError):
+    """There is no queue of this name."""
+
+    code = "queue_not_found"
+    http_status = 404
+    sqlstates = ("QN001",)
+
+
+class PartitionNotFound(RequestError):
+    """The queue has no partition of this name, or it has been removed."""
+
+    code = "partition_not_found"
+    http_status = 404
+    sqlstates = ("QN004",)
+
+
+class GroupNotFound(RequestError):
+    """The queue has no group of this name."""
+
+    code = "group_not_found"
+    http_status = 404
+    sqlstates = ("QN003",)
+
+
+class MessageNotFound(RequestError):
+    """The message is not out with this group, or does not exist."""
+
+    code = "message_not_found"
+    http_status = 404
+    sqlstates = ("QN011",)
+
+
+class LeaseLost(RequestError):
+    """The messages were delivered again: another consumer has them now."""
+
+    code = "lease_lost"
+    http_status = 409
+    sqlstates = ("QN002",)
+
+
+class AlreadySettled(RequestError):
+    """The message was settled before, or was not handed out with this lease."""
+
+    code = "already_settled"
+    http_status = 409
+    sqlstates = ("QN010",)
+
+
+class AmbiguousMessage(RequestError):
+    """Several messages that are out have this transactionId; say which partition."""
+
+    code = "ambiguous_message"
+    http_status = 409
+
+
+class Duplicate(RequestError):
+    """A transactionId of the transaction is known, and the caller asked to roll back then."""
+
+    code = "duplicate"
+    http_status = 409
+    sqlstates = ("QN008",)
+
+
+class SequenceStale(RequestError):
+    """The producer has used a higher sequence number already."""
+
+    code = "sequence_stale"
+    http_status = 409
+    sqlstates = ("QN009",)
+
+
+class SubscriptionConflict(RequestError):
+    """The group was made with another start; seek moves a group that exists."""
+
+    code = "subscription_conflict"
+    http_status = 409
+    sqlstates = ("QN005",)
+
+
+class VersionMismatch(RequestError):
+    """The queue has been configured since the version that the caller saw."""
+
+    code = "version_mismatch"
+    http_status = 412
+    sqlstates = ("QN007",)
+
+
+class ServiceError(QueenError):
+    """Nothing was applied; the same call may succeed later."""
+
+    code = "overloaded"
+    http_status = 503
+    applied = False
+
+
+class QueueFull(ServiceError):
+    """The slowest group has as many messages to settle as the queue's maxSize allows."""
+
+    code = "queue_full"
+    http_status = 429
+
+
+class TooManyWaiters(ServiceError):
+    """This process has as many waiting pops as it may."""
+
+    code = "too_many_waiters"
+    http_status = 429
+
+
+class Overloaded(ServiceError):
+    """This process has as much to do as it may take on, or the database took too long for a lock."""
+
+    sqlstates = ("55P03", "57014", "40001", "40P01")
+
+
+class Draining(ServiceError):
+    """This process is stopping and takes no new work."""
+
+    code = "draining"
+
+
+class DatabaseUnavailable(ServiceError):
+    """The database could not be reached, or has no room; nothing was sent or all was rolled back."""
+
+    code = "database_unavailable"
+    sqlstates = ("53", "57P03", "25006")
+
+
+class DatabaseUnsafe(ServiceError):
+    """The database would lose what it confirms: fsync or full_page_writes is off."""
+
+    code = "database_unavailable"
+
+
+class OutcomeUnknown(QueenError):
+    """The connection was lost after the call had been sent: perhaps it was applied."""
+
+    code = "outcome_unknown"
+    http_status = 503
+    sqlstates = ("08", "57P")
+
+
+def _tree(root: type[QueenError]) -> Iterator[type[QueenError]]:
+    for branch in root.__subclasses__():
+        yield from _tree(branch)
+    yield root
+
+
+def of_sqlstate(sqlstate: str) -> type[QueenError] | None:
+    """The error that a SQLSTATE means; the longest beginning that fits decides."""
+    fitting = (
+        (len(beginning), error)
+        for error in _tree(QueenError)
+        for beginning in error.sqlstates
+        if sqlstate.startswith(beginning)
+    )
+    best = max(fitting, key=lambda pair: pair[0], default=None)
+    return best[1] if best else None
+
+
+def of_code(code: str) -> type[QueenError] | None:
+    """The error with this code of the contract."""
+    return next((error for error in _tree(QueenError) if error.code == code), None)

@@ -1,0 +1,272 @@
+-- Settle messages of deliveries: all that was handed out where p_offsets is null, else the offsets named.
+--
+-- Answers one row a request, in the order asked: how many messages it settled and whether the delivery is
+-- over, or the refusal QN002 when (id, token) is not the current pair. Late but not yet redelivered is in time.
+-- A refusal is a row and not an exception: many callers share this transaction. A delivery stands in a call once.
+-- Locks: consumers of ordered deliveries, then deliveries.
+create or replace function queen.ack (p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[])
+  returns table (ordinal integer, group_id bigint, settled bigint, is_over boolean, code text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_whole      integer[];
+  v_groups     bigint[];
+  v_counts     bigint[];
+  v_partitions bigint[];
+  v_pairs      bigint[];
+  v_request    record;
+  v_settled    record;
+begin
+  perform queen.lock_consumers(p_ids, p_tokens);
+
+  -- What nearly all are: the whole of a delivery that was handed out whole.
+  with gone as (
+    delete from queen.deliveries d
+    using unnest(p_ids, p_tokens, p_offsets) with ordinality a (id, token, offsets, ordinal)
+    where d.id = a.id and d.token = a.token and d.held
+      and a.offsets is null and d.head is null and d.out_end is null
+    returning a.ordinal, d.group_id, d.partition_id, d.ordered, queen.count_of(d.pending) as settled
+  )
+  select
+    array_agg(g.ordinal::integer),
+    array_agg(g.group_id),
+    array_agg(g.settled),
+    array_agg(g.partition_id) filter (where g.ordered),
+    array_agg(g.group_id) filter (where g.ordered)
+  into v_whole, v_groups, v_counts, v_partitions, v_pairs
+  from gone g;
+
+  if v_partitions is not null then
+    perform queen.free(v_partitions, v_pairs);
+  end if;
+  return query
+  select w.ordinal, w.group_id, w.settled, true, null::text
+  from unnest(v_whole, v_groups, v_counts) w (ordinal, group_id, settled);
+
+  if cardinality(v_whole) = cardinality(p_ids) then
+    return;
+  end if;
+  for v_request in
+    select a.id, a.token, a.offsets, a.ordinal::integer as ordinal
+    from unnest(p_ids, p_tokens, p_offsets) with ordinality a (id, token, offsets, ordinal)
+    where v_whole is null or a.ordinal <> all (v_whole)
+    order by a.id
+  loop
+    select s.* into v_settled from queen.settle(v_request.id, v_request.token, v_request.offsets) s;
+    return query
+    select v_request.ordinal, v_settled.group_id, v_settled.settled, v_settled.is_over, v_settled.code;
+  end loop;
+end
+$$;
+
+-- Lock the consumers rows behind ordered deliveries, in the order that everybody keeps.
+create or replace function queen.lock_consumers (p_ids bigint[], p_tokens uuid[])
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+begin
+  perform 1
+  from (
+    select distinct d.partition_id, d.group_id
+    from unnest(p_ids, p_tokens) a (id, token)
+    join queen.deliveries d on d.id = a.id and d.token = a.token and d.ordered
+    order by d.partition_id, d.group_id
+  ) d
+  cross join lateral (
+    select c.version
+    from queen.consumers c
+    where c.partition_id = d.partition_id and c.group_id = d.group_id
+    order by c.version desc
+    limit 1
+    for no key update
+  ) c;
+end
+$$;
+
+-- Settle part of one delivery, or all that was handed out of it when p_offsets is null.
+-- When all that was handed out is settled, what is left over is due at once, as a delivery of its own.
+create or replace function queen.settle (p_id bigint, p_token uuid, p_offsets int8multirange)
+  returns table (group_id bigint, settled bigint, is_over boolean, code text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_delivery queen.deliveries;
+  v_out      int8multirange;
+  v_done     int8multirange;
+begin
+  select d.* into v_delivery
+  from queen.deliveries d
+  where d.id = p_id and d.token = p_token and d.held
+  for no key update;
+  if not found then
+    return query select null::bigint, 0::bigint, null::boolean, 'QN002';
+    return;
+  end if;
+  v_out := queen.handed_out(v_delivery);
+  v_done := v_out * coalesce(p_offsets, v_out);
+  perform queen.shrink(v_delivery, v_done);
+  return query
+  select v_delivery.group_id, queen.count_of(v_done), isempty(v_out - v_done), null::text;
+end
+$$;
+
+-- The offsets that the holder of a delivery was given and has not settled.
+create or replace function queen.handed_out (p_delivery queen.deliveries)
+  returns int8multirange
+  language sql
+  immutable
+  set search_path = pg_catalog, pg_temp
+as $$
+  select p_delivery.pending * int8multirange(case
+    when p_delivery.head is not null then int8range(p_delivery.head, p_delivery.head + 1)
+    else int8range(null, p_delivery.out_end)
+  end)
+$$;
+
+-- Take settled offsets out of a delivery that the caller has locked, and let it end when none is left.
+create or replace function queen.shrink (p_delivery queen.deliveries, p_done int8multirange)
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_left int8multirange := p_delivery.pending - p_done;
+begin
+  if isempty(v_left) then
+    delete from queen.deliveries d where d.id = p_delivery.id;
+    if p_delivery.ordered then
+      perform queen.free(array[p_delivery.partition_id], array[p_delivery.group_id]);
+    end if;
+  elsif isempty(queen.handed_out(p_delivery) - p_done) then
+    update queen.deliveries d
+    set
+      id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_left,
+      head = null, attempts = 0, error = null, out_end = null, held = false, until = queen.now()
+    where d.id = p_delivery.id;
+  elsif not isempty(p_done) then
+    update queen.deliveries d set pending = v_left where d.id = p_delivery.id;
+  end if;
+end
+$$;
+
+-- Give ordered pairs free after their delivery ended: ready if there is more, idle if not.
+--
+-- Idle is said only under the partition's lock, which a push holds until its commit. Who cannot have that lock
+-- at once says ready instead: the next pop will see what the push brought. Nobody waits here.
+create or replace function queen.free (p_partition_ids bigint[], p_group_ids bigint[])
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_drained bigint[];
+  v_locked  bigint[];
+  v_now     timestamptz;
+begin
+  select array_agg(r.partition_id) into v_drained
+  from unnest(p_partition_ids, p_group_ids) r (partition_id, group_id)
+  cross join lateral (
+    select c.claimed
+    from queen.consumers c
+    where c.partition_id = r.partition_id and c.group_id = r.group_id
+    order by c.version desc
+    limit 1
+  ) c
+  where c.claimed >= (
+    select s.base_offset + s.message_count
+    from queen.segments s
+    where s.partition_id = r.partition_id
+    order by s.base_offset desc
+    limit 1
+  );
+  if v_drained is not null then
+    v_locked := array(
+      select p.id from queen.partitions p where p.id = any (v_drained) for no key update skip locked
+    );
+  end if;
+  v_now := queen.now();
+
+  update queen.consumers c
+  set
+    version = c.version + 1,
+    held = n.parked_id is not null,
+    parked = c.parked - (n.parked_id is not null)::integer,
+    idle_at = case when n.is_idle and n.parked_id is null then greatest(v_now, n.created_at) end,
+    ready_at = case
+      when n.is_idle or n.parked_id is not null then null
+      when n.rate_per = 'partition' then greatest(n.ready_at, queen.rate_opens_at(c.recent, n.rate_max, n.rate_ms, v_now))
+      else n.ready_at
+    end
+  from (
+    select
+      l.partition_id, l.group_id, l.version, s.created_at, q.rate_per, q.rate_max, q.rate_ms,
+      l.claimed >= s.next_offset and l.partition_id = any (v_locked) as is_idle,
+      case
+        when l.claimed >= s.next_offset or q.delay_seconds + q.window_seconds = 0 then v_now
+        else queen.head_ready(l.partition_id, l.claimed, greatest(q.delay_seconds, q.window_seconds), v_now)
+      end as ready_at,
+      case when l.parked > 0 then queen.unpark(l.partition_id, l.group_id, v_now) end as parked_id
+    from unnest(p_partition_ids, p_group_ids) r (partition_id, group_id)
+    cross join lateral (
+      select c.partition_id, c.group_id, c.version, c.claimed, c.parked
+      from queen.consumers c
+      where c.partition_id = r.partition_id and c.group_id = r.group_id
+      order by c.version desc
+      limit 1
+    ) l
+    join queen.groups g on g.id = r.group_id
+    join queen.queues q on q.id = g.queue_id
+    cross join lateral (
+      select s.base_offset + s.message_count as next_offset, s.created_at
+      from queen.segments s
+      where s.partition_id = r.partition_id
+      order by s.base_offset desc
+      limit 1
+    ) s
+    offset 0
+  ) n
+  where c.partition_id = n.partition_id and c.group_id = n.group_id and c.version = n.version;
+end
+$$;
+
+-- Make the oldest parked delivery of a pair due; it takes the hold. Null if there is none any more.
+create or replace function queen.unpark (p_partition_id bigint, p_group_id bigint, p_now timestamptz)
+  returns bigint
+  language sql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+  update queen.deliveries d
+  set until = p_now
+  where d.id = (
+    select min(d.id)
+    from queen.deliveries d
+    where d.group_id = p_group_id and d.partition_id = p_partition_id and d.until = 'infinity'
+  )
+  returning d.id
+$$;

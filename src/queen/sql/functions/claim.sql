@@ -1,0 +1,540 @@
+-- What a pop does at one level of one group: claim_new takes what is ready, claim_due what is due again.
+--
+-- p_lanes: only these partitions, or null. p_left, p_lanes_left: how many messages and partitions each request
+-- still wants. p_budget, p_slots: what the queue's limits leave, null for no limit; then one delivery is claimed a
+-- call. Both answer one row of arrays that belong together, and what is left of each request.
+
+create or replace function queen.claim_new (
+  p_group_id   bigint,
+  p_queue      queen.queues,
+  p_level      integer,
+  p_lanes      bigint[],
+  p_since      timestamptz,
+  p_left       integer[],
+  p_lanes_left integer[],
+  p_leases     double precision[],
+  p_auto       boolean,
+  p_budget     bigint,
+  p_slots      bigint,
+  p_now        timestamptz
+)
+  returns table (
+    taken integer, messages bigint, first_at timestamptz, expired bigint, has_more boolean, requests integer[],
+    delivery_ids bigint[], tokens uuid[], partition_ids bigint[], attempts integer[], untils timestamptz[],
+    firsts bigint[], ends bigint[], payloads bytea[], extras bytea[], created_ats timestamptz[],
+    left_messages integer[], left_lanes integer[]
+  )
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_slots    integer[];
+  v_ids      bigint[];
+  v_versions bigint[];
+  v_claimeds bigint[];
+  v_first_at timestamptz;
+  v_takes    bigint[];
+  v_passed   integer[];
+  v_found    integer;
+  v_locked   bigint[];
+  v_hold     boolean := p_queue.in_order and not p_auto;
+  v_wait     double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
+  v_expired  bigint := 0;
+begin
+  -- One slot for each partition that a request may still take, first ones first.
+  v_slots := array(
+    select u.request::integer
+    from unnest(p_left, p_lanes_left) with ordinality u (messages, lanes, request)
+    cross join lateral generate_series(1, u.lanes) as k
+    where u.messages > 0
+    order by k, u.request
+    limit case when p_budget is null and p_slots is null then 1000 else 1 end
+  );
+
+  if p_lanes is null then
+    select array_agg(c.partition_id), array_agg(c.version), array_agg(c.claimed), min(c.ready_at)
+    into v_ids, v_versions, v_claimeds, v_first_at
+    from (
+      select c.partition_id, c.version, c.claimed, c.ready_at
+      from queen.consumers c
+      where c.group_id = p_group_id
+        and c.priority = p_level
+        and c.ready_at >= p_since
+        and c.ready_at <= p_now
+      order by c.ready_at
+      limit cardinality(v_slots)
+      for no key update skip locked
+    ) c;
+  else
+    select array_agg(c.partition_id), array_agg(c.version), array_agg(c.claimed)
+    into v_ids, v_versions, v_claimeds
+    from (
+      select c.*
+      from unnest(p_lanes) l (id)
+      cross join lateral (
+        select c.partition_id, c.version, c.claimed, c.ready_at, c.priority
+        from queen.consumers c
+        where c.partition_id = l.id and c.group_id = p_group_id
+        order by c.version desc
+        limit 1
+        for no key update skip locked
+      ) c
+      where c.ready_at <= p_now and c.priority = p_level
+      limit cardinality(v_slots)
+    ) c;
+  end if;
+  v_found := coalesce(cardinality(v_ids), 0);
+  if v_found = 0 then
+    return query select
+      0, 0::bigint, null::timestamptz, 0::bigint, false, null::integer[], null::bigint[], null::uuid[], null::bigint[],
+      null::integer[], null::timestamptz[], null::bigint[], null::bigint[], null::bytea[], null::bytea[],
+      null::timestamptz[], p_left, p_lanes_left;
+    return;
+  end if;
+
+  -- How much of each may be taken: what is there, due and alive, and what its request still wants.
+  select
+    array_agg(m.take order by m.slot),
+    array_agg(m.slot::integer) filter (where m.available = 0 or m.allowed <= 0)
+  into v_takes, v_passed
+  from (
+    select
+      c.slot,
+      e.available,
+      a.allowed,
+      greatest(0, least(
+        e.available,
+        p_left[v_slots[c.slot]] - (
+          sum(e.available) over (partition by v_slots[c.slot] order by c.slot) - e.available
+        ),
+        a.allowed,
+        p_budget
+      )) as take
+    from unnest(v_ids, v_versions, v_claimeds) with ordinality c (partition_id, version, claimed, slot)
+    cross join lateral (
+      select case
+        when min(s.base_offset) <= c.claimed
+          and coalesce(min(s.base_offset) filter (where s.expires_at <= p_now) > c.claimed, true)
+        then greatest(0, least(
+          max(s.base_offset + s.message_count),
+          min(s.base_offset) filter (where s.expires_at <= p_now),
+          c.claimed + p_left[v_slots[c.slot]]
+        ) - c.claimed)
+        else 0
+      end as available
+      from queen.segments s
+      where s.partition_id = c.partition_id
+        and s.base_offset >= coalesce(
+          (
+            select h.base_offset
+            from queen.segments h
+            where h.partition_id = c.partition_id and h.base_offset <= c.claimed
+            order by h.base_offset desc
+            limit 1
+          ),
+          c.claimed
+        )
+        and s.base_offset < c.claimed + p_left[v_slots[c.slot]]
+        and s.created_at <= p_now - make_interval(secs => p_queue.delay_seconds)
+        and s.body is not null
+    ) e
+    cross join lateral (
+      select case when p_queue.rate_per = 'partition' then (
+        select queen.allowance(r.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
+        from queen.consumers r
+        where r.partition_id = c.partition_id and r.group_id = p_group_id and r.version = c.version
+      ) end as allowed
+    ) a
+  ) m;
+
+  if v_passed is not null then
+    v_expired := queen.pass(
+      array(select v_ids[p] from unnest(v_passed) p), array(select v_versions[p] from unnest(v_passed) p),
+      p_group_id, p_queue
+    );
+  end if;
+  -- Idle is said only under the partition's lock; who cannot have it at once stays ready.
+  if not v_hold then
+    v_locked := array(
+      select p.id
+      from queen.partitions p
+      where p.id = any (v_ids)
+      for no key update skip locked
+    );
+  end if;
+
+  return query
+  with take as (
+    select
+      v_slots[t.slot] as request, t.slot, t.partition_id, t.version, t.claimed as first_offset,
+      t.claimed + t.take as end_offset, t.take
+    from unnest(v_ids, v_versions, v_claimeds, v_takes) with ordinality t (partition_id, version, claimed, take, slot)
+    where t.take > 0
+  ),
+  moved as (
+    update queen.consumers c
+    set
+      version = c.version + 1,
+      claimed = t.end_offset,
+      held = v_hold,
+      idle_at = case when not v_hold and t.is_idle then greatest(p_now, t.newest_at) end,
+      ready_at = case
+        when v_hold or t.is_idle then null
+        when p_queue.rate_per = 'partition' then greatest(t.ready_at, queen.rate_opens_at(
+          queen.spend(c.recent, p_queue.rate_ms, p_now, t.take), p_queue.rate_max, p_queue.rate_ms, p_now
+        ))
+        else t.ready_at
+      end,
+      recent = case
+        when p_queue.rate_per = 'partition' then queen.spend(c.recent, p_queue.rate_ms, p_now, t.take)
+      end
+    from (
+      select
+        t.*,
+        n.created_at as newest_at,
+        t.end_offset >= n.next_offset and t.partition_id = any (v_locked) as is_idle,
+        case
+          when v_hold or t.end_offset >= n.next_offset or v_wait = 0 then queen.now()
+          else queen.head_ready(t.partition_id, t.end_offset, v_wait, queen.now())
+        end as ready_at
+      from take t
+      cross join lateral (
+        select s.base_offset + s.message_count as next_offset, s.created_at
+        from queen.segments s
+        where s.partition_id = t.partition_id
+        order by s.base_offset desc
+        limit 1
+      ) n
+      offset 0
+    ) t
+    where c.partition_id = t.partition_id and c.group_id = p_group_id and c.version = t.version
+  ),
+  lent as (
+    insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
+    select
+      p_group_id, t.partition_id, p_level, int8multirange(int8range(t.first_offset, t.end_offset)),
+      p_now + make_interval(secs => coalesce(p_leases[t.request], p_queue.lease_seconds)), true, p_queue.in_order
+    from take t
+    where not p_auto
+    returning id, token, partition_id, until
+  )
+  select
+    count(t.slot)::integer,
+    coalesce(sum(t.take), 0)::bigint,
+    v_first_at,
+    v_expired,
+    v_found = cardinality(v_slots),
+    array_agg(t.request order by t.slot),
+    array_agg(l.id order by t.slot),
+    array_agg(l.token order by t.slot),
+    array_agg(t.partition_id order by t.slot),
+    array_agg(0 order by t.slot),
+    array_agg(l.until order by t.slot),
+    array_agg(t.first_offset order by t.slot),
+    array_agg(t.end_offset order by t.slot),
+    array_agg(null::bytea),
+    array_agg(null::bytea),
+    array_agg(null::timestamptz),
+    array(
+      select (p.messages - coalesce(sum(k.take), 0))::integer
+      from unnest(p_left) with ordinality p (messages, request)
+      left join take k on k.request = p.request
+      group by p.request, p.messages
+      order by p.request
+    ),
+    array(
+      select (p.lanes - count(k.take))::integer
+      from unnest(p_lanes_left) with ordinality p (lanes, request)
+      left join take k on k.request = p.request
+      group by p.request, p.lanes
+      order by p.request
+    )
+  from take t
+  left join lent l on l.partition_id = t.partition_id;
+end
+$$;
+
+-- Deal with pairs that were ready and had nothing to give: pass what expired or was removed, then ready when the
+-- next message is, or idle. Answers how many messages were passed. The caller has locked the pairs.
+create or replace function queen.pass (
+  p_partition_ids bigint[],
+  p_versions      bigint[],
+  p_group_id      bigint,
+  p_queue         queen.queues
+)
+  returns bigint
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_locked  bigint[];
+  v_now     timestamptz;
+  v_expired bigint;
+begin
+  v_locked := array(
+    select p.id from queen.partitions p where p.id = any (p_partition_ids) for no key update skip locked
+  );
+  -- Later than the instant at which the caller searched, so that it does not find these again.
+  v_now := queen.now();
+  with passed as (
+    select
+      c.partition_id,
+      c.version,
+      c.recent,
+      n.next_offset,
+      n.created_at,
+      greatest(c.claimed, coalesce(a.alive_offset, a.ahead_offset, n.next_offset)) as claimed,
+      c.claimed as was_claimed
+    from unnest(p_partition_ids, p_versions) k (partition_id, version)
+    join queen.consumers c
+      on c.partition_id = k.partition_id and c.group_id = p_group_id and c.version = k.version
+    cross join lateral (
+      select
+        coalesce(max(s.base_offset + s.message_count), 0) as next_offset,
+        coalesce(max(s.created_at), '-infinity') as created_at
+      from (
+        select s.base_offset, s.message_count, s.created_at
+        from queen.segments s
+        where s.partition_id = k.partition_id
+        order by s.base_offset desc
+        limit 1
+      ) s
+    ) n
+    cross join lateral (
+      select
+        min(s.base_offset) filter (where s.is_alive) as alive_offset,
+        max(s.next_offset) as ahead_offset
+      from (
+        select
+          s.base_offset,
+          s.base_offset + s.message_count as next_offset,
+          s.body is not null and coalesce(s.expires_at > v_now, true) as is_alive
+        from queen.segments s
+        where s.partition_id = k.partition_id
+          and s.base_offset >= coalesce(
+            (
+              select h.base_offset
+              from queen.segments h
+              where h.partition_id = k.partition_id and h.base_offset <= c.claimed
+              order by h.base_offset desc
+              limit 1
+            ),
+            c.claimed
+          )
+          and s.base_offset + s.message_count > c.claimed
+        order by s.base_offset
+        -- The first message that is alive, at most a thousand segments further on.
+        limit 1000
+      ) s
+    ) a
+    offset 0
+  ),
+  moved as (
+    update queen.consumers c
+    set
+      version = c.version + 1,
+      claimed = p.claimed,
+      idle_at = case
+        when p.claimed >= p.next_offset and p.partition_id = any (v_locked) then greatest(v_now, p.created_at)
+      end,
+      ready_at = case
+        when p.claimed >= p.next_offset and p.partition_id = any (v_locked) then null
+        else greatest(
+          v_now,
+          queen.head_ready(
+            p.partition_id, p.claimed, greatest(p_queue.delay_seconds, p_queue.window_seconds), v_now
+          ),
+          case when p_queue.rate_per = 'partition' then
+            queen.rate_opens_at(p.recent, p_queue.rate_max, p_queue.rate_ms, v_now)
+          end
+        )
+      end
+    from passed p
+    where c.partition_id = p.partition_id and c.group_id = p_group_id and c.version = p.version
+  )
+  select coalesce(sum(p.claimed - p.was_claimed), 0) into v_expired from passed p;
+  return v_expired;
+end
+$$;
+
+-- Take deliveries whose lease ran out or whose next attempt has come. An expired lease is an attempt that failed:
+-- it is charged to the first message that was not settled, and the others go back free of blame.
+create or replace function queen.claim_due (
+  p_group_id   bigint,
+  p_queue      queen.queues,
+  p_level      integer,
+  p_lanes      bigint[],
+  p_since      timestamptz,
+  p_left       integer[],
+  p_lanes_left integer[],
+  p_leases     double precision[],
+  p_auto       boolean,
+  p_budget     bigint,
+  p_slots      bigint,
+  p_now        timestamptz
+)
+  returns table (
+    taken integer, messages bigint, first_at timestamptz, expired bigint, has_more boolean, requests integer[],
+    delivery_ids bigint[], tokens uuid[], partition_ids bigint[], attempts integer[], untils timestamptz[],
+    firsts bigint[], ends bigint[], payloads bytea[], extras bytea[], created_ats timestamptz[],
+    left_messages integer[], left_lanes integer[]
+  )
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_delivery queen.deliveries;
+  v_request  integer := 1;
+  v_out      int8multirange;
+  v_dead     int8multirange;
+  v_run      int8range;
+  v_count    bigint;
+  v_budget   bigint := p_budget;
+begin
+  taken := 0;
+  messages := 0;
+  expired := 0;
+  has_more := false;
+  left_messages := p_left;
+  left_lanes := p_lanes_left;
+  for v_delivery in
+    select d.*
+    from queen.deliveries d
+    where d.group_id = p_group_id
+      and d.priority = p_level
+      and d.until >= p_since
+      and d.until <= p_now
+      and (p_lanes is null or d.partition_id = any (p_lanes))
+    order by d.until
+    limit case when p_budget is null and p_slots is null then 1000 else 1 end
+    for no key update skip locked
+  loop
+    while v_request <= cardinality(p_left) and (left_messages[v_request] <= 0 or left_lanes[v_request] <= 0) loop
+      v_request := v_request + 1;
+    end loop;
+    exit when v_request > cardinality(p_left) or v_budget <= 0;
+    first_at := least(first_at, v_delivery.until);
+
+    -- Whoever ends an ordered delivery moves its pair: have that first, or leave the delivery alone.
+    if v_delivery.ordered then
+      perform 1
+      from (
+        select c.version
+        from queen.consumers c
+        where c.partition_id = v_delivery.partition_id and c.group_id = p_group_id
+        order by c.version desc
+        limit 1
+        for no key update skip locked
+      ) c;
+      if not found then
+        continue;
+      end if;
+    end if;
+
+    if v_delivery.held then
+      perform queen.fail(
+        v_delivery, p_queue, lower(queen.handed_out(v_delivery)), 'expired', 'the lease expired', null,
+        v_delivery.until, p_now
+      );
+      -- What of it is due now is found by the next call.
+      has_more := true;
+      continue;
+    end if;
+
+    v_dead := queen.expired_of(v_delivery, p_now);
+    if not isempty(v_dead) then
+      expired := expired + queen.count_of(v_dead);
+      has_more := true;
+      if v_dead @> v_delivery.pending then
+        perform queen.shrink(v_delivery, v_dead);
+      else
+        update queen.deliveries d
+        set
+          pending = d.pending - v_dead,
+          head = case when v_dead @> d.head then null else d.head end,
+          attempts = case when v_dead @> d.head then 0 else d.attempts end
+        where d.id = v_delivery.id;
+      end if;
+      continue;
+    end if;
+
+    v_out := queen.first_of(queen.handed_out(v_delivery), least(left_messages[v_request], v_budget));
+    v_count := queen.count_of(v_out);
+    if not v_delivery.ordered and v_out <> v_delivery.pending then
+      -- The rest of an unordered range need not wait for this part.
+      insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
+      values (
+        p_group_id, v_delivery.partition_id, v_delivery.priority, v_delivery.pending - v_out, p_now, false, false
+      );
+      v_delivery.pending := v_out;
+      has_more := true;
+    end if;
+    update queen.deliveries d
+    set
+      id = nextval('queen.delivery_ids'),
+      token = gen_random_uuid(),
+      pending = v_delivery.pending,
+      out_end = case when v_delivery.head is null and v_out <> v_delivery.pending then upper(v_out) end,
+      held = true,
+      until = p_now + make_interval(secs => coalesce(p_leases[v_request], p_queue.lease_seconds))
+    where d.id = v_delivery.id
+    returning d.* into v_delivery;
+    if p_auto then
+      perform queen.shrink(v_delivery, v_out);
+      v_delivery.id := null;
+      v_delivery.token := null;
+      v_delivery.until := null;
+    end if;
+
+    taken := taken + 1;
+    messages := messages + v_count;
+    v_budget := v_budget - v_count;
+    left_messages[v_request] := left_messages[v_request] - v_count;
+    left_lanes[v_request] := left_lanes[v_request] - 1;
+    for v_run in select r from unnest(v_out) r order by lower(r) loop
+      requests := requests || v_request;
+      delivery_ids := delivery_ids || v_delivery.id;
+      tokens := tokens || v_delivery.token;
+      partition_ids := partition_ids || v_delivery.partition_id;
+      attempts := attempts || v_delivery.attempts;
+      untils := untils || v_delivery.until;
+      firsts := firsts || lower(v_run);
+      ends := ends || upper(v_run);
+      payloads := payloads || v_delivery.payload;
+      extras := extras || v_delivery.extras;
+      created_ats := created_ats || v_delivery.created_at;
+    end loop;
+  end loop;
+  has_more := has_more or (taken > 0 and (p_budget is not null or p_slots is not null));
+  return next;
+end
+$$;
+
+-- The pending offsets of a waiting delivery whose time to live is over.
+create or replace function queen.expired_of (p_delivery queen.deliveries, p_now timestamptz)
+  returns int8multirange
+  language sql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+  select p_delivery.pending * coalesce(
+    range_agg(int8range(s.base_offset, s.base_offset + s.message_count)), '{}'::int8multirange
+  )
+  from queen.segments s
+  where p_delivery.payload is null
+    and s.partition_id = p_delivery.partition_id
+    and s.base_offset >= (
+      select h.base_offset
+      from queen.segments h
+      where h.partition_id = p_delivery.partition_id and h.base_offset <= lower(p_delivery.pending)
+      order by h.base_offset desc
+      limit 1
+    )
+    and s.base_offset < upper(p_delivery.pending)
+    and s.expires_at <= p_now
+$$;

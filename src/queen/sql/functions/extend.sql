@@ -1,0 +1,32 @@
+-- Move the end of each lease asked for to p_seconds from now; never shortens one.
+--
+-- Answers one row a request, in the order asked: the new end, or the refusal QN002 when (id, token) is not the
+-- current pair. Late but not yet redelivered is in time. Locks: deliveries by id.
+create or replace function queen.extend (p_ids bigint[], p_tokens uuid[], p_seconds double precision[])
+  returns table (ordinal integer, until timestamptz, code text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz;
+begin
+  perform 1 from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update;
+  -- Only now: the wait for the locks must not come out of the lease.
+  v_now := queen.now();
+  return query
+  with moved as (
+    update queen.deliveries d
+    set until = greatest(d.until, v_now + make_interval(secs => a.seconds))
+    from unnest(p_ids, p_tokens, p_seconds) a (id, token, seconds)
+    where d.id = a.id and d.token = a.token and d.held
+    returning d.id, d.until
+  )
+  select a.ordinal::integer, m.until, case when m.id is null then 'QN002' end
+  from unnest(p_ids) with ordinality a (id, ordinal)
+  left join moved m on m.id = a.id
+  order by a.ordinal;
+end
+$$;

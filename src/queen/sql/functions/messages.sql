@@ -1,0 +1,18 @@
+-- Segments as one row a message, for people with a SQL prompt.
+create or replace view queen.messages as
+select
+  q.name as queue,
+  p.name as partition,
+  s.base_offset + i.n as "offset",
+  s.created_at,
+  convert_from(queen.payload_at(s.body, s.ends, i.n), 'UTF8') as payload,
+  convert_from(queen.extra_at(s.extras, s.message_count, i.n), 'UTF8')::json as extras,
+  p.level as priority,
+  s.expires_at,
+  s.partition_id,
+  s.xid
+from queen.segments s
+join queen.partitions p on p.id = s.partition_id
+join queen.queues q on q.id = p.queue_id
+cross join lateral generate_series(0, s.message_count - 1) as i (n)
+where s.body is not null;

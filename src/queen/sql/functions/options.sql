@@ -1,0 +1,60 @@
+-- What a queue does unless told otherwise; the names are the columns of queen.queues.
+create or replace function queen.default_options ()
+  returns jsonb
+  language sql
+  immutable
+as $$
+  select jsonb_build_object(
+    'lease_seconds', 300,
+    'retry_limit', 3,
+    'retry_delay_ms', 1000,
+    'max_retry_delay_ms', 300000,
+    'retry_backoff', 2,
+    'priority', 0,
+    'delay_seconds', 0,
+    'window_seconds', 0,
+    'dead_letter', true,
+    'max_size', 0,
+    'ttl_seconds', 0,
+    'dedup_seconds', 86400,
+    'ordered', true,
+    'rate_max', null,
+    'rate_ms', null,
+    'rate_per', null,
+    'concurrency_limit', 0,
+    'paused', false,
+    'max_payload_bytes', null
+  )
+$$;
+
+-- Length in seconds of a dedup generation of a class.
+create or replace function queen.dedup_length (p_class integer)
+  returns bigint
+  language sql
+  immutable
+as $$
+  select (array[3600, 86400, 604800, 2678400])[p_class + 1]::bigint
+$$;
+
+-- The class whose two newest generations cover a window.
+create or replace function queen.dedup_class (p_seconds double precision)
+  returns integer
+  language sql
+  immutable
+as $$
+  select case
+    when p_seconds <= 3600 then 0
+    when p_seconds <= 86400 then 1
+    when p_seconds <= 604800 then 2
+    else 3
+  end
+$$;
+
+-- The generation of a class that is written at an instant; p_back = 1 names the one before.
+create or replace function queen.dedup_generation (p_class integer, p_at timestamptz, p_back integer)
+  returns smallint
+  language sql
+  immutable
+as $$
+  select (p_class * 3 + (floor(extract(epoch from p_at) / queen.dedup_length(p_class))::bigint - p_back) % 3)::smallint
+$$;

@@ -1,0 +1,108 @@
+-- Find the lanes named, and make what is missing: queue, partition, its place in every group.
+--
+-- Answers one row a name, in the order asked, with the queue's id and the lane's; both null when the queue
+-- does not exist and p_create is false. A queue that is made has the defaults of p_defaults.
+-- Locks: an advisory lock a queue, shared, against a group that is made at the same time.
+create or replace function queen.partition_ids (
+  p_queues     text[],
+  p_partitions text[],
+  p_levels     smallint[],
+  p_create     boolean,
+  p_defaults   jsonb
+)
+  returns table (ordinal bigint, queue_id bigint, partition_id bigint)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz;
+begin
+  if p_create then
+    if exists (
+      select 1 from unnest(p_queues) n (name)
+      where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null)
+    ) then
+      insert into queen.queues overriding system value
+      select (jsonb_populate_record(null::queen.queues, queen.new_queue(p_defaults) || jsonb_build_object('name', n.name))).*
+      from (
+        select distinct n.name
+        from unnest(p_queues) n (name)
+        where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null)
+        order by n.name
+      ) n
+      on conflict (name) where deleted_at is null do nothing;
+    end if;
+
+    if exists (
+      select 1
+      from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
+      join queen.queues q on q.name = n.queue and q.deleted_at is null
+      where not exists (
+        select 1 from queen.partitions p
+        where p.queue_id = q.id and p.name = n.partition and p.level = n.level
+      )
+    ) then
+      -- A group is made under the exclusive form of this lock: it sees all partitions, or they see it.
+      perform pg_advisory_xact_lock_shared(hashtextextended('queen.queue', q.id))
+      from (
+        select distinct q.id
+        from unnest(p_queues) n (name)
+        join queen.queues q on q.name = n.name and q.deleted_at is null
+        order by q.id
+      ) q;
+      v_now := queen.now();
+      with made as (
+        insert into queen.partitions (queue_id, name, level, priority)
+        select q.id, n.partition, n.level, coalesce(
+          (select max(p.priority) from queen.partitions p where p.queue_id = q.id and p.name = n.partition), 0
+        )
+        from (
+          select distinct n.queue, n.partition, n.level
+          from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
+        ) n
+        join queen.queues q on q.name = n.queue and q.deleted_at is null
+        where not exists (
+          select 1 from queen.partitions p
+          where p.queue_id = q.id and p.name = n.partition and p.level = n.level
+        )
+        order by q.id, n.partition, n.level
+        on conflict on constraint partitions_are_named_once do nothing
+        returning partitions.id, partitions.queue_id, partitions.level, partitions.priority
+      ), entered as (
+        insert into queen.consumers (partition_id, group_id, claimed, idle_at, priority)
+        select m.id, g.id, 0, v_now, m.priority * 10 + m.level
+        from made m
+        join queen.groups g on g.queue_id = m.queue_id and g.deleted_at is null
+      )
+      update queen.queues q
+      set levels = array(select distinct l from unnest(q.levels || l.levels) l order by l desc)
+      from (
+        select m.queue_id, array_agg(distinct m.priority * 10 + m.level) as levels
+        from made m
+        group by m.queue_id
+      ) l
+      where q.id = l.queue_id and not (q.levels @> l.levels);
+    end if;
+  end if;
+
+  return query
+  select n.ordinal, q.id, p.id
+  from unnest(p_queues, p_partitions, p_levels) with ordinality n (queue, partition, level, ordinal)
+  left join queen.queues q on q.name = n.queue and q.deleted_at is null
+  left join queen.partitions p on p.queue_id = q.id and p.name = n.partition and p.level = n.level;
+end
+$$;
+
+-- A queues row in JSON with every default, p_defaults in place of ours where given.
+create or replace function queen.new_queue (p_defaults jsonb)
+  returns jsonb
+  language sql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+  select queen.default_options() || coalesce(p_defaults, '{}') || jsonb_build_object(
+    'id', nextval('queen.queues_id_seq'), 'namespace', '', 'task', '', 'version', 1, 'created_at', queen.now(), 'levels', array[0], 'in_order',
+    coalesce(p_defaults -> 'ordered', queen.default_options() -> 'ordered')
+  )
+$$;

@@ -1,0 +1,344 @@
+-- Store segments, and messages that are not due yet: all of them, or none and the reasons.
+--
+-- p_partition_ids … p_ttls: an entry is one segment; entries of a partition keep their order.
+-- p_key_…: the 16-byte hashes of transactionIds of queues that deduplicate, each with its entry and its place
+-- in it. Entries past the segments are the scheduled messages, which have no place yet.
+-- p_producers, p_sequences: what idempotent producers count; null for none.
+-- p_scheduled_…: messages held back until an instant.
+--
+-- Answers rows of a kind: `stored` an entry; or, and then nothing at all was stored,
+-- `duplicate` a key (offset null while that message is scheduled), `producer` with code QN009 when its
+-- sequence is stale or with null when it was stored before, `partition` QN004 when an entry's partition is gone.
+-- The caller takes those away and calls again: many callers share this transaction.
+-- Locks: partitions by id, producers by id, then consumers that were idle.
+create or replace function queen.push (
+  p_partition_ids           bigint[],
+  p_counts                  integer[],
+  p_bodies                  bytea[],
+  p_ends                    bytea[],
+  p_extras                  bytea[],
+  p_ttls                    double precision[],
+  p_keys                    uuid[] default null,
+  p_key_entries             integer[] default null,
+  p_key_places              integer[] default null,
+  p_producers               text[] default null,
+  p_sequences               bigint[] default null,
+  p_scheduled_partition_ids bigint[] default null,
+  p_scheduled_delays        double precision[] default null,
+  p_scheduled_dues          timestamptz[] default null,
+  p_scheduled_payloads      bytea[] default null,
+  p_scheduled_extras        bytea[] default null,
+  p_scheduled_ttls          double precision[] default null
+)
+  returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_now    timestamptz;
+  v_found  bigint[];
+  v_wanted bigint[] := p_partition_ids || p_scheduled_partition_ids;
+  v_xid    xid8;
+begin
+  select array_agg(l.id) into v_found
+  from (
+    select p.id
+    from queen.partitions p
+    join queen.queues q on q.id = p.queue_id
+    where p.id = any (v_wanted) and q.deleted_at is null
+    order by p.id
+    for no key update of p
+  ) l;
+  -- Only now: a time read before the last wait could run against the offsets.
+  v_now := queen.now();
+
+  if not v_found @> v_wanted or (v_found is null and cardinality(v_wanted) > 0) then
+    return query
+    select 'partition', w.ordinal::integer, w.id, null::timestamptz, null::bigint, 'QN004'
+    from unnest(v_wanted) with ordinality w (id, ordinal)
+    where v_found is null or w.id <> all (v_found);
+    return;
+  end if;
+
+  if p_producers is not null then
+    return query select p.* from queen.check_producers(p_producers, p_sequences, v_now) p;
+    if found then
+      return;
+    end if;
+  end if;
+
+  if p_keys is not null then
+    return query
+    select k.*
+    from queen.push_keys(p_keys, p_key_entries, p_key_places, v_wanted, p_counts, v_now) k;
+    if found then
+      return;
+    end if;
+  end if;
+  if p_producers is not null then
+    perform queen.record_producers(p_producers, p_sequences, v_now);
+  end if;
+
+  if cardinality(p_scheduled_partition_ids) > 0 then
+    insert into queen.scheduled (queue_id, partition_id, due_at, ttl_seconds, key, payload, extras)
+    select
+      p.queue_id,
+      s.partition_id,
+      coalesce(s.due_at, v_now + make_interval(secs => s.delay)),
+      s.ttl,
+      k.key,
+      s.payload,
+      s.extras
+    from unnest(
+      p_scheduled_partition_ids, p_scheduled_delays, p_scheduled_dues, p_scheduled_payloads,
+      p_scheduled_extras, p_scheduled_ttls
+    ) with ordinality s (partition_id, delay, due_at, payload, extras, ttl, ordinal)
+    join queen.partitions p on p.id = s.partition_id
+    left join unnest(p_keys, p_key_entries, p_key_places) k (key, entry, place)
+      on k.entry = cardinality(p_partition_ids) + s.ordinal
+    order by s.ordinal;
+  end if;
+
+  if cardinality(p_partition_ids) = 0 then
+    return;
+  end if;
+
+  v_xid := pg_current_xact_id();
+  return query
+  with entry as (
+    select
+      e.ordinal::integer as ordinal,
+      e.partition_id,
+      e.message_count,
+      p.queue_id,
+      e.ttl,
+      q.ttl_seconds,
+      greatest(q.delay_seconds, q.window_seconds) as wait_seconds,
+      q.delay_seconds
+    from unnest(p_partition_ids, p_counts, p_ttls)
+      with ordinality e (partition_id, message_count, ttl, ordinal)
+    join queen.partitions p on p.id = e.partition_id
+    join queen.queues q on q.id = p.queue_id
+  ),
+  placed as materialized (
+    select
+      e.*,
+      coalesce(n.next_offset, 0)
+        + sum(e.message_count) over (partition by e.partition_id order by e.ordinal)
+        - e.message_count as base_offset,
+      greatest(v_now, n.created_at) as created_at,
+      coalesce(n.created_at, '-infinity') as last_at
+    from entry e
+    left join lateral (
+      select s.base_offset + s.message_count as next_offset, s.created_at
+      from queen.segments s
+      where s.partition_id = e.partition_id
+      order by s.base_offset desc
+      limit 1
+    ) n on true
+  ),
+  stored as (
+    insert into queen.segments (
+      partition_id, base_offset, message_count, created_at, queue_id, xid, expires_at, body, ends, extras
+    )
+    select
+      p.partition_id,
+      p.base_offset,
+      p.message_count,
+      p.created_at,
+      p.queue_id,
+      v_xid,
+      case
+        when coalesce(p.ttl, nullif(p.ttl_seconds, 0)) is not null
+        then p.created_at + make_interval(secs => p.delay_seconds + coalesce(p.ttl, p.ttl_seconds))
+      end,
+      p_bodies[p.ordinal],
+      p_ends[p.ordinal],
+      p_extras[p.ordinal]
+    from placed p
+  ),
+  -- Every push wakes all that are idle, so those that are idle now went idle since the newest segment.
+  woken as (
+    update queen.consumers c
+    set
+      version = c.version + 1,
+      idle_at = null,
+      ready_at = w.created_at + make_interval(secs => w.wait_seconds)
+    from (
+      select distinct p.partition_id, p.created_at, p.last_at, p.wait_seconds
+      from placed p
+    ) w
+    where c.partition_id = w.partition_id and c.idle_at >= w.last_at
+  )
+  select 'stored', p.ordinal, p.base_offset::bigint, p.created_at, v_xid::text::bigint, null
+  from placed p
+  order by p.ordinal;
+end
+$$;
+
+-- Lock producers, and answer those whose sequence was stored before (code null) or is stale (QN009).
+create or replace function queen.check_producers (p_producers text[], p_sequences bigint[], p_now timestamptz)
+  returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  -- A first row is made, so that two first requests of a producer wait for each other.
+  insert into queen.producers (producer_id, sequence, at)
+  select n.producer_id, -1, p_now
+  from unnest(p_producers) n (producer_id)
+  where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id)
+  order by n.producer_id
+  on conflict (producer_id, sequence) do nothing;
+
+  perform 1
+  from (select distinct n.producer_id from unnest(p_producers) n (producer_id) order by n.producer_id) n
+  cross join lateral (
+    select p.sequence
+    from queen.producers p
+    where p.producer_id = n.producer_id
+    order by p.sequence desc
+    limit 1
+    for no key update
+  ) l;
+
+  return query
+  select
+    'producer', n.ordinal::integer, null::bigint, null::timestamptz, null::bigint,
+    case when n.sequence < l.sequence then 'QN009' end
+  from unnest(p_producers, p_sequences) with ordinality n (producer_id, sequence, ordinal)
+  cross join lateral (
+    select p.sequence
+    from queen.producers p
+    where p.producer_id = n.producer_id
+    order by p.sequence desc
+    limit 1
+  ) l
+  where n.sequence <= l.sequence;
+end
+$$;
+
+-- Record the sequences of producers that the caller has checked.
+create or replace function queen.record_producers (p_producers text[], p_sequences bigint[], p_now timestamptz)
+  returns void
+  language sql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+  update queen.producers p
+  set sequence = n.sequence, at = p_now
+  from (
+    select n.producer_id, max(n.sequence) as sequence
+    from unnest(p_producers, p_sequences) n (producer_id, sequence)
+    group by n.producer_id
+  ) n
+  cross join lateral (
+    select l.sequence as last
+    from queen.producers l
+    where l.producer_id = n.producer_id
+    order by l.sequence desc
+    limit 1
+  ) l
+  where p.producer_id = n.producer_id and p.sequence = l.last
+$$;
+
+-- Record the keys of a push, or answer which of them are known, in which case none is recorded.
+create or replace function queen.push_keys (
+  p_keys          uuid[],
+  p_key_entries   integer[],
+  p_key_places    integer[],
+  p_partition_ids bigint[],
+  p_counts        integer[],
+  p_now           timestamptz
+)
+  returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_bases       bigint[];
+  v_windows     interval[];
+  v_generations smallint[];
+  v_searched    smallint[];
+  v_generation  smallint;
+  v_is_known    boolean := false;
+begin
+  select
+    array_agg(e.base_offset order by e.ordinal),
+    array_agg(e.dedup_window order by e.ordinal),
+    array_agg(e.generation order by e.ordinal)
+  into v_bases, v_windows, v_generations
+  from (
+    select
+      t.ordinal,
+      coalesce(n.next_offset, 0)
+        + sum(coalesce(t.message_count, 0)) over (partition by t.partition_id order by t.ordinal)
+        - coalesce(t.message_count, 0) as base_offset,
+      make_interval(secs => q.dedup_seconds) as dedup_window,
+      queen.dedup_generation(queen.dedup_class(q.dedup_seconds), p_now, 0) as generation
+    from unnest(p_partition_ids, p_counts) with ordinality t (partition_id, message_count, ordinal)
+    join queen.partitions p on p.id = t.partition_id
+    join queen.queues q on q.id = p.queue_id
+    left join lateral (
+      select s.base_offset + s.message_count as next_offset
+      from queen.segments s
+      where s.partition_id = t.partition_id
+      order by s.base_offset desc
+      limit 1
+    ) n on true
+  ) e;
+
+  -- Where they may be known: the two newest generations of a class, also of the class that was before.
+  v_searched := array(
+    select distinct g.generation
+    from (
+      select distinct p.queue_id
+      from queen.partitions p
+      where p.id = any (p_partition_ids)
+    ) p
+    join queen.queues q on q.id = p.queue_id
+    cross join (values (0), (1)) b (back)
+    cross join lateral (
+      select queen.dedup_generation(queen.dedup_class(q.dedup_seconds), p_now, b.back)
+      union all
+      select queen.dedup_generation(q.old_dedup_class, p_now, b.back) where q.old_dedup_until > p_now
+    ) g (generation)
+  );
+  foreach v_generation in array v_searched loop
+    return query
+    select 'duplicate', k.ordinal::integer, d."offset", d.at, null::bigint, null::text
+    from unnest(p_keys, p_key_entries) with ordinality k (key, entry, ordinal)
+    cross join lateral (
+      select d."offset", d.at
+      from queen.dedup d
+      where d.generation = v_generation
+        and d.partition_id = p_partition_ids[k.entry]
+        and d.key = k.key
+      limit 1
+    ) d
+    where d.at > p_now - v_windows[k.entry];
+    v_is_known := v_is_known or found;
+  end loop;
+  if v_is_known then
+    return;
+  end if;
+
+  -- A key that is still there is older than its window.
+  insert into queen.dedup (generation, partition_id, key, "offset", at)
+  select v_generations[k.entry], p_partition_ids[k.entry], k.key, v_bases[k.entry] + k.place, p_now
+  from unnest(p_keys, p_key_entries, p_key_places) k (key, entry, place)
+  on conflict (partition_id, key, generation)
+  do update set "offset" = excluded."offset", at = excluded.at;
+end
+$$;

@@ -1,0 +1,63 @@
+-- Deliver dead letters again, to the group that gave up and no other, attempts from the start.
+--
+-- Each becomes a delivery with its own copy; the dead letter goes in the same transaction. On an ordered queue it
+-- waits until its pair is free. Answers the ids redriven: those that exist and whose group still does.
+-- Locks: dead letters, partitions, consumers, deliveries.
+create or replace function queen.redrive (p_ids bigint[])
+  returns table (id bigint, group_id bigint)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_letter   record;
+  v_consumer queen.consumers;
+  v_ordered  boolean;
+  v_now      timestamptz;
+begin
+  for v_letter in
+    select l.*, q.in_order
+    from queen.dead_letters l
+    join queen.groups g on g.id = l.group_id and g.deleted_at is null
+    join queen.queues q on q.id = g.queue_id and q.deleted_at is null
+    where l.id = any (p_ids)
+    order by l.partition_id, l.group_id, l."offset"
+    for update of l
+  loop
+    select c.* into v_consumer
+    from queen.consumers c
+    where c.partition_id = v_letter.partition_id and c.group_id = v_letter.group_id
+    order by c.version desc
+    limit 1
+    for no key update;
+    if not found then
+      continue;
+    end if;
+    v_now := queen.now();
+    v_ordered := v_letter.in_order;
+    insert into queen.deliveries (
+      group_id, partition_id, priority, pending, until, held, ordered, payload, extras, created_at
+    ) values (
+      v_letter.group_id, v_letter.partition_id, v_consumer.priority,
+      int8multirange(int8range(v_letter."offset", v_letter."offset" + 1)),
+      case when v_ordered and v_consumer.held then 'infinity' else v_now end, false, v_ordered,
+      v_letter.payload, v_letter.extras, v_letter.created_at
+    );
+    if v_ordered then
+      update queen.consumers c
+      set
+        version = c.version + 1,
+        parked = c.parked + c.held::integer,
+        held = true,
+        ready_at = null,
+        idle_at = null
+      where c.partition_id = v_consumer.partition_id
+        and c.group_id = v_consumer.group_id
+        and c.version = v_consumer.version;
+    end if;
+    delete from queen.dead_letters l where l.id = v_letter.id;
+    return query select v_letter.id, v_letter.group_id;
+  end loop;
+end
+$$;

@@ -1,0 +1,114 @@
+-- Acks, nacks and pushes, all applied or none.
+--
+-- The arguments are those of ack, nack and push. p_lease_ids, p_lease_tokens: leases that must be current.
+-- Answers the rows of push, or, and then nothing was applied, rows of its refusals, of kind `ack`, `nack` or
+-- `lease` with the ordinal of what was refused and the code QN002 or QN010.
+-- Locks: partitions by id, then consumers, then deliveries by id.
+create or replace function queen.transact (
+  p_ack_ids                 bigint[],
+  p_ack_tokens              uuid[],
+  p_ack_offsets             int8multirange[],
+  p_nack_ids                bigint[],
+  p_nack_tokens             uuid[],
+  p_nack_offsets            bigint[],
+  p_nack_kinds              text[],
+  p_nack_errors             text[],
+  p_nack_delays             double precision[],
+  p_lease_ids               bigint[],
+  p_lease_tokens            uuid[],
+  p_partition_ids           bigint[],
+  p_counts                  integer[],
+  p_bodies                  bytea[],
+  p_ends                    bytea[],
+  p_extras                  bytea[],
+  p_ttls                    double precision[],
+  p_keys                    uuid[],
+  p_key_entries             integer[],
+  p_key_places              integer[],
+  p_producers               text[],
+  p_sequences               bigint[],
+  p_scheduled_partition_ids bigint[],
+  p_scheduled_delays        double precision[],
+  p_scheduled_dues          timestamptz[],
+  p_scheduled_payloads      bytea[],
+  p_scheduled_extras        bytea[],
+  p_scheduled_ttls          double precision[]
+)
+  returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_row record;
+begin
+  perform 1
+  from (
+    select p.id
+    from queen.partitions p
+    where p.id = any (p_partition_ids || p_scheduled_partition_ids)
+    order by p.id
+    for no key update
+  ) l;
+  if p_producers is not null then
+    -- Before the acks are judged: a repeat finds its leases settled, and must hear what it heard first.
+    return query select p.* from queen.check_producers(p_producers, p_sequences, queen.now()) p;
+    if found then
+      return;
+    end if;
+  end if;
+  perform queen.lock_consumers(p_ack_ids || p_nack_ids, p_ack_tokens || p_nack_tokens);
+  perform 1
+  from queen.deliveries d
+  where d.id = any (p_ack_ids || p_nack_ids || p_lease_ids)
+  order by d.id
+  for no key update;
+
+  -- Judge all of it first; then nothing has to be undone.
+  return query
+  select r.kind, r.ordinal::integer, null::bigint, null::timestamptz, null::bigint, r.code
+  from (
+    select 'ack' as kind, a.ordinal, case
+      when d.id is null then 'QN002'
+      when not queen.handed_out(d) @> coalesce(a.offsets, queen.handed_out(d)) then 'QN010'
+    end as code
+    from unnest(p_ack_ids, p_ack_tokens, p_ack_offsets) with ordinality a (id, token, offsets, ordinal)
+    left join queen.deliveries d on d.id = a.id and d.token = a.token and d.held
+    union all
+    select 'nack', a.ordinal, case
+      when d.id is null then 'QN002'
+      when not queen.handed_out(d) @> a."offset" then 'QN010'
+    end
+    from unnest(p_nack_ids, p_nack_tokens, p_nack_offsets) with ordinality a (id, token, "offset", ordinal)
+    left join queen.deliveries d on d.id = a.id and d.token = a.token and d.held
+    union all
+    select 'lease', a.ordinal, case when d.id is null then 'QN002' end
+    from unnest(p_lease_ids, p_lease_tokens) with ordinality a (id, token, ordinal)
+    left join queen.deliveries d on d.id = a.id and d.token = a.token and d.held
+  ) r
+  where r.code is not null;
+  if found then
+    return;
+  end if;
+
+  for v_row in
+    select p.*
+    from queen.push(
+      p_partition_ids, p_counts, p_bodies, p_ends, p_extras, p_ttls, p_keys, p_key_entries, p_key_places, null, null,
+      p_scheduled_partition_ids, p_scheduled_delays, p_scheduled_dues, p_scheduled_payloads, p_scheduled_extras,
+      p_scheduled_ttls
+    ) p
+  loop
+    return query select v_row.kind, v_row.ordinal, v_row."offset", v_row.created_at, v_row.xid, v_row.code;
+  end loop;
+  if v_row.kind <> 'stored' then
+    return;
+  end if;
+  if p_producers is not null then
+    perform queen.record_producers(p_producers, p_sequences, queen.now());
+  end if;
+  perform queen.ack(p_ack_ids, p_ack_tokens, p_ack_offsets);
+  perform queen.nack(p_nack_ids, p_nack_tokens, p_nack_offsets, p_nack_kinds, p_nack_errors, p_nack_delays);
+end
+$$;

@@ -1,0 +1,1 @@
+"""One PostgreSQL database: arrays in, rows out."""

@@ -1,0 +1,48 @@
+"""Consumer groups: subscribe, fill, seek, delete."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from queen.store.database import Database, Record
+
+
+class Groups:
+    """The groups of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def subscribe(
+        self, queue: str, group: str, *, mode: str | None, start_at: datetime | None
+    ) -> Record | None:
+        """Queue id, group id and whether it is filled; None when there is no such queue."""
+        rows = await self._database.fetch("subscribe", queue, group, mode, start_at)
+        return rows[0] if rows else None
+
+    async def fill(self, group_id: int, limit: int) -> bool:
+        rows = await self._database.fetch("fill", group_id, limit)
+        return rows[0]["is_filled"]
+
+    async def seek(
+        self,
+        queue: str,
+        group: str,
+        *,
+        partition: str | None,
+        at: datetime | None,
+        offset: int | None,
+        after: int | None,
+        limit: int,
+    ) -> int | None:
+        """One step: the last partition id moved, None when none is left."""
+        rows = await self._database.fetch("seek", queue, group, partition, at, offset, after, limit)
+        return rows[0]["partition_id"]
+
+    async def delete(self, queue: str, group: str) -> int:
+        rows = await self._database.fetch("delete_group", queue, group)
+        return rows[0]["id"]
+
+    async def ready(self, group_ids: Sequence[int]) -> list[int]:
+        """Those of the groups that have something to give now."""
+        rows = await self._database.fetch("ready_groups", group_ids)
+        return [row["group_id"] for row in rows]

@@ -1,0 +1,189 @@
+"""Push, pop, ack, nack, extend, release, transact: arrays in, rows out."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+from asyncpg.pgproto import pgproto
+
+from queen.store.database import Database, Record
+
+
+class Push(msgspec.Struct, kw_only=True):
+    """The columns of one flush; entry i is one segment."""
+
+    partition_ids: list[int] = []
+    counts: list[int] = []
+    bodies: list[bytes] = []
+    ends: list[bytes] = []
+    extras: list[bytes | None] = []
+    ttls: list[float | None] = []
+    keys: list[bytes] = []
+    key_entries: list[int] = []
+    key_places: list[int | None] = []
+    producers: list[str] = []
+    sequences: list[int] = []
+    scheduled_partition_ids: list[int] = []
+    scheduled_delays: list[float | None] = []
+    scheduled_dues: list[datetime | None] = []
+    scheduled_payloads: list[bytes] = []
+    scheduled_extras: list[bytes | None] = []
+    scheduled_ttls: list[float | None] = []
+
+    def columns(self) -> tuple[object, ...]:
+        has_keys, has_producers = bool(self.keys), bool(self.producers)
+        return (
+            self.partition_ids,
+            self.counts,
+            self.bodies,
+            self.ends,
+            self.extras,
+            self.ttls,
+            [pgproto.UUID(key) for key in self.keys] if has_keys else None,
+            self.key_entries if has_keys else None,
+            self.key_places if has_keys else None,
+            self.producers if has_producers else None,
+            self.sequences if has_producers else None,
+            self.scheduled_partition_ids,
+            self.scheduled_delays,
+            self.scheduled_dues,
+            self.scheduled_payloads,
+            self.scheduled_extras,
+            self.scheduled_ttls,
+        )
+
+
+class Settlement(NamedTuple):
+    """One message of a delivery and what became of it: completed, failed, retry or dead."""
+
+    delivery_id: int
+    token: UUID
+    offset: int
+    kind: str
+    error: str | None
+    delay_seconds: float | None
+
+
+class Ack(NamedTuple):
+    """A delivery that is acked: all of it, or the ranges of offsets named."""
+
+    delivery_id: int
+    token: UUID
+    ranges: tuple[tuple[int, int], ...] | None
+
+
+class Pop(msgspec.Struct, kw_only=True, frozen=True):
+    """Several requests at one target."""
+
+    group_ids: list[int]
+    ready_since: list[datetime | None]
+    due_since: list[datetime | None]
+    partition: str | None
+    batches: list[int]
+    partitions: list[int]
+    leases: list[float | None]
+    is_auto: bool
+    is_due_first: bool
+    turn: int
+
+
+class Messages:
+    """The verbs of delivery over one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def push(self, push: Push) -> list[Record]:
+        return await self._database.fetch("push", *push.columns())
+
+    async def pop(self, pop: Pop) -> list[Record]:
+        return await self._database.fetch(
+            "pop",
+            pop.group_ids,
+            pop.ready_since,
+            pop.due_since,
+            pop.partition,
+            pop.batches,
+            pop.partitions,
+            pop.leases,
+            pop.is_auto,
+            pop.is_due_first,
+            pop.turn,
+        )
+
+    async def segments(
+        self, partition_ids: Sequence[int], base_offsets: Sequence[int]
+    ) -> list[Record]:
+        return await self._database.fetch("segments", partition_ids, base_offsets)
+
+    async def ack(self, acks: Sequence[Ack]) -> list[Record]:
+        return await self._database.fetch("ack", *_ack_columns(acks))
+
+    async def nack(self, settlements: Sequence[Settlement]) -> list[Record]:
+        return await self._database.fetch("nack", *_nack_columns(settlements))
+
+    async def extend(
+        self, leases: Sequence[tuple[int, UUID]], seconds: Sequence[float]
+    ) -> list[Record]:
+        ids, tokens = _pairs(leases)
+        return await self._database.fetch("extend", ids, tokens, seconds)
+
+    async def release(self, leases: Sequence[tuple[int, UUID]]) -> list[Record]:
+        return await self._database.fetch("release", *_pairs(leases))
+
+    async def transact(
+        self,
+        acks: Sequence[Ack],
+        settlements: Sequence[Settlement],
+        leases: Sequence[tuple[int, UUID]],
+        push: Push,
+    ) -> list[Record]:
+        return await self._database.fetch(
+            "transact",
+            *_ack_columns(acks),
+            *_nack_columns(settlements),
+            *_pairs(leases),
+            *push.columns(),
+        )
+
+    async def find_delivery(
+        self,
+        *,
+        queue: str | None,
+        group: str,
+        partition_id: int | None,
+        offset: int | None,
+        key: bytes | None,
+    ) -> list[Record]:
+        return await self._database.fetch(
+            "find_delivery", queue, group, partition_id, offset, key and pgproto.UUID(key)
+        )
+
+
+def _pairs(leases: Sequence[tuple[int, UUID]]) -> tuple[list[int], list[UUID]]:
+    return [delivery_id for delivery_id, _ in leases], [token for _, token in leases]
+
+
+def _ack_columns(acks: Sequence[Ack]) -> tuple[object, ...]:
+    return (
+        [ack.delivery_id for ack in acks],
+        [ack.token for ack in acks],
+        [ack.ranges and _multirange(ack.ranges) for ack in acks],
+    )
+
+
+def _multirange(ranges: tuple[tuple[int, int], ...]) -> str:
+    return "{" + ",".join(f"[{first},{end})" for first, end in ranges) + "}"
+
+
+def _nack_columns(settlements: Sequence[Settlement]) -> tuple[object, ...]:
+    return (
+        [each.delivery_id for each in settlements],
+        [each.token for each in settlements],
+        [each.offset for each in settlements],
+        [each.kind for each in settlements],
+        [each.error for each in settlements],
+        [each.delay_seconds for each in settlements],
+    )

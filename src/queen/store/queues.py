@@ -1,0 +1,82 @@
+"""Queues and partitions: find, make, configure, purge, delete."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from queen.store.database import Database, Record
+
+
+class Queues:
+    """The queues of one database. ``defaults`` are option columns that a new queue starts with."""
+
+    def __init__(self, database: Database, *, defaults: dict[str, Any] | None = None) -> None:
+        self._database = database
+        self._defaults = defaults or {}
+
+    async def partition_ids(
+        self, lanes: Sequence[tuple[str, str, int]], *, is_created: bool
+    ) -> list[tuple[int | None, int | None]]:
+        """Queue id and partition id of each (queue, partition, level)."""
+        rows = await self._database.fetch(
+            "partition_ids",
+            [queue for queue, _, _ in lanes],
+            [partition for _, partition, _ in lanes],
+            [level for _, _, level in lanes],
+            is_created,
+            self._defaults,
+        )
+        return [(row["queue_id"], row["partition_id"]) for row in rows]
+
+    async def named(self, names: Sequence[str]) -> list[Record]:
+        return await self._database.fetch("queues", names)
+
+    async def in_scope(self, namespace: str | None, task: str | None) -> list[Record]:
+        return await self._database.fetch("queues_in_scope", namespace, task)
+
+    async def configure(
+        self,
+        name: str,
+        *,
+        namespace: str | None,
+        task: str | None,
+        options: dict[str, Any],
+        is_replaced: bool,
+        version: int | None,
+    ) -> Record:
+        rows = await self._database.fetch(
+            "configure", name, namespace, task, options, is_replaced, version, self._defaults
+        )
+        return rows[0]
+
+    async def configure_partition(self, queue: str, partition: str, *, priority: int) -> None:
+        await self._database.fetch("configure_partition", queue, partition, priority)
+
+    async def purge(
+        self,
+        queue: str,
+        *,
+        partition: str | None,
+        is_completed: bool,
+        before: datetime | None,
+        after: int | None,
+        limit: int,
+    ) -> tuple[int, int] | None:
+        """One step: the last partition id and how many messages went, None when nothing is left."""
+        rows = await self._database.fetch(
+            "purge", queue, partition, is_completed, before, after, limit
+        )
+        return (rows[0]["partition_id"], rows[0]["messages"]) if rows else None
+
+    async def delete(self, queue: str) -> int:
+        rows = await self._database.fetch("delete_queue", queue)
+        return rows[0]["id"]
+
+    async def erase(self, limit: int) -> bool:
+        """One step; True when nothing deleted is left."""
+        rows = await self._database.fetch("erase", limit)
+        return rows[0]["is_done"]
+
+    async def backlog(self, queue_id: int, most: int) -> int:
+        rows = await self._database.fetch("backlog", queue_id, most)
+        return rows[0]["messages"]

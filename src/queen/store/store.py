@@ -1,0 +1,39 @@
+"""Everything that one database can do, in one object: made per database, never global."""
+
+from typing import Any, Self
+
+from queen.store.database import Database
+from queen.store.dead_letters import DeadLetters
+from queen.store.groups import Groups
+from queen.store.messages import Messages
+from queen.store.queues import Queues
+
+
+class Store:
+    """One shard: a database that holds the whole schema."""
+
+    def __init__(
+        self, database: Database, *, shard: int = 0, defaults: dict[str, Any] | None = None
+    ) -> None:
+        self.database = database
+        self.shard = shard
+        self.messages = Messages(database)
+        self.queues = Queues(database, defaults=defaults)
+        self.groups = Groups(database)
+        self.dead_letters = DeadLetters(database)
+
+    @classmethod
+    async def open(
+        cls,
+        dsn: str,
+        *,
+        shard: int = 0,
+        connections: int = 10,
+        is_pooled: bool = False,
+        defaults: dict[str, Any] | None = None,
+    ) -> Self:
+        database = await Database.open(dsn, connections=connections, is_pooled=is_pooled)
+        return cls(database, shard=shard, defaults=defaults)
+
+    async def close(self) -> None:
+        await self.database.close()

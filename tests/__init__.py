@@ -1,0 +1,1 @@
+"""Queen's tests, and the helpers that benchmarks share with them."""

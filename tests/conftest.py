@@ -1,0 +1,66 @@
+"""The chain of fixtures: postgres (once), template (once), dsn (a copy per test)."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from uuid import uuid4
+
+import pytest
+import uvloop
+
+from queen.engine.engine import Engine
+from queen.store.migrations import migrate
+from queen.store.store import Store
+from tests.clock import Clock
+from tests.postgres import Postgres, Server
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A server per worker; `TEST_QUEEN_DSN` names one of your own instead."""
+    if dsn := os.environ.get("TEST_QUEEN_DSN"):
+        yield Server(dsn)
+        return
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def template(postgres: Server) -> str:
+    """The name of a database brought to this release. Nobody may stay connected to it."""
+    name = f"template_{uuid4().hex}"
+    dsn = postgres.create_database(name)
+    # A runner of our own rather than `asyncio.run`, which would unset the test's event loop.
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(migrate(dsn))
+    return name
+
+
+@pytest.fixture
+def dsn(postgres: Server, template: str) -> str:
+    """A database for this test alone. It is not dropped: the server goes away as a whole."""
+    return postgres.create_database(f"test_{uuid4().hex}", template=template)
+
+
+@pytest.fixture
+async def store(dsn: str) -> AsyncIterator[Store]:
+    store = await Store.open(dsn)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def clock(dsn: str) -> AsyncIterator[Clock]:
+    """The clock of this test's database, moved by hand."""
+    async with await Clock.install(dsn) as clock:
+        yield clock
+
+
+@pytest.fixture
+async def engine(dsn: str) -> AsyncIterator[Engine]:
+    async with await Engine.open(dsn) as engine:
+        yield engine

@@ -1,0 +1,234 @@
+"""A private PostgreSQL server for tests and benchmarks, or one of the reader's own."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote, urlsplit, urlunsplit
+
+DEFAULTS: Mapping[str, str | int] = {
+    "autovacuum": "on",
+    "fsync": "on",  # The server refuses a database without it.
+    "max_connections": 200,
+    "max_wal_size": "4GB",
+    "shared_buffers": "256MB",
+    "wal_level": "replica",
+}
+START_SECONDS = 120  # Recovery after `kill` is in it.
+STOP_SECONDS = 60
+
+
+def bindir() -> Path:
+    """Where PostgreSQL's programs are: Debian keeps them off the PATH."""
+    if found := shutil.which("postgres"):
+        return Path(found).resolve().parent
+    answer = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=True)
+    return Path(answer.stdout.strip())
+
+
+class Server:
+    """A PostgreSQL server that is already there."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    def dsn(self, database: str = "postgres") -> str:
+        return urlunsplit(urlsplit(self._dsn)._replace(path=f"/{quote(database)}"))
+
+    def create_database(self, name: str, template: str | None = None) -> str:
+        """Create a database, as a copy of `template` if given, and return its DSN."""
+        copied = f' template "{template}"' if template else ""
+        self.execute(f'create database "{name}"{copied}')
+        return self.dsn(name)
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        """Run one statement by psql, so that it does not matter whether a loop is running."""
+        command = [bindir() / "psql", "--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1"]
+        answer = subprocess.run(
+            [*command, "--command", statement, self.dsn(database)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        if answer.returncode:
+            raise RuntimeError(answer.stderr)
+
+
+class Postgres(Server):
+    """
+    A server of our own: a child process, on a private socket in a temporary folder.
+
+    Usage::
+
+        with Postgres({"shared_buffers": "1GB"}) as postgres:
+            dsn = postgres.create_database("orders")
+            postgres.kill()
+            postgres.start()  # Returns once recovery is over.
+    """
+
+    def __init__(self, settings: Mapping[str, str | int] | None = None) -> None:
+        # A socket's path may have 107 bytes.
+        self.directory = Path(tempfile.mkdtemp(prefix="queen-"))
+        super().__init__(f"postgresql://postgres@/postgres?host={quote(str(self.directory))}")
+        self.settings = {
+            **DEFAULTS,
+            **(settings or {}),
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.directory),
+        }
+        self.data = self.directory / "data"
+        self.log = self.directory / "log"
+        # PostgreSQL refuses to run as root.
+        self._account = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
+        if self._account:
+            os.chown(self.directory, self._account.pw_uid, self._account.pw_gid)
+        self._postmaster: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    @property
+    def pid(self) -> int:
+        """The postmaster's."""
+        if self._postmaster is None:
+            raise RuntimeError("PostgreSQL is not running")
+        return self._postmaster.pid
+
+    def start(self) -> None:
+        """Start, also after `stop` and `kill`, and wait until connections are accepted."""
+        if self._postmaster is not None:
+            raise RuntimeError("PostgreSQL is running already")
+        if not self.data.exists():
+            self._initdb()
+        self._postmaster = self._spawn("postgres", "-D", str(self.data))
+        try:
+            _wait(self._is_ready, START_SECONDS, "PostgreSQL did not start")
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Shut down in order, with a checkpoint; connections are cut."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End every process of the server at once, as a crash of the machine would."""
+        if self._postmaster is None:
+            return
+        # Stopped first, so that it forks no more, and killed last, for those who see it gone
+        # say good-bye to their clients, which a crash does not.
+        self._postmaster.send_signal(signal.SIGSTOP)
+        children = _children(self._postmaster.pid)
+        for pid in (*children, self._postmaster.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._postmaster.wait(STOP_SECONDS)
+        self._postmaster = None
+        # Until then they hold the shared memory, and a new postmaster would refuse to start.
+        _wait(
+            lambda: not any(_is_alive(pid) for pid in children),
+            STOP_SECONDS,
+            "PostgreSQL's processes did not end",
+        )
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def remove(self) -> None:
+        """End the server and delete its folder."""
+        self._end(signal.SIGQUIT)  # At once, yet its shared memory is given back.
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._postmaster is None:
+            return
+        self._postmaster.send_signal(how)
+        self._postmaster.wait(STOP_SECONDS)
+        self._postmaster = None
+
+    def _initdb(self) -> None:
+        # Without sync: what survives a crash of ours is what the kernel holds.
+        options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+        initdb = self._spawn("initdb", "-D", str(self.data), *options)
+        if initdb.wait(START_SECONDS):
+            raise RuntimeError(self.log.read_text())
+        with (self.data / "postgresql.conf").open("a") as file:
+            for name, value in self.settings.items():
+                quoted = str(value).replace("'", "''")
+                file.write(f"{name} = '{quoted}'\n")
+
+    def _spawn(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        account = self._account
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [bindir() / program, *arguments],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for the tests, not for the server.
+                user=account.pw_uid if account else None,
+                group=account.pw_gid if account else None,
+                extra_groups=[account.pw_gid] if account else None,
+            )
+
+    def _is_ready(self) -> bool:
+        if self._postmaster is None or self._postmaster.poll() is not None:
+            raise RuntimeError(f"PostgreSQL ended while starting:\n{self.log.read_text()}")
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        # The file may be left over from before a kill.
+        return lines[:1] == [str(self.pid)] and [line.strip() for line in lines[7:8]] == ["ready"]
+
+
+def _children(parent: int) -> list[int]:
+    return [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _stat(int(entry.name))[1:2] == [str(parent)]
+    ]
+
+
+def _is_alive(pid: int) -> bool:
+    return _stat(pid)[:1] not in ([], ["Z"], ["X"])
+
+
+def _stat(pid: int) -> list[str]:
+    """State, parent and so on; empty when there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return text.rpartition(")")[2].split()  # The name before may hold anything.
+
+
+def _wait(condition: Callable[[], bool], seconds: float, complaint: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(complaint)
+        time.sleep(0.01)

@@ -1,0 +1,30 @@
+"""The dump of Queen's schema as `tests/sql/schema.sql` holds it."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+from queen.store.migrations import migrate
+from tests.postgres import Postgres, bindir
+
+SCHEMA = Path(__file__).parent / "sql" / "schema.sql"
+VOLATILE = ("-- Dumped ", "\\restrict ", "\\unrestrict ")  # They differ from run to run.
+
+
+def dump(dsn: str) -> str:
+    """Dump the schema `queen` of a database, without what depends on the machine."""
+    command = [bindir() / "pg_dump", "--schema-only", "--schema=queen", "--no-owner", dsn]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = (line for line in text.splitlines() if not line.startswith(VOLATILE))
+    return "\n".join(lines).strip() + "\n"
+
+
+def main() -> None:
+    with Postgres() as postgres:
+        dsn = postgres.create_database("queen")
+        asyncio.run(migrate(dsn))
+        SCHEMA.write_text(dump(dsn))
+
+
+if __name__ == "__main__":
+    main()
