@@ -28,7 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     segment_max_messages: Count = 10_000
     segment_max_bytes: Count = 4 * 2**20
     """A flush closes a segment at this size. One payload always fits."""
-    flush_max_bytes: Count = 16 * 2**20
+    flush_max_bytes: Count = 2**19
     max_queued_bytes: Count = 256 * 2**20
     """Pushes that wait for a flush; one more is refused as overloaded."""
     max_queued_requests: Count = 50_000

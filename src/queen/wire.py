@@ -90,9 +90,10 @@ class Message(Wire, frozen=True, kw_only=True):
 
 
 class Acknowledgment(Request, frozen=True, kw_only=True):
-    """What became of one message: named by its id or the client's transactionId."""
+    """What became of one message: named by its id, or by the transactionId that it has."""
 
-    transaction_id: str
+    transaction_id: str | None = None
+    id: str | None = None
     status: str = "completed"
     error: str | None = None
     partition_id: int | None = None
@@ -104,7 +105,7 @@ class Acknowledgment(Request, frozen=True, kw_only=True):
 class Acknowledged(Wire, frozen=True, kw_only=True):
     """The answer to one acknowledgment."""
 
-    transaction_id: str
+    transaction_id: str | None
     success: bool
     noop: bool = False
     dlq: bool = False

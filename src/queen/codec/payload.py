@@ -1,6 +1,7 @@
 """What a payload must be before it is stored: JSON in UTF-8, not too deep. Its bytes are never changed."""
 
 from collections.abc import Sequence
+from operator import methodcaller
 from typing import Final
 
 import msgspec
@@ -8,23 +9,41 @@ import msgspec
 from queen.errors import InvalidItem
 
 _RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_COUNT_BRACES: Final = methodcaller("count", b"{")
+_COUNT_BRACKETS: Final = methodcaller("count", b"[")
 _RAW: Final = msgspec.json.Decoder(msgspec.Raw)
 
 
 def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
     """Whether all are certainly good: one pass over all of them. False says to check each alone."""
+    if len(payloads) == 1:
+        return is_valid(payloads[0], max_depth)
     joined = b"[" + b",".join(payloads) + b"]"
     try:
-        joined.decode("utf-8")
+        if not joined.isascii():
+            joined.decode("utf-8")
         raws = _RAWS.decode(joined)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return False
     # A payload like `1,2` or `[1` can hide among others; not if each is as long as what was sent.
     if list(map(len, raws)) != list(map(len, payloads)):
         return False
-    if joined.count(b"{") + joined.count(b"[") - 1 <= max_depth:
-        return True
-    return all(_opens(payload) <= max_depth for payload in payloads)
+    # As many levels as brackets that open, at the most.
+    deepest = max(map(_COUNT_BRACES, payloads)) + max(map(_COUNT_BRACKETS, payloads))
+    return deepest <= max_depth
+
+
+def is_valid(payload: bytes | msgspec.Raw, max_depth: int) -> bool:
+    """Whether one is certainly good. False says to check it for the reason why not."""
+    text = bytes(payload)
+    try:
+        if not text.isascii():
+            text.decode("utf-8")
+        _RAW.decode(text)
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+        return False
+    # As many levels as brackets that open, at the most.
+    return text.count(b"{") + text.count(b"[") <= max_depth
 
 
 def check(payload: bytes, max_depth: int) -> None:
@@ -36,12 +55,8 @@ def check(payload: bytes, max_depth: int) -> None:
         raise InvalidItem(f"the payload is not UTF-8: {error}") from error
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidItem(f"the payload is not JSON: {error}") from error
-    if _opens(payload) > max_depth and _depth(payload) > max_depth:
+    if payload.count(b"{") + payload.count(b"[") > max_depth and _depth(payload) > max_depth:
         raise InvalidItem(f"the payload is nested deeper than {max_depth} levels")
-
-
-def _opens(payload: bytes) -> int:
-    return payload.count(b"{") + payload.count(b"[")
 
 
 def _depth(payload: bytes) -> int:

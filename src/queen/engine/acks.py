@@ -132,7 +132,9 @@ class Acks:
                 )
                 continue
             if (settlement.delivery_id, settlement.offset) in seen:
-                raise errors.BadRequest(f"message {each.transaction_id} is acknowledged twice")
+                raise errors.BadRequest(
+                    f"message {each.id or each.transaction_id} is acknowledged twice"
+                )
             seen.add((settlement.delivery_id, settlement.offset))
             pair = (settlement.delivery_id, settlement.token)
             by_lease.setdefault(pair, []).append((index, settlement))
@@ -160,7 +162,7 @@ class Acks:
             transaction_id=each.transaction_id,
             success=True,
             dlq=bool(row["is_dead"]) and not is_done,
-            lease_released=not is_done,
+            lease_released=bool(row["is_over"]),
             retry_seconds=row["due_seconds"],
         )
 
@@ -170,43 +172,57 @@ class Acks:
         """
         The delivery and offset that an acknowledgment means.
 
-        None for a completed message that is not out: there is nothing left to do.
+        None for a completed message that is settled already: there is nothing left to do.
         """
         kind = KINDS[each.status]
-        place = place_of(each.transaction_id)
-        error = each.error and each.error.encode()[: self._settings.max_error_bytes].decode(
-            "utf-8", "ignore"
-        )
-        if place is not None and each.lease_id is not None:
-            lease = Lease.parse(each.lease_id)
+        lease = Lease.parse(each.lease_id) if each.lease_id is not None else None
+        error = each.error and _storable(each.error, self._settings.max_error_bytes)
+        name = each.id or each.transaction_id
+        if not name:
+            raise errors.BadRequest("an acknowledgment needs the id or transactionId of a message")
+        place = place_of(name)
+        if each.id is not None and place is None:
+            raise errors.MessageNotFound(f"{each.id!r} is not the id of a message")
+        if lease is not None and each.id is not None and place is not None:
+            # What the SDK sends: nothing to look up.
             return rows.Settlement(
-                lease.delivery_id, lease.token, place.offset, kind, error, each.delay_seconds
+                lease.delivery_id,
+                lease.token,
+                place.partition_id,
+                place.offset,
+                kind,
+                error,
+                each.delay_seconds,
             )
         found = await self._store.messages.find_delivery(
-            queue=None,
             group=each.consumer_group or group or QUEUE_MODE,
-            partition_id=place.partition_id if place else each.partition_id,
-            offset=place.offset if place else None,
-            key=None if place else dedup_key(each.transaction_id),
+            lease=lease and (lease.delivery_id, lease.token),
+            partition_id=each.partition_id,
+            transaction_id=name,
+            key=dedup_key(name),
+            place=place and (place.partition_id, place.offset),
         )
-        if each.lease_id is not None:
-            lease = Lease.parse(each.lease_id)
-            found = [row for row in found if (row["id"], row["token"]) == lease[1:]]
-            if not found:
-                raise errors.LeaseLost("this lease is not the current one of that message")
         if len(found) > 1:
-            raise errors.AmbiguousMessage(
-                f"several messages are {each.transaction_id!r}; name the partition"
-            )
-        if not found:
-            if kind == "completed" and place is not None:
+            raise errors.AmbiguousMessage(f"several messages are {name!r}; name the partition")
+        row = found[0] if found else None
+        if row is None or (row["id"] is None and not row["is_settled"]):
+            if lease is not None:
+                raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
+            raise errors.MessageNotFound(f"message {name!r} is not out with this group")
+        if lease is not None and row["id"] not in (None, lease.delivery_id):
+            raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
+        if row["id"] is None:
+            if kind == "completed":
                 return None
-            raise errors.MessageNotFound(
-                f"message {each.transaction_id!r} is not out with this group"
-            )
-        (row,) = found
+            raise errors.AlreadySettled(f"this group is done with message {name!r}")
         return rows.Settlement(
-            row["id"], row["token"], row["offset"], kind, error, each.delay_seconds
+            row["id"],
+            row["token"],
+            row["partition_id"],
+            row["offset"],
+            kind,
+            error,
+            each.delay_seconds,
         )
 
     async def extend(self, lease: Lease, seconds: float) -> rows.Record:
@@ -293,6 +309,12 @@ def _ranges(offsets: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None
         else:
             ranges.append((offset, offset + 1))
     return tuple(ranges)
+
+
+def _storable(text: str, max_bytes: int) -> str:
+    """An error text that PostgreSQL can hold, cut at a character."""
+    encoded = text.replace("\0", "\ufffd").encode("utf-8", "replace")[:max_bytes]
+    return encoded.decode("utf-8", "ignore")
 
 
 def _refusal(code: str) -> errors.QueenError:

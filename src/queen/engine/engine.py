@@ -12,7 +12,8 @@ from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
 from queen.engine.deliveries import Delivery, Lease
 from queen.engine.pops import QUEUE_MODE, Pops
-from queen.engine.pushes import Pushes, PushResult
+from queen.engine.parts import PushResult
+from queen.engine.pushes import Pushes
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
 from queen.settings import Settings

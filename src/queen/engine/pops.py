@@ -172,12 +172,14 @@ class Pops:
             await self._subscribe(target)
         served: list[list[Delivery]] = [[] for _ in units]
         wait_seconds: float | None = None
+        is_gone = False
         if target.group_ids:
             await self._fill(target)
             async with self._lanes:
                 claimed = await self._claim(target, units)
             gone, wait_seconds = self._learn(target, claimed)
             await self._hand_out(target, claimed, served)
+            is_gone = bool(gone)
             if gone:
                 # Deleted and perhaps made anew: look once more under the new id.
                 self._groups = {k: v for k, v in self._groups.items() if v[1] not in gone}
@@ -196,7 +198,7 @@ class Pops:
                     unwanted.extend(deliveries)
             elif unit.request.wait and not self._is_closed:
                 is_anybody_empty = True
-            elif not target.is_hot or not target.group_ids:
+            elif not is_gone:
                 unit.finish([])
         if unwanted:
             # Their consumer has gone: give them back at once, without blame.

@@ -7,7 +7,9 @@ from queen import errors
 from queen.engine.acks import Acks
 from queen.engine.catalogue import Catalogue
 from queen.engine.deliveries import Lease
-from queen.engine.pushes import Flush, Pushes, PushResult, PushUnit
+from queen.engine.flush import Flush
+from queen.engine.parts import PushResult, PushUnit
+from queen.engine.pushes import Pushes, first_problem
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
@@ -57,14 +59,15 @@ class Transactions:
         for each in acknowledgments:
             settlement = await self._acks.resolve(each, consumer_group)
             if settlement is None:
-                raise errors.AlreadySettled(f"message {each.transaction_id!r} is not out any more")
+                raise errors.AlreadySettled(
+                    f"message {each.id or each.transaction_id!r} is not out any more"
+                )
             settlements.append(settlement)
         leases = [Lease.parse(lease_id)[1:] for lease_id in required_leases]
         parts, refused = await self._pushes.prepare(items, producer_id) if items else ([], {})
         if refused:
-            first = refused[min(refused)]
-            raise (errors.of_code(first.code or "") or errors.InvalidItem)(first.error)
-        unit = PushUnit(parts, 0, producer_id=producer_id, sequence=sequence)
+            raise first_problem(refused)
+        unit = PushUnit(parts, producer_id=producer_id, sequence=sequence)
         for _ in range(_ROUNDS):
             await self._catalogue.lanes([part.lane for part in parts])
             flush = Flush([unit], self._catalogue, self._settings)

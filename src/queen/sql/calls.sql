@@ -52,7 +52,7 @@ select group_id, settled, is_over, code from queen.ack($1, $2, $3::text[]::int8m
 
 -- name: nack
 -- Give messages back; one row a request, in the order asked.
-select group_id, due_seconds, is_dead, code from queen.nack($1, $2, $3, $4, $5, $6) order by ordinal;
+select group_id, due_seconds, is_dead, is_over, code from queen.nack($1, $2, $3, $4, $5, $6, $7) order by ordinal;
 
 -- name: extend
 -- Move the ends of leases; one row a request, in the order asked.
@@ -67,12 +67,12 @@ select group_id, code from queen.release($1, $2) order by ordinal;
 select kind, ordinal, "offset", created_at, xid, code
 from queen.transact(
   $1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-  $21, $22, $23, $24, $25, $26, $27, $28
+  $21, $22, $23, $24, $25, $26, $27, $28, $29
 );
 
 -- name: find_delivery
 -- The delivery that a message is in, for an ack without a lease.
-select id, token, partition_id, "offset" from queen.find_delivery($1, $2, $3, $4, $5);
+select id, token, partition_id, "offset", is_settled from queen.find_delivery($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: subscribe
 -- Find or make a group.

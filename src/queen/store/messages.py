@@ -60,6 +60,7 @@ class Settlement(NamedTuple):
 
     delivery_id: int
     token: UUID
+    partition_id: int | None
     offset: int
     kind: str
     error: str | None
@@ -151,14 +152,21 @@ class Messages:
     async def find_delivery(
         self,
         *,
-        queue: str | None,
         group: str,
+        lease: tuple[int, UUID] | None,
         partition_id: int | None,
-        offset: int | None,
-        key: bytes | None,
+        transaction_id: str,
+        key: bytes,
+        place: tuple[int, int] | None,
     ) -> list[Record]:
         return await self._database.fetch(
-            "find_delivery", queue, group, partition_id, offset, key and pgproto.UUID(key)
+            "find_delivery",
+            group,
+            *(lease or (None, None)),
+            partition_id,
+            transaction_id,
+            pgproto.UUID(key),
+            *(place or (None, None)),
         )
 
 
@@ -182,6 +190,7 @@ def _nack_columns(settlements: Sequence[Settlement]) -> tuple[object, ...]:
     return (
         [each.delivery_id for each in settlements],
         [each.token for each in settlements],
+        [each.partition_id for each in settlements],
         [each.offset for each in settlements],
         [each.kind for each in settlements],
         [each.error for each in settlements],

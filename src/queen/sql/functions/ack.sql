@@ -33,7 +33,10 @@ begin
     using unnest(p_ids, p_tokens, p_offsets) with ordinality a (id, token, offsets, ordinal)
     where d.id = a.id and d.token = a.token and d.held
       and a.offsets is null and d.head is null and d.out_end is null
-    returning a.ordinal, d.group_id, d.partition_id, d.ordered, queen.count_of(d.pending) as settled
+    returning a.ordinal, d.group_id, d.partition_id, d.ordered, case
+        when int8multirange(range_merge(d.pending)) = d.pending then upper(d.pending) - lower(d.pending)
+        else queen.count_of(d.pending)
+      end as settled
   )
   select
     array_agg(g.ordinal::integer),
@@ -184,26 +187,34 @@ create or replace function queen.free (p_partition_ids bigint[], p_group_ids big
   set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_drained bigint[];
-  v_locked  bigint[];
-  v_now     timestamptz;
+  v_versions bigint[];
+  v_claimeds bigint[];
+  v_parked   integer[];
+  v_drained  bigint[];
+  v_locked   bigint[];
+  v_now      timestamptz;
 begin
-  select array_agg(r.partition_id) into v_drained
-  from unnest(p_partition_ids, p_group_ids) r (partition_id, group_id)
+  select
+    array_agg(c.version order by r.ordinal),
+    array_agg(c.claimed order by r.ordinal),
+    array_agg(c.parked order by r.ordinal),
+    array_agg(r.partition_id) filter (where c.claimed >= n.next_offset)
+  into v_versions, v_claimeds, v_parked, v_drained
+  from unnest(p_partition_ids, p_group_ids) with ordinality r (partition_id, group_id, ordinal)
   cross join lateral (
-    select c.claimed
+    select c.version, c.claimed, c.parked
     from queen.consumers c
     where c.partition_id = r.partition_id and c.group_id = r.group_id
     order by c.version desc
     limit 1
   ) c
-  where c.claimed >= (
-    select s.base_offset + s.message_count
+  cross join lateral (
+    select s.base_offset + s.message_count as next_offset
     from queen.segments s
     where s.partition_id = r.partition_id
     order by s.base_offset desc
     limit 1
-  );
+  ) n;
   if v_drained is not null then
     v_locked := array(
       select p.id from queen.partitions p where p.id = any (v_drained) for no key update skip locked
@@ -224,21 +235,15 @@ begin
     end
   from (
     select
-      l.partition_id, l.group_id, l.version, s.created_at, q.rate_per, q.rate_max, q.rate_ms,
-      l.claimed >= s.next_offset and l.partition_id = any (v_locked) as is_idle,
+      r.partition_id, r.group_id, r.version, s.created_at, q.rate_per, q.rate_max, q.rate_ms,
+      r.claimed >= s.next_offset and r.partition_id = any (v_locked) as is_idle,
       case
-        when l.claimed >= s.next_offset or q.delay_seconds + q.window_seconds = 0 then v_now
-        else queen.head_ready(l.partition_id, l.claimed, greatest(q.delay_seconds, q.window_seconds), v_now)
+        when r.claimed >= s.next_offset or q.delay_seconds + q.window_seconds = 0 then v_now
+        else queen.head_ready(r.partition_id, r.claimed, greatest(q.delay_seconds, q.window_seconds), v_now)
       end as ready_at,
-      case when l.parked > 0 then queen.unpark(l.partition_id, l.group_id, v_now) end as parked_id
-    from unnest(p_partition_ids, p_group_ids) r (partition_id, group_id)
-    cross join lateral (
-      select c.partition_id, c.group_id, c.version, c.claimed, c.parked
-      from queen.consumers c
-      where c.partition_id = r.partition_id and c.group_id = r.group_id
-      order by c.version desc
-      limit 1
-    ) l
+      case when r.parked > 0 then queen.unpark(r.partition_id, r.group_id, v_now) end as parked_id
+    from unnest(p_partition_ids, p_group_ids, v_versions, v_claimeds, v_parked)
+      r (partition_id, group_id, version, claimed, parked)
     join queen.groups g on g.id = r.group_id
     join queen.queues q on q.id = g.queue_id
     cross join lateral (

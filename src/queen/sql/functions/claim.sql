@@ -30,18 +30,20 @@ create or replace function queen.claim_new (
 as $$
 #variable_conflict use_column
 declare
-  v_slots    integer[];
-  v_ids      bigint[];
-  v_versions bigint[];
-  v_claimeds bigint[];
-  v_first_at timestamptz;
-  v_takes    bigint[];
-  v_passed   integer[];
-  v_found    integer;
-  v_locked   bigint[];
-  v_hold     boolean := p_queue.in_order and not p_auto;
-  v_wait     double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
-  v_expired  bigint := 0;
+  v_slots      integer[];
+  v_ids        bigint[];
+  v_versions   bigint[];
+  v_claimeds   bigint[];
+  v_first_at   timestamptz;
+  v_takes      bigint[];
+  v_passed     integer[];
+  v_found      integer;
+  v_locked     bigint[];
+  v_hold       boolean := p_queue.in_order and not p_auto;
+  v_wait       double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
+  v_expired    bigint := 0;
+  v_left       integer[] := p_left;
+  v_lanes_left integer[] := p_lanes_left;
 begin
   -- One slot for each partition that a request may still take, first ones first.
   v_slots := array(
@@ -165,11 +167,27 @@ begin
     );
   end if;
 
+  -- What each request still wants after this.
+  for v_slot in 1 .. v_found loop
+    if v_takes[v_slot] > 0 then
+      v_left[v_slots[v_slot]] := v_left[v_slots[v_slot]] - v_takes[v_slot];
+      v_lanes_left[v_slots[v_slot]] := v_lanes_left[v_slots[v_slot]] - 1;
+    end if;
+  end loop;
+
   return query
-  with take as (
+  with take as materialized (
     select
-      v_slots[t.slot] as request, t.slot, t.partition_id, t.version, t.claimed as first_offset,
-      t.claimed + t.take as end_offset, t.take
+      v_slots[t.slot] as request,
+      t.slot,
+      t.partition_id,
+      t.version,
+      t.claimed as first_offset,
+      t.claimed + t.take as end_offset,
+      t.take,
+      case when not p_auto then nextval('queen.delivery_ids') end as delivery_id,
+      case when not p_auto then gen_random_uuid() end as token,
+      p_now + make_interval(secs => coalesce(p_leases[v_slots[t.slot]], p_queue.lease_seconds)) as until
     from unnest(v_ids, v_versions, v_claimeds, v_takes) with ordinality t (partition_id, version, claimed, take, slot)
     where t.take > 0
   ),
@@ -196,29 +214,30 @@ begin
         n.created_at as newest_at,
         t.end_offset >= n.next_offset and t.partition_id = any (v_locked) as is_idle,
         case
-          when v_hold or t.end_offset >= n.next_offset or v_wait = 0 then queen.now()
+          when v_hold then null
+          when t.end_offset >= n.next_offset or v_wait = 0 then queen.now()
           else queen.head_ready(t.partition_id, t.end_offset, v_wait, queen.now())
         end as ready_at
       from take t
-      cross join lateral (
+      -- Who holds the pair will look when it is settled.
+      left join lateral (
         select s.base_offset + s.message_count as next_offset, s.created_at
         from queen.segments s
-        where s.partition_id = t.partition_id
+        where s.partition_id = t.partition_id and not v_hold
         order by s.base_offset desc
         limit 1
-      ) n
+      ) n on true
       offset 0
     ) t
     where c.partition_id = t.partition_id and c.group_id = p_group_id and c.version = t.version
   ),
   lent as (
-    insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
+    insert into queen.deliveries (id, token, group_id, partition_id, priority, pending, until, held, ordered)
     select
-      p_group_id, t.partition_id, p_level, int8multirange(int8range(t.first_offset, t.end_offset)),
-      p_now + make_interval(secs => coalesce(p_leases[t.request], p_queue.lease_seconds)), true, p_queue.in_order
+      t.delivery_id, t.token, p_group_id, t.partition_id, p_level,
+      int8multirange(int8range(t.first_offset, t.end_offset)), t.until, true, p_queue.in_order
     from take t
     where not p_auto
-    returning id, token, partition_id, until
   )
   select
     count(t.slot)::integer,
@@ -227,32 +246,19 @@ begin
     v_expired,
     v_found = cardinality(v_slots),
     array_agg(t.request order by t.slot),
-    array_agg(l.id order by t.slot),
-    array_agg(l.token order by t.slot),
+    array_agg(t.delivery_id order by t.slot),
+    array_agg(t.token order by t.slot),
     array_agg(t.partition_id order by t.slot),
     array_agg(0 order by t.slot),
-    array_agg(l.until order by t.slot),
+    array_agg(case when not p_auto then t.until end order by t.slot),
     array_agg(t.first_offset order by t.slot),
     array_agg(t.end_offset order by t.slot),
     array_agg(null::bytea),
     array_agg(null::bytea),
     array_agg(null::timestamptz),
-    array(
-      select (p.messages - coalesce(sum(k.take), 0))::integer
-      from unnest(p_left) with ordinality p (messages, request)
-      left join take k on k.request = p.request
-      group by p.request, p.messages
-      order by p.request
-    ),
-    array(
-      select (p.lanes - count(k.take))::integer
-      from unnest(p_lanes_left) with ordinality p (lanes, request)
-      left join take k on k.request = p.request
-      group by p.request, p.lanes
-      order by p.request
-    )
-  from take t
-  left join lent l on l.partition_id = t.partition_id;
+    v_left,
+    v_lanes_left
+  from take t;
 end
 $$;
 

@@ -1,37 +1,114 @@
--- The current delivery of a message for a group, for an ack that names no lease.
+-- The current delivery of a message for a group, for an ack that does not say all of it.
 --
--- A message is named by partition and offset, or by the hash of its transactionId, in p_partition_id or, where that
--- is null, anywhere the group holds something. Answers a row for each match; more than one is for the caller to
--- refuse. No row: nothing is out.
+-- A message is named by its transactionId (with its hash p_key), or by the partition and offset that its id encodes.
+-- A transactionId is looked for among what the group holds, in p_partition_id or in delivery p_delivery_id where
+-- (with its token) given; the place only if that finds nothing: a client may use the id of one message as the transactionId of another.
+-- Answers a row for each match; more than one is for the caller to refuse. A row without id: the message at that
+-- place is not out, and is_settled says whether the group is done with it. No row: not known.
 create or replace function queen.find_delivery (
-  p_queue        text,
-  p_group        text,
-  p_partition_id bigint,
-  p_offset       bigint,
-  p_key          uuid
+  p_group          text,
+  p_delivery_id    bigint,
+  p_token          uuid,
+  p_partition_id   bigint,
+  p_transaction_id text,
+  p_key            uuid,
+  p_place_id       bigint,
+  p_place_offset   bigint
 )
-  returns table (id bigint, token uuid, partition_id bigint, "offset" bigint)
-  language sql
+  returns table (id bigint, token uuid, partition_id bigint, "offset" bigint, is_settled boolean)
+  language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
 as $$
-  select d.id, d.token, d.partition_id, m."offset"
+#variable_conflict use_column
+begin
+  return query
+  select d.id, d.token, d.partition_id, k."offset", false
   from queen.groups g
-  join queen.queues q on q.id = g.queue_id and q.deleted_at is null
   join queen.deliveries d on d.group_id = g.id and d.held
-  cross join lateral (
-    select p_offset as "offset" where p_key is null
-    union
-    select k."offset"
-    from queen.dedup k
-    where k.partition_id = d.partition_id
-      and k.key = p_key
-      and k.at > queen.now() - make_interval(secs => q.dedup_seconds)
-  ) m
+  join queen.dedup k on k.partition_id = d.partition_id and k.key = p_key
   where g.name = p_group
     and g.deleted_at is null
-    and (p_queue is null or q.name = p_queue)
-    and (p_partition_id is null or d.partition_id = p_partition_id)
-    and queen.handed_out(d) @> m."offset"
-  limit 2
+    and (p_delivery_id is null or (d.id = p_delivery_id and d.token = p_token))
+    and d.partition_id = coalesce(p_partition_id, d.partition_id)
+    and queen.handed_out(d) @> k."offset"
+  limit 2;
+  if found then
+    return;
+  end if;
+
+  if p_delivery_id is not null or p_partition_id is not null then
+    -- Not remembered as a key any more, or never: it stands beside the message.
+    return query
+    select d.id, d.token, d.partition_id, m."offset", false
+    from queen.groups g
+    join queen.deliveries d on d.group_id = g.id and d.held
+    cross join lateral (
+      select s.base_offset + i as "offset", queen.extra_at(s.extras, s.message_count, i) as extra
+      from queen.segments s
+      cross join lateral generate_series(0, s.message_count - 1) i
+      where d.payload is null
+        and s.partition_id = d.partition_id
+        and s.base_offset >= (
+          select h.base_offset
+          from queen.segments h
+          where h.partition_id = d.partition_id and h.base_offset <= lower(d.pending)
+          order by h.base_offset desc
+          limit 1
+        )
+        and s.base_offset < upper(d.pending)
+        and s.extras is not null
+      union all
+      select lower(d.pending), d.extras where d.payload is not null
+    ) m
+    where g.name = p_group
+      and g.deleted_at is null
+      and (p_delivery_id is null or (d.id = p_delivery_id and d.token = p_token))
+      and d.partition_id = coalesce(p_partition_id, d.partition_id)
+      and queen.handed_out(d) @> m."offset"
+      and convert_from(m.extra, 'UTF8')::json ->> 'transactionId' = p_transaction_id
+    limit 2;
+    if found then
+      return;
+    end if;
+  end if;
+
+  if p_delivery_id is not null then
+    -- The lease is current, and the message was one of it that is settled.
+    return query
+    select null::bigint, null::uuid, d.partition_id, k."offset", true
+    from queen.deliveries d
+    join queen.dedup k on k.partition_id = d.partition_id and k.key = p_key
+    where d.id = p_delivery_id and d.token = p_token and d.held
+    limit 1;
+    if found then
+      return;
+    end if;
+  end if;
+
+  if p_place_id is not null then
+    return query
+    select
+      d.id, d.token, d.partition_id, p_place_offset,
+      d.id is null
+        and c.claimed > p_place_offset
+        and not exists (
+          select 1 from queen.deliveries o
+          where o.group_id = g.id and o.partition_id = p_place_id and o.pending @> p_place_offset
+        )
+        and (p_delivery_id is null or not queen.is_over(p_delivery_id, p_token))
+    from queen.partitions p
+    join queen.groups g on g.queue_id = p.queue_id and g.name = p_group and g.deleted_at is null
+    cross join lateral (
+      select c.claimed
+      from queen.consumers c
+      where c.partition_id = p.id and c.group_id = g.id
+      order by c.version desc
+      limit 1
+    ) c
+    left join queen.deliveries d
+      on d.group_id = g.id and d.partition_id = p.id and d.held and queen.handed_out(d) @> p_place_offset
+    where p.id = p_place_id;
+  end if;
+end
 $$;

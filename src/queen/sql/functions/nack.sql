@@ -6,18 +6,22 @@
 -- Of an ordered delivery only the lowest failure of a call counts: there the delivery ends, and what it leaves
 -- open goes back uncounted.
 -- Answers one row a request, in the order asked: in how many seconds the message is due again (null when it
--- became a dead letter or was dropped), or the refusal QN002 (the pair is not current) or QN010 (this message is
+-- became a dead letter or was dropped) and whether the delivery is over, or the refusal QN002 (the pair is not
+-- current, or belongs to another partition than the message; p_partition_ids null: unchecked) or QN010 (this message is
 -- settled already, or was not handed out).
 -- Locks: consumers of ordered deliveries, then deliveries by id.
 create or replace function queen.nack (
-  p_ids     bigint[],
-  p_tokens  uuid[],
-  p_offsets bigint[],
-  p_kinds   text[],
-  p_errors  text[],
-  p_delays  double precision[]
+  p_ids           bigint[],
+  p_tokens        uuid[],
+  p_partition_ids bigint[],
+  p_offsets       bigint[],
+  p_kinds         text[],
+  p_errors        text[],
+  p_delays        double precision[]
 )
-  returns table (ordinal integer, group_id bigint, due_seconds double precision, is_dead boolean, code text)
+  returns table (
+    ordinal integer, group_id bigint, due_seconds double precision, is_dead boolean, is_over boolean, code text
+  )
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
@@ -41,21 +45,23 @@ begin
 
   for v_request in
     select a.*
-    from unnest(p_ids, p_tokens, p_offsets, p_kinds, p_errors, p_delays)
-      with ordinality a (id, token, "offset", kind, error, delay, ordinal)
+    from unnest(p_ids, p_tokens, p_partition_ids, p_offsets, p_kinds, p_errors, p_delays)
+      with ordinality a (id, token, partition_id, "offset", kind, error, delay, ordinal)
     -- What is done or dead leaves while the delivery is still there to leave from.
     order by a.id, a.kind <> 'completed', a.kind <> 'dead', a."offset"
   loop
     if v_request.id = any (v_ended) then
       -- The delivery ended at a lower message of this call; this one goes back uncounted.
-      return query select v_request.ordinal::integer, v_delivery.group_id, 0::double precision, false, null::text;
+      return query select v_request.ordinal::integer, v_delivery.group_id, 0::double precision, false, true, null::text;
       continue;
     end if;
     select d.* into v_delivery
     from queen.deliveries d
-    where d.id = v_request.id and d.token = v_request.token and d.held;
+    where d.id = v_request.id and d.token = v_request.token and d.held
+      and d.partition_id = coalesce(v_request.partition_id, d.partition_id);
     if not found then
-      return query select v_request.ordinal::integer, null::bigint, null::double precision, null::boolean, 'QN002';
+      return query select
+        v_request.ordinal::integer, null::bigint, null::double precision, null::boolean, null::boolean, 'QN002';
       continue;
     end if;
     if v_request.kind = 'completed' then
@@ -63,12 +69,15 @@ begin
         v_delivery,
         queen.handed_out(v_delivery) * int8multirange(int8range(v_request."offset", v_request."offset" + 1))
       );
-      return query select v_request.ordinal::integer, v_delivery.group_id, null::double precision, false, null::text;
+      return query select
+        v_request.ordinal::integer, v_delivery.group_id, null::double precision, false,
+        queen.is_over(v_request.id, v_request.token), null::text;
       continue;
     end if;
     if not queen.handed_out(v_delivery) @> v_request."offset" then
       return query
-      select v_request.ordinal::integer, v_delivery.group_id, null::double precision, null::boolean, 'QN010';
+      select
+        v_request.ordinal::integer, v_delivery.group_id, null::double precision, null::boolean, false, 'QN010';
       continue;
     end if;
     select q.* into v_queue
@@ -83,9 +92,19 @@ begin
     return query
     select
       v_request.ordinal::integer, v_delivery.group_id, extract(epoch from v_due - v_now)::double precision,
-      v_due is null, null::text;
+      v_due is null and (v_request.kind = 'dead' or v_queue.dead_letter), queen.is_over(v_request.id, v_request.token), null::text;
   end loop;
 end
+$$;
+
+-- Whether a lease has ended.
+create or replace function queen.is_over (p_id bigint, p_token uuid)
+  returns boolean
+  language sql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+  select not exists (select 1 from queen.deliveries d where d.id = p_id and d.token = p_token and d.held)
 $$;
 
 -- End the attempt at one message of a delivery that the caller has locked.

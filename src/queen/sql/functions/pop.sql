@@ -57,8 +57,9 @@ declare
   v_is_fresh    boolean;
   v_ready_mark  timestamptz;
   v_due_mark    timestamptz;
+  v_has_looked  boolean;
   v_expired     bigint;
-  v_promoted    bigint;
+  v_has_news    boolean;
   v_claim       record;
   v_spent       bigint;
 begin
@@ -82,13 +83,15 @@ begin
       continue;
     end if;
     v_opens_at := null;
-    v_ready_mark := v_now;
-    v_due_mark := v_now;
+    -- A mark moves only when every level was looked at.
+    v_ready_mark := null;
+    v_due_mark := null;
     v_expired := 0;
     v_spent := 0;
     v_budget := null;
     v_slots := null;
     v_is_fresh := true;
+    v_has_news := false;
 
     if v_queue.in_order <> v_queue.ordered then
       v_is_fresh := queen.change_order(v_queue.id);
@@ -114,21 +117,27 @@ begin
       );
     end if;
 
-    foreach v_phase in array case when p_due_first then '{due,new}' else '{new,due,promoted}' end::text[] loop
+    foreach v_phase in array case when p_due_first then '{due,new}' else '{new,due,again}' end::text[] loop
       exit when v_queue.paused or v_open <= 0;
       if v_phase = 'due' then
-        v_promoted := queen.promote(v_queue.id, c_most);
-        -- What was promoted is ready as of now, later than this call's instant.
-        if v_promoted > 0 then
+        v_has_news := queen.promote(v_queue.id, c_most) > 0;
+      else
+        exit when v_phase = 'again' and not v_has_news;
+        -- What was promoted or freed is ready since then, which is later than this call began.
+        if v_has_news then
           v_now := queen.now();
         end if;
-      elsif v_phase = 'promoted' and v_promoted = 0 then
-        exit;
+      end if;
+      if v_phase = 'due' then
+        v_due_mark := v_now;
+      else
+        v_ready_mark := v_now;
       end if;
       foreach v_level in array v_levels loop
+        v_has_looked := false;
         loop
-          exit when v_open <= 0 or v_budget <= 0 or v_slots <= 0;
-          exit when v_phase <> 'due' and not v_is_fresh;
+          exit when v_open <= 0 or v_budget <= 0 or v_slots <= 0 or (v_phase <> 'due' and not v_is_fresh);
+          v_has_looked := true;
           if v_phase = 'due' then
             select c.* into v_claim
             from queen.claim_due(
@@ -144,6 +153,7 @@ begin
           end if;
           if v_phase = 'due' then
             v_due_mark := least(v_due_mark, v_claim.first_at);
+            v_has_news := v_has_news or v_claim.first_at is not null;
           else
             v_ready_mark := least(v_ready_mark, v_claim.first_at);
           end if;
@@ -200,6 +210,12 @@ begin
           end if;
           exit when not v_claim.has_more;
         end loop;
+        if not v_has_looked and v_phase = 'due' then
+          v_due_mark := null;
+        elsif not v_has_looked then
+          v_ready_mark := null;
+        end if;
+        exit when not v_has_looked;
       end loop;
     end loop;
 
@@ -222,9 +238,9 @@ begin
       case when v_open > 0 and not v_queue.paused then
         queen.next_at(p_group_ids[v_index], v_queue, p_ready_since[v_index], p_due_since[v_index], v_slots, v_opens_at, v_now)
       end,
-      -- A search that did not look, or for one partition only, says nothing of what is below.
-      case when p_partition is null and v_is_fresh and not v_queue.paused then v_ready_mark - c_margin else p_ready_since[v_index] end,
-      case when p_partition is null and (p_due_first or v_open > 0) and not v_queue.paused then v_due_mark - c_margin else p_due_since[v_index] end,
+      -- A search for one partition says nothing of the others.
+      case when p_partition is null and v_ready_mark is not null then v_ready_mark - c_margin else p_ready_since[v_index] end,
+      case when p_partition is null and v_due_mark is not null then v_due_mark - c_margin else p_due_since[v_index] end,
       v_expired, null::text;
   end loop;
 end

@@ -10,6 +10,7 @@ create or replace function queen.transact (
   p_ack_offsets             int8multirange[],
   p_nack_ids                bigint[],
   p_nack_tokens             uuid[],
+  p_nack_partition_ids      bigint[],
   p_nack_offsets            bigint[],
   p_nack_kinds              text[],
   p_nack_errors             text[],
@@ -80,8 +81,10 @@ begin
       when d.id is null then 'QN002'
       when not queen.handed_out(d) @> a."offset" then 'QN010'
     end
-    from unnest(p_nack_ids, p_nack_tokens, p_nack_offsets) with ordinality a (id, token, "offset", ordinal)
-    left join queen.deliveries d on d.id = a.id and d.token = a.token and d.held
+    from unnest(p_nack_ids, p_nack_tokens, p_nack_partition_ids, p_nack_offsets)
+      with ordinality a (id, token, partition_id, "offset", ordinal)
+    left join queen.deliveries d
+      on d.id = a.id and d.token = a.token and d.held and d.partition_id = coalesce(a.partition_id, d.partition_id)
     union all
     select 'lease', a.ordinal, case when d.id is null then 'QN002' end
     from unnest(p_lease_ids, p_lease_tokens) with ordinality a (id, token, ordinal)
@@ -109,6 +112,8 @@ begin
     perform queen.record_producers(p_producers, p_sequences, queen.now());
   end if;
   perform queen.ack(p_ack_ids, p_ack_tokens, p_ack_offsets);
-  perform queen.nack(p_nack_ids, p_nack_tokens, p_nack_offsets, p_nack_kinds, p_nack_errors, p_nack_delays);
+  perform queen.nack(
+    p_nack_ids, p_nack_tokens, p_nack_partition_ids, p_nack_offsets, p_nack_kinds, p_nack_errors, p_nack_delays
+  );
 end
 $$;

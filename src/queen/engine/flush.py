@@ -1,0 +1,218 @@
+"""The columns of one push call, and the way back from its rows to the messages."""
+
+from collections.abc import Iterator, Sequence
+
+from queen import errors
+from queen.codec import segment
+from queen.engine.catalogue import Catalogue, Lane, LaneName
+from queen.engine.parts import Marked, Part, PushUnit
+from queen.engine.segment_cache import SegmentCache
+from queen.settings import Settings
+from queen.store import messages as rows
+
+
+class Flush:
+    """Units gathered by lane, each lane's messages laid out as segments."""
+
+    def __init__(self, units: Sequence[PushUnit], catalogue: Catalogue, settings: Settings) -> None:
+        self.units = list(units)
+        self.push = rows.Push()
+        self.queue_ids: set[int] = set()
+        self._settings = settings
+        self._keys: list[tuple[Marked, int]] = []
+        """What each key of the call belongs to."""
+        self._first_entries: list[tuple[int, list[tuple[Part, int]]]] = []
+        """Per lane: its first entry, and where in the lane each part begins."""
+        lanes: dict[LaneName, list[Part]] = {}
+        for unit in units:
+            for part in unit.parts:
+                if part.lane in lanes:
+                    lanes[part.lane].append(part)
+                else:
+                    lanes[part.lane] = [part]
+            if unit.producer_id is not None:
+                self.push.producers.append(unit.producer_id)
+                self.push.sequences.append(unit.sequence or 0)
+        self._held: list[tuple[Part, Marked, int]] = []
+        for name, parts in lanes.items():
+            lane = catalogue.lane(name)
+            if lane is None:
+                raise errors.QueueNotFound(f"queue {name[0]} was deleted meanwhile")
+            self.queue_ids.add(lane.queue_id)
+            if any(part.marked is not None for part in parts):
+                self._add_marked(lane, parts)
+            else:
+                self._add_plain(lane, parts)
+        self._add_scheduled()
+
+    @property
+    def is_empty(self) -> bool:
+        push = self.push
+        return not (push.partition_ids or push.scheduled_partition_ids or push.producers)
+
+    def _add_plain(self, lane: Lane, parts: list[Part]) -> None:
+        """A lane whose messages have nothing but payloads, as most."""
+        payloads: list[bytes] = parts[0].payloads if len(parts) == 1 else []
+        starts: list[tuple[Part, int]] = []
+        for part in parts:
+            part.partition_id = lane.partition_id
+            starts.append((part, len(payloads) if len(parts) > 1 else 0))
+            if len(parts) > 1:
+                payloads.extend(part.payloads)
+        self._first_entries.append((len(self.push.partition_ids), starts))
+        for first, end in self._cuts(payloads, {}):
+            is_whole = end - first == len(payloads)
+            self._add_entry(lane, payloads if is_whole else payloads[first:end], None, None)
+
+    def _add_marked(self, lane: Lane, parts: list[Part]) -> None:
+        payloads: list[bytes] = []
+        extras: dict[int, bytes] = {}
+        ttls: dict[int, float] = {}
+        keys: list[tuple[int, bytes, Marked, int]] = []
+        starts: list[tuple[Part, int]] = []
+        firsts: dict[bytes, tuple[Part, int]] = {}
+        for part in parts:
+            part.partition_id = lane.partition_id
+            starts.append((part, len(payloads)))
+            marked = part.marked
+            if marked is None:
+                payloads.extend(part.payloads)
+                continue
+            marked.echoes = {}
+            for place in (*range(len(part.payloads)), *range(-1, -1 - len(marked.scheduled), -1)):
+                if place in marked.duplicates:
+                    continue
+                key = marked.keys.get(place)
+                if key is not None:
+                    first = firsts.setdefault(key, (part, place))
+                    if first != (part, place):
+                        marked.echoes[place] = first
+                        continue
+                if place < 0:
+                    self._held.append((part, marked, place))
+                    continue
+                at = len(payloads)
+                if key is not None:
+                    keys.append((at, key, marked, place))
+                if place in marked.extras:
+                    extras[at] = marked.extras[place]
+                if place in marked.ttls:
+                    ttls[at] = marked.ttls[place]
+                payloads.append(part.payloads[place])
+        if payloads:
+            self._first_entries.append((len(self.push.partition_ids), starts))
+        next_key = 0
+        for first, end in self._cuts(payloads, ttls):
+            encoded = (
+                segment.encode_extras(extras.get(at) for at in range(first, end))
+                if extras
+                else None
+            )
+            self._add_entry(lane, payloads[first:end], encoded, ttls.get(first))
+            while next_key < len(keys) and keys[next_key][0] < end:
+                at, key, marked, place = keys[next_key]
+                self._add_key(key, len(self.push.partition_ids), at - first, marked, place)
+                next_key += 1
+
+    def _add_entry(
+        self, lane: Lane, payloads: list[bytes], extras: bytes | None, ttl: float | None
+    ) -> None:
+        body, ends = segment.encode(payloads)
+        push = self.push
+        push.partition_ids.append(lane.partition_id)
+        push.counts.append(len(payloads))
+        push.bodies.append(body)
+        push.ends.append(ends)
+        push.extras.append(extras)
+        push.ttls.append(ttl)
+
+    def _add_key(
+        self, key: bytes, entry: int, place_in_entry: int | None, marked: Marked, place: int
+    ) -> None:
+        self.push.keys.append(key)
+        self.push.key_entries.append(entry)
+        self.push.key_places.append(place_in_entry)
+        self._keys.append((marked, place))
+
+    def _add_scheduled(self) -> None:
+        """Messages that are held back; their keys count entries behind the segments."""
+        push = self.push
+        for part, marked, place in self._held:
+            held = marked.scheduled[-1 - place]
+            push.scheduled_partition_ids.append(part.partition_id or 0)
+            push.scheduled_delays.append(held.delay_seconds)
+            push.scheduled_dues.append(held.due_at)
+            push.scheduled_payloads.append(held.payload)
+            push.scheduled_extras.append(held.extra)
+            push.scheduled_ttls.append(held.ttl_seconds)
+            if (key := marked.keys.get(place)) is not None:
+                entry = len(push.partition_ids) + len(push.scheduled_partition_ids)
+                self._add_key(key, entry, None, marked, place)
+
+    def _cuts(self, payloads: list[bytes], ttls: dict[int, float]) -> Iterator[tuple[int, int]]:
+        """Where a lane's messages part into segments: by size, and where the time to live changes."""
+        count = len(payloads)
+        most_bytes = self._settings.segment_max_bytes
+        most = self._settings.segment_max_messages
+        if not ttls and count <= most and sum(map(len, payloads)) <= most_bytes:
+            if count:
+                yield 0, count
+            return
+        first = size = 0
+        for index, each in enumerate(payloads):
+            is_full = size + len(each) > most_bytes or index - first >= most
+            if index > first and (is_full or ttls.get(index) != ttls.get(first)):
+                yield first, index
+                first, size = index, 0
+            size += len(each)
+        if count:
+            yield first, count
+
+    def place(self, stored: Sequence[rows.Record], cache: SegmentCache) -> None:
+        """Everything was stored: tell each part where, and remember the segments."""
+        push = self.push
+        bases: list[int] = [0] * len(push.partition_ids)
+        for row in stored:
+            entry, base = row["ordinal"] - 1, row["offset"]
+            bases[entry] = base
+            kept = segment.Segment(
+                xid=row["xid"],
+                count=push.counts[entry],
+                body=push.bodies[entry],
+                ends=push.ends[entry],
+                extras=push.extras[entry],
+            )
+            cache.put(push.partition_ids[entry], base, kept)
+        # Segments of a lane lie one behind the other: the first one's base places all its parts.
+        for entry, starts in self._first_entries:
+            for part, start in starts:
+                part.base = bases[entry] + start
+
+    def without(self, problems: Sequence[rows.Record], catalogue: Catalogue) -> list[PushUnit]:
+        """Nothing was stored: leave out what was wrong, and answer the units that this concludes."""
+        gone: set[int] = set()
+        concluded: set[int] = set()
+        partition_ids = self.push.partition_ids + self.push.scheduled_partition_ids
+        with_producer = [unit for unit in self.units if unit.producer_id is not None]
+        for row in problems:
+            at = row["ordinal"] - 1
+            if row["kind"] == "duplicate":
+                marked, place = self._keys[at]
+                marked.duplicates[place] = row["offset"]
+            elif row["kind"] == "producer":
+                unit = with_producer[at]
+                concluded.add(id(unit))
+                if row["code"]:
+                    unit.fail(
+                        errors.SequenceStale(
+                            f"producer {unit.producer_id} is past sequence {unit.sequence}"
+                        )
+                    )
+                else:
+                    unit.is_replayed = True
+                    unit.finish()
+            else:
+                gone.add(partition_ids[at])
+        if gone:
+            catalogue.forget_lanes(gone)
+        return [unit for unit in self.units if id(unit) not in concluded]

@@ -1,0 +1,191 @@
+"""Checks the items of a push against what the operator and the queue allow, and sorts them by lane."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from queen import errors
+from queen.codec import payload
+from queen.engine.catalogue import LaneName, Queue
+from queen.engine.parts import Marked, Part
+from queen.settings import Settings
+from queen.wire import Extra, Pushed, PushItem
+
+_ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
+_MAX_TTL_SECONDS: Final = 315_360_000
+
+
+class Items:
+    """The border of the engine: what passes here can be stored."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def is_plain(self, item: PushItem, queue: Queue) -> bool:
+        """Whether an item is nothing but a payload, and a good one, so that nothing has to be sorted."""
+        if not _is_bare(item) or len(item.payload) > self._max_payload_bytes(queue):
+            return False
+        return payload.is_valid(item.payload, self._settings.max_json_depth)
+
+    def sort(
+        self, items: Sequence[PushItem], queues: dict[str, Queue], producer_id: str | None
+    ) -> tuple[list[Part], dict[int, Pushed]]:
+        """Parts by lane, and answers for the items that are refused on their own."""
+        settings = self._settings
+        if not 0 < len(items) <= settings.max_items:
+            if items:
+                raise errors.TooManyItems(
+                    f"{len(items)} items; at most {settings.max_items} fit a request"
+                )
+            raise errors.BadRequest("a push needs at least one item")
+        # Raw is a buffer too: it joins and slices like bytes.
+        payloads: list[bytes] = [item.payload for item in items]  # pyright: ignore[reportAssignmentType]
+        are_valid = payload.are_valid(payloads, settings.max_json_depth)
+        lane = _common_lane(items) if are_valid and producer_id is None else None
+        if lane is not None and max(map(len, payloads)) <= self._max_payload_bytes(
+            queues.get(lane[0])
+        ):
+            self._check_lane(lane)
+            return [Part(lane, range(len(payloads)), payloads)], {}
+        return self._sort_each(items, queues, producer_id, are_valid=are_valid)
+
+    def _sort_each(
+        self,
+        items: Sequence[PushItem],
+        queues: dict[str, Queue],
+        producer_id: str | None,
+        *,
+        are_valid: bool,
+    ) -> tuple[list[Part], dict[int, Pushed]]:
+        parts: dict[LaneName, Part] = {}
+        refused: dict[int, Pushed] = {}
+        for index, item in enumerate(items):
+            lane = (item.queue, item.partition, item.priority or 0)
+            part = parts.get(lane)
+            if part is None:
+                self._check_lane(lane)
+            try:
+                queue = queues.get(item.queue)
+                if not are_valid:
+                    payload.check(bytes(item.payload), self._settings.max_json_depth)
+                if len(item.payload) > (most := self._max_payload_bytes(queue)):
+                    raise errors.PayloadTooLarge(
+                        f"the payload has {len(item.payload)} bytes; at most {most} fit"
+                    )
+                extra = self._extra(item, queue, producer_id)
+            except errors.RequestError as error:
+                refused[index] = refusal(error)
+                continue
+            if part is None:
+                part = parts[lane] = Part(lane, [], [])
+                part.marked = Marked()
+            assert part.marked is not None
+            part.marked.add(part, index, item, extra)
+        return list(parts.values()), refused
+
+    def _max_payload_bytes(self, queue: Queue | None) -> int:
+        most = self._settings.max_payload_bytes
+        return min(queue.max_payload_bytes or most, most) if queue else most
+
+    def _check_lane(self, lane: LaneName) -> None:
+        queue, partition, _ = lane
+        _check_name("queue", queue, self._settings.max_name_bytes)
+        _check_name("partition", partition, self._settings.max_partition_bytes)
+        if queue.startswith("__") or queue != queue.strip():
+            raise errors.InvalidName(f"queue {queue!r}: no leading __ and no outer spaces")
+
+    def _extra(self, item: PushItem, queue: Queue | None, producer_id: str | None) -> bytes | None:
+        settings = self._settings
+        if item.priority:
+            if not 0 <= item.priority <= 9:
+                raise errors.InvalidItem(f"priority {item.priority}: it must be from 0 to 9")
+            if queue is None or queue.is_ordered:
+                raise errors.InvalidItem(
+                    "a priority per message would break the order: configure the queue as unordered"
+                )
+        delay, ttl = item.delay_seconds, item.ttl_seconds
+        if delay is not None and item.available_at is not None:
+            raise errors.InvalidItem("give delaySeconds or availableAt, not both")
+        if delay is not None and not 0 <= delay <= settings.max_delay_seconds:
+            raise errors.InvalidItem(f"delaySeconds must be from 0 to {settings.max_delay_seconds}")
+        if ttl is not None and not 0 < ttl <= _MAX_TTL_SECONDS:
+            raise errors.InvalidItem(f"ttlSeconds must be above 0 and at most {_MAX_TTL_SECONDS}")
+        if item.transaction_id is not None:
+            _check_name("transactionId", item.transaction_id, settings.max_name_bytes)
+        if item.headers:
+            self._check_headers(item.headers)
+        extra = Extra(
+            transaction_id=item.transaction_id,
+            trace_id=item.trace_id,
+            headers=item.headers or None,
+            producer_id=producer_id,
+        )
+        try:
+            encoded = _ENCODE_EXTRA(extra)
+        except UnicodeEncodeError as error:
+            raise errors.InvalidItem("a header or the traceId has a lone surrogate") from error
+        return None if encoded == b"{}" else encoded
+
+    def _check_headers(self, headers: dict[str, str]) -> None:
+        texts = [text for pair in headers.items() for text in pair]
+        try:
+            size_bytes = sum(len(text.encode("utf-8")) for text in texts)
+        except UnicodeEncodeError as error:
+            raise errors.InvalidItem("a header has a lone surrogate") from error
+        most = self._settings.max_message_headers
+        if len(headers) > most or size_bytes > self._settings.max_message_header_bytes:
+            raise errors.InvalidItem(
+                f"headers: at most {most} of {self._settings.max_message_header_bytes} bytes in all"
+            )
+        if any("\0" in text for text in texts):
+            raise errors.InvalidItem("a header has a NUL character")
+
+
+def refusal(error: errors.QueenError) -> Pushed:
+    return Pushed(status="failed", code=error.code, error=str(error))
+
+
+def _is_bare(item: PushItem) -> bool:
+    return (
+        item.transaction_id is None
+        and item.trace_id is None
+        and item.headers is None
+        and item.delay_seconds is None
+        and item.available_at is None
+        and item.ttl_seconds is None
+        and item.priority is None
+    )
+
+
+def _common_lane(items: Sequence[PushItem]) -> LaneName | None:
+    """The lane of all items, if they share one and none has more than a payload."""
+    queue, partition = items[0].queue, items[0].partition
+    for item in items:
+        # Written out: a call for each of many thousand items would cost as much as all the rest.
+        if (
+            item.queue != queue
+            or item.partition != partition
+            or item.transaction_id is not None
+            or item.trace_id is not None
+            or item.headers is not None
+            or item.delay_seconds is not None
+            or item.available_at is not None
+            or item.ttl_seconds is not None
+            or item.priority is not None
+        ):
+            return None
+    return (queue, partition, 0)
+
+
+def _check_name(what: str, name: str, max_bytes: int) -> None:
+    if name.isascii() and name.isprintable() and 2 < len(name) <= max_bytes:
+        return
+    try:
+        size_bytes = len(name.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise errors.InvalidName(f"{what} {name!r} has a lone surrogate") from error
+    if not 0 < size_bytes <= max_bytes:
+        raise errors.InvalidName(f"{what} of {size_bytes} bytes: it must have 1 to {max_bytes}")
+    if name in (".", "..") or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+        raise errors.InvalidName(f"{what} {name!r}: no control characters, not . or ..")

@@ -1,0 +1,224 @@
+"""The pieces of a push: a part for each lane of a request, units that are stored whole, and the answers."""
+
+import asyncio
+from collections.abc import Hashable, Sequence
+from datetime import datetime
+from typing import NamedTuple, overload
+
+from queen.codec.identity import dedup_key, message_id
+from queen.engine.catalogue import LaneName
+from queen.wire import Pushed, PushItem
+
+
+class Scheduled(NamedTuple):
+    """A message that is held back."""
+
+    item: int
+    payload: bytes
+    extra: bytes | None
+    delay_seconds: float | None
+    due_at: datetime | None
+    ttl_seconds: float | None
+    transaction_id: str | None
+
+
+class Part:
+    """
+    The messages of one request for one lane, and what became of each.
+
+    A message is named by its place in ``payloads``; one that is held back by a place that counts down
+    from -1.
+    """
+
+    __slots__ = ("base", "items", "lane", "marked", "partition_id", "payloads")
+
+    def __init__(self, lane: LaneName, items: Sequence[int], payloads: list[bytes]) -> None:
+        self.lane = lane
+        self.items = items
+        """Where in the request each message was."""
+        self.payloads = payloads
+        self.marked: Marked | None = None
+        """What most parts have not."""
+        self.partition_id: int | None = None
+        self.base: int | None = None
+        """Offset of the first message that was stored."""
+
+    @property
+    def all_items(self) -> list[int]:
+        held = self.marked.scheduled if self.marked else ()
+        return [*self.items, *(each.item for each in held)]
+
+    @property
+    def size_bytes(self) -> int:
+        held = self.marked.scheduled if self.marked else ()
+        return sum(map(len, self.payloads)) + sum([len(each.payload) for each in held]) + 100
+
+    def answer(self, place: int, shard: int) -> Pushed:
+        """What became of the message at a place."""
+        marked = self.marked
+        if marked is None:
+            offset = None if self.base is None else self.base + place
+            status, transaction_id = "queued", None
+        else:
+            status, offset = marked.outcome(self, place)
+            transaction_id = marked.transaction_ids.get(place)
+        if offset is None or self.partition_id is None:
+            return Pushed(
+                status=status,  # pyright: ignore[reportArgumentType]
+                transaction_id=transaction_id,
+                partition_id=self.partition_id,
+            )
+        id_ = message_id(shard, self.partition_id, offset)
+        return Pushed(
+            status=status,  # pyright: ignore[reportArgumentType]
+            id=id_,
+            transaction_id=transaction_id or id_,
+            partition_id=self.partition_id,
+            offset=offset,
+        )
+
+
+class Marked:
+    """What messages of a part have besides their payload, by place, and how they differ in the end."""
+
+    __slots__ = ("duplicates", "echoes", "extras", "keys", "scheduled", "transaction_ids", "ttls")
+
+    def __init__(self) -> None:
+        self.extras: dict[int, bytes] = {}
+        self.ttls: dict[int, float] = {}
+        self.transaction_ids: dict[int, str] = {}
+        self.keys: dict[int, bytes] = {}
+        self.scheduled: list[Scheduled] = []
+        self.duplicates: dict[int, int | None] = {}
+        """Places whose transactionId was known, and the offset of the first message with it."""
+        self.echoes: dict[int, tuple[Part, int]] = {}
+        """Places whose transactionId another message of the same flush has."""
+
+    def add(self, part: Part, index: int, item: PushItem, extra: bytes | None) -> None:
+        """Take an item that is more than a payload."""
+        is_held = item.delay_seconds is not None or item.available_at is not None
+        place = -1 - len(self.scheduled) if is_held else len(part.payloads)
+        if item.transaction_id is not None:
+            self.transaction_ids[place] = item.transaction_id
+            self.keys[place] = dedup_key(item.transaction_id)
+        if is_held:
+            self.scheduled.append(
+                Scheduled(
+                    index,
+                    bytes(item.payload),
+                    extra,
+                    item.delay_seconds,
+                    item.available_at,
+                    item.ttl_seconds,
+                    item.transaction_id,
+                )
+            )
+            return
+        if extra is not None:
+            self.extras[place] = extra
+        if item.ttl_seconds is not None:
+            self.ttls[place] = item.ttl_seconds
+        part.items.append(index)  # pyright: ignore[reportAttributeAccessIssue] - a list in marked parts
+        part.payloads.append(item.payload)  # pyright: ignore[reportArgumentType] - Raw is a buffer
+
+    def is_left_out(self, place: int) -> bool:
+        return place in self.duplicates or place in self.echoes
+
+    def outcome(self, part: Part, place: int) -> tuple[str, int | None]:
+        """Status and offset of one message of a part."""
+        if place in self.echoes:
+            first, at = self.echoes[place]
+            assert first.marked is not None  # It has a transactionId.
+            return "duplicate", first.marked.outcome(first, at)[1]
+        if place in self.duplicates:
+            return "duplicate", self.duplicates[place]
+        if part.base is None or place < 0:
+            return "queued", None
+        left_out = sum(0 <= each < place for each in (*self.duplicates, *self.echoes))
+        return "queued", part.base + place - left_out
+
+
+class PushUnit:
+    """Messages that are stored together: a lane's part of a request, or all of a producer's request."""
+
+    __slots__ = ("done", "is_replayed", "keys", "parts", "producer_id", "sequence", "size_bytes")
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        *,
+        producer_id: str | None = None,
+        sequence: int | None = None,
+    ) -> None:
+        self.parts = parts
+        self.producer_id = producer_id
+        self.sequence = sequence
+        self.is_replayed = False
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if producer_id is None and len(parts) == 1:
+            self.keys: tuple[Hashable, ...] = (parts[0].lane,)
+        else:
+            # One in flight per producer, whatever its lanes.
+            self.keys = (*(part.lane for part in parts), producer_id)
+        self.size_bytes = sum([part.size_bytes for part in parts])
+
+    def fail(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+            # Its caller may have gone.
+            self.done.exception()
+
+    def finish(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+class PushResult(Sequence[Pushed]):
+    """The answers to a push in the order of its items, each made when it is looked at."""
+
+    __slots__ = ("_count", "_parts", "_refused", "_shard", "_where", "is_replayed")
+
+    def __init__(
+        self,
+        count: int,
+        parts: Sequence[Part],
+        refused: dict[int, Pushed],
+        *,
+        shard: int,
+        is_replayed: bool = False,
+    ) -> None:
+        self.is_replayed = is_replayed
+        self._count = count
+        self._parts = parts
+        self._refused = refused
+        self._shard = shard
+        self._where: dict[int, tuple[Part, int]] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Pushed: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Pushed]: ...
+    def __getitem__(self, index: int | slice) -> Pushed | list[Pushed]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        index %= self._count
+        if index in self._refused:
+            return self._refused[index]
+        if self._where is None:
+            self._where = self._places()
+        part, place = self._where[index]
+        return part.answer(place, self._shard)
+
+    def _places(self) -> dict[int, tuple[Part, int]]:
+        where: dict[int, tuple[Part, int]] = {}
+        for part in self._parts:
+            for place, item in enumerate(part.items):
+                where[item] = (part, place)
+            for at, held in enumerate(part.marked.scheduled if part.marked else ()):
+                where[held.item] = (part, -1 - at)
+        return where
