@@ -65,7 +65,10 @@ class Bare:
 
     async def insert(self, seconds: float, batch: int, callers: int) -> float:
         one = "insert into bare (transaction_id, payload) values ($1, $2)"
-        many = "insert into bare (transaction_id, payload) select * from unnest($1::text[], $2::bytea[])"
+        many = (
+            "insert into bare (transaction_id, payload) "
+            "select * from unnest($1::text[], $2::bytea[])"
+        )
 
         async def call(caller: int, turn: int) -> int:
             messages = _batch(caller, turn, batch)
@@ -156,13 +159,13 @@ class Ours:
                     if time.perf_counter() < deadline:
                         consumed += count
 
-        pushed, *_ = await asyncio.gather(
-            closed_loop(8, seconds, push), *(consume() for _ in range(8))
-        )
+        consumers = asyncio.gather(*(consume() for _ in range(8)))
+        pushed = await closed_loop(8, seconds, push)
+        await consumers
         return pushed, consumed / seconds
 
     async def sparse(self, seconds: float) -> float:
-        """Each message to another partition, pushed, popped and acked: messages acked per second."""
+        """Each message to another partition: pushed, popped and acked per second."""
         queue = self._queue()
         acked = 0
         deadline = time.perf_counter() + seconds

@@ -207,7 +207,7 @@ class TooManyWaiters(ServiceError):
 
 
 class Overloaded(ServiceError):
-    """This process has as much to do as it may take on, or the database took too long for a lock."""
+    """This process has as much to do as it may take on, or a lock took too long."""
 
     sqlstates = ("55P03", "57014", "40001", "40P01")
 
@@ -219,7 +219,7 @@ class Draining(ServiceError):
 
 
 class DatabaseUnavailable(ServiceError):
-    """The database could not be reached, or has no room; nothing was sent or all was rolled back."""
+    """The database could not be reached, or has no room; nothing was applied."""
 
     code = "database_unavailable"
     sqlstates = ("53", "57P03", "25006")

@@ -1,1 +1,1 @@
-"""Stored bytes, as pure functions: the engine writes them, and other readers of the log read them too."""
+"""Stored bytes, as pure functions: the engine writes them, others read them too."""

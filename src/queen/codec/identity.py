@@ -1,4 +1,4 @@
-"""A message's id to and from where it is: a UUID of version 8 that encodes shard, partition and offset."""
+"""A message's id to and from its place: a UUID of version 8 for shard, partition and offset."""
 
 import re
 from hashlib import blake2b
@@ -8,7 +8,8 @@ SHARD_BITS: Final = 10
 PARTITION_BITS: Final = 48
 OFFSET_BITS: Final = 54
 
-# 128 bits: partition (48), version 8 (4), offset's high 12, variant 2, shard 10, spare 10, offset's low 42.
+# From the top: partition 48 bits, version 4, offset's high 12, variant 2, shard 10, spare 10,
+# offset's low 42.
 _LOW_BITS: Final = 42
 _OURS: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII

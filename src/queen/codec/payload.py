@@ -1,4 +1,4 @@
-"""What a payload must be before it is stored: JSON in UTF-8, not too deep. Its bytes are never changed."""
+"""What a payload must be to be stored: JSON in UTF-8, not too deep. Its bytes stay as they are."""
 
 from collections.abc import Sequence
 from operator import methodcaller

@@ -4,7 +4,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 Buffer = bytes | bytearray | memoryview
@@ -58,7 +58,7 @@ class Segment:
         if not _IS_LITTLE:
             ends.byteswap()
         body = self.body
-        return [body[start:stop] for start, stop in zip(ends, ends[1:], strict=False)]
+        return [body[start:stop] for start, stop in pairwise(ends)]
 
     def extras(self, first: int, end: int) -> list[bytes | None]:
         """What those messages have besides, as JSON; None for those that have nothing."""
@@ -69,7 +69,4 @@ class Segment:
         if not _IS_LITTLE:
             ends.byteswap()
         base = 4 * (self.count + 1)
-        return [
-            stored[base + start : base + stop] or None
-            for start, stop in zip(ends, ends[1:], strict=False)
-        ]
+        return [stored[base + start : base + stop] or None for start, stop in pairwise(ends)]

@@ -1,7 +1,7 @@
 """What acks, nacks, extends and releases gather: whole deliveries fold into one statement."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -94,7 +94,7 @@ class Acks:
         return row["settled"]
 
     async def settle(self, settlements: Sequence[rows.Settlement]) -> list[rows.Record]:
-        """Say of each message of one delivery what became of it; one row each, refusals as codes."""
+        """Say what became of messages of one delivery; one row each, refusals as codes."""
         first = settlements[0]
         lease = Lease(self._store.shard, first.delivery_id, first.token)
         unit = AckUnit(lease, settlements=settlements)
@@ -261,7 +261,7 @@ class Acks:
             await self._flush(later)
 
     async def _alone_on_error(
-        self, units: list[AckUnit], flush: Callable[[list[AckUnit]], "asyncio.Future[None]"]
+        self, units: list[AckUnit], flush: Callable[[list[AckUnit]], Awaitable[None]]
     ) -> None:
         try:
             await flush(units)

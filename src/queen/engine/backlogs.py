@@ -1,4 +1,4 @@
-"""How full queues with a maximum size are, as far as this process knows, at most five seconds old."""
+"""How full queues with a maximum size are: counts that are at most five seconds old."""
 
 import time
 from typing import Final

@@ -36,7 +36,7 @@ class Lane(NamedTuple):
 
 
 class Catalogue:
-    """Names to ids. A stale entry is refused by the database, forgotten here, and asked for again."""
+    """Names to ids. A stale entry is refused by the database, forgotten here, asked for again."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store

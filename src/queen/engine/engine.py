@@ -11,8 +11,8 @@ from queen.engine.acks import Acks
 from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
 from queen.engine.deliveries import Delivery, Lease
-from queen.engine.pops import QUEUE_MODE, Pops
 from queen.engine.parts import PushResult
+from queen.engine.pops import QUEUE_MODE, Pops
 from queen.engine.pushes import Pushes
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
@@ -138,7 +138,7 @@ class Engine:
         return await self._pops.pop(request)
 
     async def ack(self, lease_id: str, offsets: Sequence[int] | None = None) -> int:
-        """Settle a delivery, or only these offsets of it; answers how many messages were settled."""
+        """Settle a delivery, or these offsets of it; answers how many messages that settled."""
         return await self._acks.ack(Lease.parse(lease_id), offsets)
 
     async def acknowledge(

@@ -150,7 +150,7 @@ class Flush:
                 self._add_key(key, entry, None, marked, place)
 
     def _cuts(self, payloads: list[bytes], ttls: dict[int, float]) -> Iterator[tuple[int, int]]:
-        """Where a lane's messages part into segments: by size, and where the time to live changes."""
+        """Where a lane's messages part into segments: by size, and where the ttl changes."""
         count = len(payloads)
         most_bytes = self._settings.segment_max_bytes
         most = self._settings.segment_max_messages
@@ -173,7 +173,8 @@ class Flush:
         push = self.push
         bases: list[int] = [0] * len(push.partition_ids)
         for row in stored:
-            entry, base = row["ordinal"] - 1, row["offset"]
+            entry: int = row["ordinal"] - 1
+            base: int = row["offset"]
             bases[entry] = base
             kept = segment.Segment(
                 xid=row["xid"],
@@ -189,13 +190,13 @@ class Flush:
                 part.base = bases[entry] + start
 
     def without(self, problems: Sequence[rows.Record], catalogue: Catalogue) -> list[PushUnit]:
-        """Nothing was stored: leave out what was wrong, and answer the units that this concludes."""
+        """Nothing was stored: leave out what was wrong, and answer what this concludes."""
         gone: set[int] = set()
         concluded: set[int] = set()
         partition_ids = self.push.partition_ids + self.push.scheduled_partition_ids
         with_producer = [unit for unit in self.units if unit.producer_id is not None]
         for row in problems:
-            at = row["ordinal"] - 1
+            at: int = row["ordinal"] - 1
             if row["kind"] == "duplicate":
                 marked, place = self._keys[at]
                 marked.duplicates[place] = row["offset"]

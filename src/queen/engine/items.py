@@ -1,4 +1,4 @@
-"""Checks the items of a push against what the operator and the queue allow, and sorts them by lane."""
+"""Checks the items of a push against what operator and queue allow, and sorts them by lane."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -23,7 +23,7 @@ class Items:
         self._settings = settings
 
     def is_plain(self, item: PushItem, queue: Queue) -> bool:
-        """Whether an item is nothing but a payload, and a good one, so that nothing has to be sorted."""
+        """Whether an item is nothing but a payload, and a good one: nothing to be sorted."""
         if not _is_bare(item) or len(item.payload) > self._max_payload_bytes(queue):
             return False
         return payload.is_valid(item.payload, self._settings.max_json_depth)

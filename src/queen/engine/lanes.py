@@ -1,4 +1,4 @@
-"""Flush on idle: what arrives while a flush runs forms the next one, and a key is in one lane at a time."""
+"""Flush on idle: what arrives while a flush runs forms the next; a key is in one lane at a time."""
 
 import asyncio
 from collections import deque
@@ -27,9 +27,9 @@ class Lanes(Generic[U]):
     """
     Gathers units into flushes, at most ``lanes`` of them at once.
 
-    No linger timer: a lone unit is flushed at once, and a crowd shares one flush. Units of one key keep
-    their order, and two flushes never hold the same key. Units with several keys are rare; while one waits,
-    its keys are kept free for it.
+    No linger timer: a lone unit is flushed at once, and a crowd shares one flush. Units of one key
+    keep their order, and two flushes never hold the same key. Units with several keys are rare;
+    while one waits, its keys are kept free for it.
     """
 
     def __init__(
@@ -64,17 +64,18 @@ class Lanes(Generic[U]):
             raise errors.Draining("this process is stopping")
         if self._queued >= self._max_queued or self._queued_bytes >= self._max_queued_bytes:
             raise errors.Overloaded(
-                f"{self._queued} requests of {self._queued_bytes} bytes are waiting; try again later"
+                f"{self._queued} requests of {self._queued_bytes} bytes are waiting; try later"
             )
         self._queued += 1
         self._queued_bytes += unit.size_bytes
         keys = unit.keys
         if len(keys) == 1:
-            queue = self._units.get(keys[0])
-            if queue is None:
-                self._units[keys[0]] = queue = deque()
+            waiting = self._units.get(keys[0])
+            if waiting is None:
+                self._units[keys[0]] = deque((unit,))
                 self._open_keys.append(keys[0])
-            queue.append(unit)
+            else:
+                waiting.append(unit)
         else:
             self._wide.append(unit)
         self._schedule()

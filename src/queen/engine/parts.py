@@ -1,4 +1,4 @@
-"""The pieces of a push: a part for each lane of a request, units that are stored whole, and the answers."""
+"""The pieces of a push: parts by lane, units that are stored whole, and the answers."""
 
 import asyncio
 from collections.abc import Hashable, Sequence
@@ -26,15 +26,15 @@ class Part:
     """
     The messages of one request for one lane, and what became of each.
 
-    A message is named by its place in ``payloads``; one that is held back by a place that counts down
-    from -1.
+    A message is named by its place in ``payloads``; one that is held back by a place that counts
+    down from -1.
     """
 
     __slots__ = ("base", "items", "lane", "marked", "partition_id", "payloads")
 
     def __init__(self, lane: LaneName, items: Sequence[int], payloads: list[bytes]) -> None:
         self.lane = lane
-        self.items = items
+        self.items: Sequence[int] = items
         """Where in the request each message was."""
         self.payloads = payloads
         self.marked: Marked | None = None
@@ -79,7 +79,7 @@ class Part:
 
 
 class Marked:
-    """What messages of a part have besides their payload, by place, and how they differ in the end."""
+    """What messages have besides their payload, by place, and how they differ in the end."""
 
     __slots__ = ("duplicates", "echoes", "extras", "keys", "scheduled", "transaction_ids", "ttls")
 
@@ -118,7 +118,8 @@ class Marked:
             self.extras[place] = extra
         if item.ttl_seconds is not None:
             self.ttls[place] = item.ttl_seconds
-        part.items.append(index)  # pyright: ignore[reportAttributeAccessIssue] - a list in marked parts
+        assert isinstance(part.items, list)
+        part.items.append(index)
         part.payloads.append(item.payload)  # pyright: ignore[reportArgumentType] - Raw is a buffer
 
     def is_left_out(self, place: int) -> bool:
@@ -139,7 +140,7 @@ class Marked:
 
 
 class PushUnit:
-    """Messages that are stored together: a lane's part of a request, or all of a producer's request."""
+    """Messages stored together: a lane's part of a request, or all of a producer's request."""
 
     __slots__ = ("done", "is_replayed", "keys", "parts", "producer_id", "sequence", "size_bytes")
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 from queen import errors
@@ -96,6 +97,8 @@ class Pops:
             return await unit.answer
         finally:
             self._waiting -= 1
+            if unit.timer is not None:
+                unit.timer.cancel()
 
     def _bounded(self, request: PopRequest) -> PopRequest:
         settings = self._settings
@@ -140,12 +143,8 @@ class Pops:
                 # Those who were just answered may ask again: one turn lets them join this search.
                 await asyncio.sleep(0)
                 target.is_hot = False
-                units = [
-                    unit
-                    for unit in list(target.units)[:_REQUESTS_PER_CALL]
-                    if not unit.answer.done()
-                ]
-                if units:
+                asking = (unit for unit in target.units if not unit.answer.done())
+                if units := list(islice(asking, _REQUESTS_PER_CALL)):
                     await self._search(target, units)
                 while target.units and target.units[0].answer.done():
                     target.units.popleft()
@@ -240,11 +239,11 @@ class Pops:
                     self._unfilled.add(ids[1])
                 while len(self._groups) > self._settings.catalogue_entries:
                     self._groups.pop(next(iter(self._groups)))
-            found.append((*ids, queue))
+            found.append((ids[0], ids[1], queue))
         self.waiters.know(target, found)
 
     async def _fill(self, target: Target) -> None:
-        """A group that starts on many partitions gets its places in steps, one before each search."""
+        """A group that starts on many partitions gets its places in steps, before each search."""
         if self._unfilled.isdisjoint(target.group_ids):
             return
         for group_id in self._unfilled.intersection(target.group_ids):
@@ -283,7 +282,7 @@ class Pops:
     def _learn(
         self, target: Target, claimed: Sequence[rows.Record]
     ) -> tuple[set[int], float | None]:
-        """Marks and waits out of the rows about groups; answers groups that are gone, and the wait."""
+        """Marks out of the rows about groups; which are gone, and how long to wait."""
         gone: set[int] = set()
         waits: list[float] = []
         for row in reversed(claimed):
@@ -333,7 +332,8 @@ class Pops:
             if delivery is None or key != last:
                 last = key
                 delivery = self._delivery(target, row)
-                served[row["request"] - 1].append(delivery)
+                request: int = row["request"]
+                served[request - 1].append(delivery)
             delivery.runs.append(
                 Run(row["first_offset"], row["end_offset"], place[1], row["created_at"], source)
             )

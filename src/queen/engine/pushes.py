@@ -112,7 +112,7 @@ class Pushes:
     async def prepare(
         self, items: Sequence[PushItem], producer_id: str | None
     ) -> tuple[list[Part], dict[int, Pushed]]:
-        """Check the items and sort them by lane; those refused on their own are answered at once."""
+        """Check the items and sort them by lane; those refused on their own are answered."""
         queues = self._known_queues(items)
         if queues is None:
             queues = await self._catalogue.queues({item.queue for item in items})
@@ -148,7 +148,7 @@ class Pushes:
         return [part for part in parts if part.lane[0] != queue.name]
 
     async def _flush(self, units: list[PushUnit]) -> None:
-        """Store the units. Refusals concern their own unit, and an unexpected error is tried alone."""
+        """Store the units: a refusal concerns one alone; after any other error, one by one."""
         while units:
             taken, units = _one_per_producer(units)
             try:

@@ -6,7 +6,7 @@ from queen.codec.segment import Segment
 
 
 class SegmentCache:
-    """Segments never change, so what is here is right as long as its xid is the one that was claimed."""
+    """Segments never change: what is here is right if its xid is the one that was claimed."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes

@@ -1,4 +1,4 @@
-"""Pops that found nothing: asleep until something may be there for them, at no cost to the database."""
+"""Pops that found nothing: asleep until woken, at no cost to the database."""
 
 import asyncio
 from collections import deque
@@ -101,7 +101,7 @@ class Waiters:
         return target
 
     def know(self, target: Target, groups: Iterable[tuple[int, int, str]]) -> None:
-        """Let a target be woken for these (queue id, group id, queue name), in the order of a search."""
+        """Let a target be woken for these (queue id, group id, queue name), in search order."""
         self._unlink(target)
         for queue_id, group_id, queue in groups:
             target.group_ids.append(group_id)

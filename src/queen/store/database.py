@@ -1,8 +1,8 @@
-"""A pool of connections to one database, and the one place where PostgreSQL's errors become ours."""
+"""Connections to one database, and the one place where PostgreSQL's errors become ours."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,8 +38,8 @@ class Database:
     """
     Connections to one PostgreSQL database.
 
-    With ``is_pooled`` the connections go through PgBouncer in transaction mode: nothing is kept on a
-    connection between two transactions, and each call says what it needs inside its own.
+    With ``is_pooled`` the connections go through PgBouncer in transaction mode: nothing is kept on
+    a connection between two transactions, and each call says what it needs inside its own.
     """
 
     def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", *, dsn: str, is_pooled: bool) -> None:
@@ -71,7 +71,7 @@ class Database:
         if server["fsync"] != "on" or server["full_page_writes"] != "on":
             await database.close()
             raise errors.DatabaseUnsafe(
-                "fsync or full_page_writes is off: a crash would lose confirmed messages; turn them on"
+                "fsync or full_page_writes is off: a crash would lose messages; turn them on"
             )
         return database
 
@@ -122,7 +122,7 @@ class Database:
         return rows
 
     @asynccontextmanager
-    async def _lend(self) -> AsyncIterator["Connection"]:
+    async def _lend(self) -> AsyncGenerator["Connection"]:
         try:
             connection = await self._pool.acquire(timeout=10)
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError) as error:
@@ -135,13 +135,13 @@ class Database:
             await self._pool.release(connection)
 
 
-async def _prepare(connection: "Connection") -> None:
+async def _prepare(connection: "asyncpg.Connection[Record]") -> None:
     await connection.set_type_codec(
         "jsonb", schema="pg_catalog", encoder=_dump, decoder=json.loads, format="text"
     )
 
 
-async def _leave_as_is(connection: "Connection") -> None:
+async def _leave_as_is(connection: "asyncpg.Connection[Record]") -> None:
     """In place of asyncpg's reset, a round trip for each call: calls leave no state behind."""
 
 

@@ -14,23 +14,23 @@ from queen.store.database import Database, Record
 class Push(msgspec.Struct, kw_only=True):
     """The columns of one flush; entry i is one segment."""
 
-    partition_ids: list[int] = []
-    counts: list[int] = []
-    bodies: list[bytes] = []
-    ends: list[bytes] = []
-    extras: list[bytes | None] = []
-    ttls: list[float | None] = []
-    keys: list[bytes] = []
-    key_entries: list[int] = []
-    key_places: list[int | None] = []
-    producers: list[str] = []
-    sequences: list[int] = []
-    scheduled_partition_ids: list[int] = []
-    scheduled_delays: list[float | None] = []
-    scheduled_dues: list[datetime | None] = []
-    scheduled_payloads: list[bytes] = []
-    scheduled_extras: list[bytes | None] = []
-    scheduled_ttls: list[float | None] = []
+    partition_ids: list[int] = msgspec.field(default_factory=list[int])
+    counts: list[int] = msgspec.field(default_factory=list[int])
+    bodies: list[bytes] = msgspec.field(default_factory=list[bytes])
+    ends: list[bytes] = msgspec.field(default_factory=list[bytes])
+    extras: list[bytes | None] = msgspec.field(default_factory=list[bytes | None])
+    ttls: list[float | None] = msgspec.field(default_factory=list[float | None])
+    keys: list[bytes] = msgspec.field(default_factory=list[bytes])
+    key_entries: list[int] = msgspec.field(default_factory=list[int])
+    key_places: list[int | None] = msgspec.field(default_factory=list[int | None])
+    producers: list[str] = msgspec.field(default_factory=list[str])
+    sequences: list[int] = msgspec.field(default_factory=list[int])
+    scheduled_partition_ids: list[int] = msgspec.field(default_factory=list[int])
+    scheduled_delays: list[float | None] = msgspec.field(default_factory=list[float | None])
+    scheduled_dues: list[datetime | None] = msgspec.field(default_factory=list[datetime | None])
+    scheduled_payloads: list[bytes] = msgspec.field(default_factory=list[bytes])
+    scheduled_extras: list[bytes | None] = msgspec.field(default_factory=list[bytes | None])
+    scheduled_ttls: list[float | None] = msgspec.field(default_factory=list[float | None])
 
     def columns(self) -> tuple[object, ...]:
         has_keys, has_producers = bool(self.keys), bool(self.producers)

@@ -24,8 +24,8 @@ class Notifications:
     """
     LISTEN and a debounced NOTIFY.
 
-    Never inside a push's transaction: NOTIFY serialises commits. What is lost while the connection is away is
-    made up for: whoever listens is told to look everywhere as soon as it is back.
+    Never inside a push's transaction: NOTIFY serialises commits. What is lost while the connection
+    is away is made up for: whoever listens is told to look everywhere as soon as it is back.
     """
 
     def __init__(
@@ -56,6 +56,8 @@ class Notifications:
 
     def tell(self, queue_ids: set[int]) -> None:
         """Say, soon, that these queues have work. Costs nothing when it was said a moment ago."""
+        if not queue_ids:
+            return
         if not self._queue_ids:
             self._is_pending.set()
         if len(self._queue_ids) <= _MOST_IDS:
@@ -86,8 +88,13 @@ class Notifications:
                 connection.terminate()
 
     async def _listen(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-        lost = asyncio.get_running_loop().create_future()
-        connection.add_termination_listener(lambda _: lost.done() or lost.set_result(None))
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end(_: object) -> None:
+            if not lost.done():
+                lost.set_result(None)
+
+        connection.add_termination_listener(end)
         self._own_pid = connection.get_server_pid()
         await connection.add_listener(_CHANNEL, self._hear)
         self.is_listening = True
