@@ -75,6 +75,7 @@ class InvalidItem(RequestError):
 
     code = "invalid_item"
     http_status = 422
+    sqlstates = ("QN014",)
 
 
 class InvalidStatus(RequestError):

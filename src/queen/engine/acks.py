@@ -107,17 +107,14 @@ class Acks:
         """The contract's form: messages by id or transactionId, each with a status."""
         if not 0 < len(acknowledgments) <= self._settings.max_items:
             raise errors.TooManyItems(f"1 to {self._settings.max_items} acknowledgments fit a call")
-        for each in acknowledgments:
-            if each.status not in KINDS:
-                raise errors.InvalidStatus(
-                    f"status {each.status!r}: it must be one of {', '.join(KINDS)}"
-                )
         answers: list[Acknowledged | None] = [None] * len(acknowledgments)
         by_lease: dict[tuple[int, UUID], list[tuple[int, rows.Settlement]]] = {}
         seen: set[tuple[int, int]] = set()
         for index, each in enumerate(acknowledgments):
             try:
                 settlement = await self.resolve(each, group)
+            except (errors.InvalidStatus, errors.BadRequest):
+                raise
             except errors.RequestError as error:
                 answers[index] = Acknowledged(
                     transaction_id=each.transaction_id,
@@ -174,7 +171,14 @@ class Acks:
 
         None for a completed message that is settled already: there is nothing left to do.
         """
-        kind = KINDS[each.status]
+        kind = KINDS.get(each.status)
+        if kind is None:
+            raise errors.InvalidStatus(
+                f"status {each.status!r}: it must be one of {', '.join(KINDS)}"
+            )
+        delay, most = each.delay_seconds, self._settings.max_delay_seconds
+        if delay is not None and not 0 <= delay <= most:
+            raise errors.BadRequest(f"delaySeconds must be from 0 to {most}")
         lease = Lease.parse(each.lease_id) if each.lease_id is not None else None
         error = each.error and _storable(each.error, self._settings.max_error_bytes)
         name = each.id or each.transaction_id

@@ -63,9 +63,12 @@ class Lease(NamedTuple):
         """Raises LeaseLost for what was never a lease: it cannot be the current one."""
         try:
             shard, delivery_id, token = lease_id.split(".")
-            return cls(int(shard), int(delivery_id), UUID(hex=token))
+            lease = cls(int(shard), int(delivery_id), UUID(hex=token))
         except ValueError as error:
             raise errors.LeaseLost(f"{lease_id!r} is not a lease") from error
+        if not 0 <= lease.delivery_id < 2**63:
+            raise errors.LeaseLost(f"{lease_id!r} is not a lease")
+        return lease
 
 
 class Delivery:

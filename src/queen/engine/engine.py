@@ -11,6 +11,7 @@ from queen.engine.acks import Acks
 from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
 from queen.engine.deliveries import Delivery, Lease
+from queen.engine.names import check_name, check_queue_name
 from queen.engine.parts import PushResult
 from queen.engine.pops import QUEUE_MODE, Pops
 from queen.engine.pushes import Pushes
@@ -127,10 +128,7 @@ class Engine:
         sequence: int | None = None,
     ) -> PushResult:
         """Store messages, durably; one answer an item. With a producer id: all or nothing, once."""
-        if (producer_id is None) != (sequence is None):
-            raise errors.BadRequest("producerId and sequence belong together")
-        if sequence is not None and sequence < 0:
-            raise errors.BadRequest("a sequence begins at 0")
+        self._check_producer(producer_id, sequence)
         return await self._pushes.push(items, producer_id=producer_id, sequence=sequence)
 
     async def pop(self, request: PopRequest) -> list[Delivery]:
@@ -168,6 +166,7 @@ class Engine:
         sequence: int | None = None,
     ) -> PushResult:
         """Acks and pushes, all applied or none."""
+        self._check_producer(producer_id, sequence)
         return await self._transactions.transact(
             acknowledgments=acknowledgments,
             items=items,
@@ -189,6 +188,11 @@ class Engine:
         version: int | None = None,
     ) -> Record:
         """Make a queue or change the options named; None stands for the default."""
+        most = self.settings.max_name_bytes
+        check_queue_name("queue", queue, most)
+        for what, name in (("namespace", namespace), ("task", task)):
+            if name:
+                check_name(what, name, most)
         row = await self.store.queues.configure(
             queue,
             namespace=namespace,
@@ -267,13 +271,16 @@ class Engine:
 
     async def delete_queue(self, queue: str) -> None:
         """The queue is gone at once; its rows go in steps."""
-        await self.store.queues.delete(queue)
+        queue_id = await self.store.queues.delete(queue)
         self.catalogue.forget(queue)
+        # Who waits for it waits for the next queue of that name from now on.
+        self._tell({queue_id})
         await self._erase()
 
     async def delete_group(self, queue: str, consumer_group: str | None) -> None:
         """The group is gone at once; the next pop makes it anew."""
         await self.store.groups.delete(queue, consumer_group or QUEUE_MODE)
+        self._tell({(await self.catalogue.queue(queue)).id})
         await self._erase()
 
     async def dead_letters(
@@ -295,6 +302,15 @@ class Engine:
         redriven = await self.store.dead_letters.redrive(ids)
         self._pops.waiters.wake_groups({row["group_id"] for row in redriven})
         return [row["id"] for row in redriven]
+
+    def _check_producer(self, producer_id: str | None, sequence: int | None) -> None:
+        if producer_id is None and sequence is None:
+            return
+        if producer_id is None or sequence is None:
+            raise errors.BadRequest("producerId and sequence belong together")
+        check_name("producerId", producer_id, self.settings.max_name_bytes)
+        if not 0 <= sequence < 2**63:
+            raise errors.BadRequest("a sequence is a number from 0 to 2^63 - 1")
 
     async def _erase(self) -> None:
         while not await self.store.queues.erase(_STEP):

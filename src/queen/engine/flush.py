@@ -9,6 +9,7 @@ from queen.engine.parts import Marked, Part, PushUnit
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
+from queen.wire import Pushed
 
 
 class Flush:
@@ -16,7 +17,7 @@ class Flush:
 
     def __init__(self, units: Sequence[PushUnit], catalogue: Catalogue, settings: Settings) -> None:
         self.units = list(units)
-        self.push = rows.Push()
+        self.push = rows.Push(max_delay_seconds=settings.max_delay_seconds)
         self.queue_ids: set[int] = set()
         self._settings = settings
         self._keys: list[tuple[Marked, int]] = []
@@ -80,7 +81,7 @@ class Flush:
                 continue
             marked.echoes = {}
             for place in (*range(len(part.payloads)), *range(-1, -1 - len(marked.scheduled), -1)):
-                if place in marked.duplicates:
+                if place in marked.duplicates or place in marked.refused:
                     continue
                 key = marked.keys.get(place)
                 if key is not None:
@@ -212,6 +213,14 @@ class Flush:
                 else:
                     unit.is_replayed = True
                     unit.finish()
+            elif row["kind"] == "scheduled":
+                part, marked, place = self._held[at]
+                error = errors.InvalidItem("availableAt is too far ahead")
+                marked.refused[place] = Pushed(status="failed", code=error.code, error=str(error))
+                for unit in with_producer:
+                    if part in unit.parts:
+                        concluded.add(id(unit))
+                        unit.fail(error)
             else:
                 gone.add(partition_ids[at])
         if gone:

@@ -1,19 +1,24 @@
 """Checks the items of a push against what operator and queue allow, and sorts them by lane."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
+from uuid import uuid4
 
 import msgspec
 
 from queen import errors
 from queen.codec import payload
 from queen.engine.catalogue import LaneName, Queue
+from queen.engine.names import check_name, check_queue_name
 from queen.engine.parts import Marked, Part
 from queen.settings import Settings
 from queen.wire import Extra, Pushed, PushItem
 
 _ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
 _MAX_TTL_SECONDS: Final = 315_360_000
+_LAST_YEAR: Final = 9000
+"""What PostgreSQL can add to; how far ahead an instant may be is judged there, by its clock."""
 
 
 class Items:
@@ -73,7 +78,10 @@ class Items:
                     raise errors.PayloadTooLarge(
                         f"the payload has {len(item.payload)} bytes; at most {most} fit"
                     )
-                extra = self._extra(item, queue, producer_id)
+                # What has no place yet has no id to go by.
+                is_held = item.delay_seconds is not None or item.available_at is not None
+                minted = str(uuid4()) if is_held and item.transaction_id is None else None
+                extra = self._extra(item, queue, producer_id, minted)
             except errors.RequestError as error:
                 refused[index] = refusal(error)
                 continue
@@ -81,7 +89,8 @@ class Items:
                 part = parts[lane] = Part(lane, [], [])
                 part.marked = Marked()
             assert part.marked is not None
-            part.marked.add(part, index, item, extra)
+            has_key = queue is None or queue.has_dedup
+            part.marked.add(part, index, item, extra, minted, has_key=has_key)
         return list(parts.values()), refused
 
     def _max_payload_bytes(self, queue: Queue | None) -> int:
@@ -89,13 +98,12 @@ class Items:
         return min(queue.max_payload_bytes or most, most) if queue else most
 
     def _check_lane(self, lane: LaneName) -> None:
-        queue, partition, _ = lane
-        _check_name("queue", queue, self._settings.max_name_bytes)
-        _check_name("partition", partition, self._settings.max_partition_bytes)
-        if queue.startswith("__") or queue != queue.strip():
-            raise errors.InvalidName(f"queue {queue!r}: no leading __ and no outer spaces")
+        check_queue_name("queue", lane[0], self._settings.max_name_bytes)
+        check_name("partition", lane[1], self._settings.max_partition_bytes)
 
-    def _extra(self, item: PushItem, queue: Queue | None, producer_id: str | None) -> bytes | None:
+    def _extra(
+        self, item: PushItem, queue: Queue | None, producer_id: str | None, minted: str | None
+    ) -> bytes | None:
         settings = self._settings
         if item.priority:
             if not 0 <= item.priority <= 9:
@@ -112,11 +120,16 @@ class Items:
         if ttl is not None and not 0 < ttl <= _MAX_TTL_SECONDS:
             raise errors.InvalidItem(f"ttlSeconds must be above 0 and at most {_MAX_TTL_SECONDS}")
         if item.transaction_id is not None:
-            _check_name("transactionId", item.transaction_id, settings.max_name_bytes)
+            try:
+                check_name("transactionId", item.transaction_id, settings.max_name_bytes)
+            except errors.InvalidName as error:
+                raise errors.InvalidItem(str(error)) from error
+        if item.available_at is not None:
+            _check_instant(item.available_at)
         if item.headers:
             self._check_headers(item.headers)
         extra = Extra(
-            transaction_id=item.transaction_id,
+            transaction_id=item.transaction_id or minted,
             trace_id=item.trace_id,
             headers=item.headers or None,
             producer_id=producer_id,
@@ -140,6 +153,14 @@ class Items:
             )
         if any("\0" in text for text in texts):
             raise errors.InvalidItem("a header has a NUL character")
+
+
+def _check_instant(instant: datetime) -> None:
+    try:
+        if instant.astimezone(UTC).year > _LAST_YEAR:
+            raise errors.InvalidItem("availableAt is too far ahead")
+    except OverflowError as error:
+        raise errors.InvalidItem("availableAt is out of range") from error
 
 
 def refusal(error: errors.QueenError) -> Pushed:
@@ -176,16 +197,3 @@ def _common_lane(items: Sequence[PushItem]) -> LaneName | None:
         ):
             return None
     return (queue, partition, 0)
-
-
-def _check_name(what: str, name: str, max_bytes: int) -> None:
-    if name.isascii() and name.isprintable() and 2 < len(name) <= max_bytes:
-        return
-    try:
-        size_bytes = len(name.encode("utf-8"))
-    except UnicodeEncodeError as error:
-        raise errors.InvalidName(f"{what} {name!r} has a lone surrogate") from error
-    if not 0 < size_bytes <= max_bytes:
-        raise errors.InvalidName(f"{what} of {size_bytes} bytes: it must have 1 to {max_bytes}")
-    if name in (".", "..") or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
-        raise errors.InvalidName(f"{what} {name!r}: no control characters, not . or ..")

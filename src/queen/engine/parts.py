@@ -19,7 +19,6 @@ class Scheduled(NamedTuple):
     delay_seconds: float | None
     due_at: datetime | None
     ttl_seconds: float | None
-    transaction_id: str | None
 
 
 class Part:
@@ -56,6 +55,8 @@ class Part:
     def answer(self, place: int, shard: int) -> Pushed:
         """What became of the message at a place."""
         marked = self.marked
+        if marked is not None and place in marked.refused:
+            return marked.refused[place]
         if marked is None:
             offset = None if self.base is None else self.base + place
             status, transaction_id = "queued", None
@@ -81,7 +82,16 @@ class Part:
 class Marked:
     """What messages have besides their payload, by place, and how they differ in the end."""
 
-    __slots__ = ("duplicates", "echoes", "extras", "keys", "scheduled", "transaction_ids", "ttls")
+    __slots__ = (
+        "duplicates",
+        "echoes",
+        "extras",
+        "keys",
+        "refused",
+        "scheduled",
+        "transaction_ids",
+        "ttls",
+    )
 
     def __init__(self) -> None:
         self.extras: dict[int, bytes] = {}
@@ -93,14 +103,28 @@ class Marked:
         """Places whose transactionId was known, and the offset of the first message with it."""
         self.echoes: dict[int, tuple[Part, int]] = {}
         """Places whose transactionId another message of the same flush has."""
+        self.refused: dict[int, Pushed] = {}
+        """Places that the database refused, and the answer to them."""
 
-    def add(self, part: Part, index: int, item: PushItem, extra: bytes | None) -> None:
-        """Take an item that is more than a payload."""
+    def add(
+        self,
+        part: Part,
+        index: int,
+        item: PushItem,
+        extra: bytes | None,
+        minted: str | None,
+        *,
+        has_key: bool,
+    ) -> None:
+        """Take an item that is more than a payload, with the transactionId that it was given."""
         is_held = item.delay_seconds is not None or item.available_at is not None
         place = -1 - len(self.scheduled) if is_held else len(part.payloads)
         if item.transaction_id is not None:
             self.transaction_ids[place] = item.transaction_id
-            self.keys[place] = dedup_key(item.transaction_id)
+            if has_key:
+                self.keys[place] = dedup_key(item.transaction_id)
+        elif minted is not None:
+            self.transaction_ids[place] = minted
         if is_held:
             self.scheduled.append(
                 Scheduled(
@@ -110,7 +134,6 @@ class Marked:
                     item.delay_seconds,
                     item.available_at,
                     item.ttl_seconds,
-                    item.transaction_id,
                 )
             )
             return
@@ -121,9 +144,6 @@ class Marked:
         assert isinstance(part.items, list)
         part.items.append(index)
         part.payloads.append(item.payload)  # pyright: ignore[reportArgumentType] - Raw is a buffer
-
-    def is_left_out(self, place: int) -> bool:
-        return place in self.duplicates or place in self.echoes
 
     def outcome(self, part: Part, place: int) -> tuple[str, int | None]:
         """Status and offset of one message of a part."""

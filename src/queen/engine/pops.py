@@ -11,6 +11,7 @@ from queen import errors
 from queen.codec.segment import Segment
 from queen.engine.catalogue import Catalogue
 from queen.engine.deliveries import Copy, Delivery, Lease, Run
+from queen.engine.names import check_name, check_queue_name
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.waiters import PopUnit, Target, TargetName, Waiters
 from queen.settings import Settings
@@ -104,6 +105,12 @@ class Pops:
         settings = self._settings
         if not (request.queue or request.namespace is not None or request.task is not None):
             raise errors.BadRequest("a pop needs a queue, a namespace or a task")
+        names = (request.queue, request.namespace, request.task, request.partition)
+        for name in names:
+            if name:
+                check_name("name", name, settings.max_partition_bytes)
+        if request.consumer_group not in (None, QUEUE_MODE):
+            check_queue_name("consumerGroup", request.consumer_group or "", settings.max_name_bytes)
         if request.batch < 1 or request.partitions < 1:
             raise errors.BadRequest("batch and partitions must be at least 1")
         if request.lease_seconds is not None and not (
@@ -328,7 +335,7 @@ class Pops:
             )
             if source is None:
                 continue  # Purged since the claim, and the lease with it.
-            key = row["delivery_id"] or (row["request"], row["partition_id"])
+            key = row["delivery_id"] or (row["request"], row["partition_id"], row["attempts"])
             if delivery is None or key != last:
                 last = key
                 delivery = self._delivery(target, row)

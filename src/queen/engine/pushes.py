@@ -10,6 +10,7 @@ from queen.engine.catalogue import Catalogue, Queue
 from queen.engine.flush import Flush
 from queen.engine.items import Items, refusal
 from queen.engine.lanes import Lanes
+from queen.engine.names import check_queue_name
 from queen.engine.parts import Part, PushResult, PushUnit
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
@@ -115,6 +116,8 @@ class Pushes:
         """Check the items and sort them by lane; those refused on their own are answered."""
         queues = self._known_queues(items)
         if queues is None:
+            for name in {item.queue for item in items}:
+                check_queue_name("queue", name, self._settings.max_name_bytes)
             queues = await self._catalogue.queues({item.queue for item in items})
         parts, refused = self._items.sort(items, queues, producer_id)
         for queue in queues.values():

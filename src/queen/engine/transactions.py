@@ -56,13 +56,16 @@ class Transactions:
     ) -> PushResult:
         """Apply all, or raise the first reason why nothing was applied."""
         settlements: list[rows.Settlement] = []
-        for each in acknowledgments:
-            settlement = await self._acks.resolve(each, consumer_group)
-            if settlement is None:
-                raise errors.AlreadySettled(
-                    f"message {each.id or each.transaction_id!r} is not out any more"
-                )
-            settlements.append(settlement)
+        try:
+            for each in acknowledgments:
+                settlements.append(await self._resolve(each, consumer_group))
+        except (errors.LeaseLost, errors.AlreadySettled, errors.MessageNotFound):
+            if producer_id is None or not await self._is_repeat(producer_id, sequence or 0):
+                raise
+            # What it named is settled because it was: by the first one of these.
+            return PushResult(len(items), (), {}, shard=self._store.shard, is_replayed=True)
+        if len({(each.delivery_id, each.offset) for each in settlements}) < len(settlements):
+            raise errors.BadRequest("a message is acknowledged twice")
         leases = [Lease.parse(lease_id)[1:] for lease_id in required_leases]
         parts, refused = await self._pushes.prepare(items, producer_id) if items else ([], {})
         if refused:
@@ -91,10 +94,22 @@ class Transactions:
             len(items), parts, {}, shard=self._store.shard, is_replayed=unit.is_replayed
         )
 
+    async def _resolve(self, each: Acknowledgment, group: str | None) -> rows.Settlement:
+        settlement = await self._acks.resolve(each, group)
+        if settlement is None:
+            name = each.id or each.transaction_id
+            raise errors.AlreadySettled(f"message {name!r} is not out any more")
+        return settlement
+
+    async def _is_repeat(self, producer_id: str, sequence: int) -> bool:
+        return await self._store.messages.last_sequence(producer_id) == sequence
+
     def _judge(self, problems: Sequence[rows.Record], is_rolled_back_on_duplicate: bool) -> None:
         for row in problems:
             if row["kind"] in ("ack", "nack", "lease"):
                 error = errors.of_sqlstate(row["code"]) or errors.LeaseLost
                 raise error(f"{row['kind']} {row['ordinal'] - 1} of the transaction was refused")
+            if row["kind"] == "scheduled":
+                raise errors.InvalidItem("availableAt is too far ahead")
             if row["kind"] == "duplicate" and is_rolled_back_on_duplicate:
                 raise errors.Duplicate("a transactionId of the transaction is known")

@@ -30,7 +30,7 @@ limit 1000;
 -- name: push
 -- Store segments; one row a segment, or the reasons why nothing was stored.
 select kind, ordinal, "offset", created_at, xid, code
-from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17);
+from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
 
 -- name: pop
 -- Claim messages; one row a run of messages in a segment, last one row a group.
@@ -67,12 +67,16 @@ select group_id, code from queen.release($1, $2) order by ordinal;
 select kind, ordinal, "offset", created_at, xid, code
 from queen.transact(
   $1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-  $21, $22, $23, $24, $25, $26, $27, $28, $29
+  $21, $22, $23, $24, $25, $26, $27, $28, $29, $30
 );
 
 -- name: find_delivery
 -- The delivery that a message is in, for an ack without a lease.
 select id, token, partition_id, "offset", is_settled from queen.find_delivery($1, $2, $3, $4, $5, $6, $7, $8);
+
+-- name: last_sequence
+-- The newest sequence of a producer.
+select sequence from queen.producers where producer_id = $1 order by sequence desc limit 1;
 
 -- name: subscribe
 -- Find or make a group.
@@ -138,29 +142,4 @@ select queen.now() as now;
 
 -- name: ready_groups
 -- Those of the groups that have something to give now: the slow poll behind the wake-ups.
-select g.id as group_id
-from unnest($1::bigint[]) k (id)
-join queen.groups g on g.id = k.id
-join queen.queues q on q.id = g.queue_id and not q.paused
-where g.filled_to is not null
-  or exists (
-    select 1
-    from unnest(q.levels) l (level)
-    cross join lateral (
-      select 1
-      from queen.consumers c
-      where c.group_id = g.id and c.priority = l.level and c.ready_at <= queen.now()
-      limit 1
-    ) c
-  )
-  or exists (
-    select 1
-    from unnest(q.levels) l (level)
-    cross join lateral (
-      select 1
-      from queen.deliveries d
-      where d.group_id = g.id and d.priority = l.level and d.until <= queen.now()
-      limit 1
-    ) d
-  )
-  or exists (select 1 from queen.scheduled s where s.queue_id = q.id and s.due_at <= queen.now());
+select group_id from queen.ready_groups($1);

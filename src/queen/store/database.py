@@ -24,6 +24,8 @@ _SESSION: Final = {
     "lock_timeout": "5s",
     "statement_timeout": "30s",
     "jit": "off",
+    # Plans are made once per connection, often while tables are small, and kept when they grow.
+    "enable_seqscan": "off",
 }
 _LOCAL: Final = "begin; " + "".join(
     f"set local {name} = '{value}'; "

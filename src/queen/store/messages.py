@@ -31,6 +31,7 @@ class Push(msgspec.Struct, kw_only=True):
     scheduled_payloads: list[bytes] = msgspec.field(default_factory=list[bytes])
     scheduled_extras: list[bytes | None] = msgspec.field(default_factory=list[bytes | None])
     scheduled_ttls: list[float | None] = msgspec.field(default_factory=list[float | None])
+    max_delay_seconds: float | None = None
 
     def columns(self) -> tuple[object, ...]:
         has_keys, has_producers = bool(self.keys), bool(self.producers)
@@ -52,6 +53,7 @@ class Push(msgspec.Struct, kw_only=True):
             self.scheduled_payloads,
             self.scheduled_extras,
             self.scheduled_ttls,
+            self.max_delay_seconds,
         )
 
 
@@ -148,6 +150,10 @@ class Messages:
             *_pairs(leases),
             *push.columns(),
         )
+
+    async def last_sequence(self, producer_id: str) -> int | None:
+        found = await self._database.fetch("last_sequence", producer_id)
+        return found[0]["sequence"] if found else None
 
     async def find_delivery(
         self,

@@ -175,6 +175,7 @@ $$;
 --
 -- Idle is said only under the partition's lock, which a push holds until its commit. Who cannot have that lock
 -- at once says ready instead: the next pop will see what the push brought. Nobody waits here.
+-- The caller has locked the pairs.
 create or replace function queen.free (p_partition_ids bigint[], p_group_ids bigint[])
   returns void
   language plpgsql
@@ -238,14 +239,20 @@ begin
       r.partition_id, r.group_id, r.version, s.created_at, q.rate_per, q.rate_max, q.rate_ms,
       r.claimed >= s.next_offset and r.partition_id = any (v_locked) as is_idle,
       case
-        when r.claimed >= s.next_offset or q.delay_seconds + q.window_seconds = 0 then v_now
-        else queen.head_ready(r.partition_id, r.claimed, greatest(q.delay_seconds, q.window_seconds), v_now)
+        when r.claimed >= s.next_offset or q.wait_seconds = 0 then v_now
+        else queen.head_ready(r.partition_id, r.claimed, q.wait_seconds, v_now)
       end as ready_at,
       case when r.parked > 0 then queen.unpark(r.partition_id, r.group_id, v_now) end as parked_id
-    from unnest(p_partition_ids, p_group_ids, v_versions, v_claimeds, v_parked)
-      r (partition_id, group_id, version, claimed, parked)
-    join queen.groups g on g.id = r.group_id
-    join queen.queues q on q.id = g.queue_id
+    from (
+      -- A few groups, read once.
+      select g.id, q.rate_per, q.rate_max, q.rate_ms, greatest(q.delay_seconds, q.window_seconds) as wait_seconds
+      from (select distinct u.id from unnest(p_group_ids) u (id)) u
+      join queen.groups g on g.id = u.id
+      join queen.queues q on q.id = g.queue_id
+      offset 0
+    ) q
+    join unnest(p_partition_ids, p_group_ids, v_versions, v_claimeds, v_parked)
+      r (partition_id, group_id, version, claimed, parked) on r.group_id = q.id
     cross join lateral (
       select s.base_offset + s.message_count as next_offset, s.created_at
       from queen.segments s

@@ -2,7 +2,7 @@
 --
 -- p_lanes: only these partitions, or null. p_left, p_lanes_left: how many messages and partitions each request
 -- still wants. p_budget, p_slots: what the queue's limits leave, null for no limit; then one delivery is claimed a
--- call. Both answer one row of arrays that belong together, and what is left of each request.
+-- call.
 
 create or replace function queen.claim_new (
   p_group_id   bigint,
@@ -18,12 +18,7 @@ create or replace function queen.claim_new (
   p_slots      bigint,
   p_now        timestamptz
 )
-  returns table (
-    taken integer, messages bigint, first_at timestamptz, expired bigint, has_more boolean, requests integer[],
-    delivery_ids bigint[], tokens uuid[], partition_ids bigint[], attempts integer[], untils timestamptz[],
-    firsts bigint[], ends bigint[], payloads bytea[], extras bytea[], created_ats timestamptz[],
-    left_messages integer[], left_lanes integer[]
-  )
+  returns queen.claim
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
@@ -44,6 +39,7 @@ declare
   v_expired    bigint := 0;
   v_left       integer[] := p_left;
   v_lanes_left integer[] := p_lanes_left;
+  v_claim      queen.claim;
 begin
   -- One slot for each partition that a request may still take, first ones first.
   v_slots := array(
@@ -89,11 +85,10 @@ begin
   end if;
   v_found := coalesce(cardinality(v_ids), 0);
   if v_found = 0 then
-    return query select
-      0, 0::bigint, null::timestamptz, 0::bigint, false, null::integer[], null::bigint[], null::uuid[], null::bigint[],
-      null::integer[], null::timestamptz[], null::bigint[], null::bigint[], null::bytea[], null::bytea[],
-      null::timestamptz[], p_left, p_lanes_left;
-    return;
+    v_claim.taken := 0;
+    v_claim.expired := 0;
+    v_claim.has_more := false;
+    return v_claim;
   end if;
 
   -- How much of each may be taken: what is there, due and alive, and what its request still wants.
@@ -175,7 +170,6 @@ begin
     end if;
   end loop;
 
-  return query
   with take as materialized (
     select
       v_slots[t.slot] as request,
@@ -258,7 +252,9 @@ begin
     array_agg(null::timestamptz),
     v_left,
     v_lanes_left
+  into v_claim
   from take t;
+  return v_claim;
 end
 $$;
 
@@ -382,64 +378,54 @@ create or replace function queen.claim_due (
   p_slots      bigint,
   p_now        timestamptz
 )
-  returns table (
-    taken integer, messages bigint, first_at timestamptz, expired bigint, has_more boolean, requests integer[],
-    delivery_ids bigint[], tokens uuid[], partition_ids bigint[], attempts integer[], untils timestamptz[],
-    firsts bigint[], ends bigint[], payloads bytea[], extras bytea[], created_ats timestamptz[],
-    left_messages integer[], left_lanes integer[]
-  )
+  returns queen.claim
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
+  v_claim    queen.claim;
   v_delivery queen.deliveries;
+  v_consumer queen.consumers;
   v_request  integer := 1;
   v_out      int8multirange;
   v_dead     int8multirange;
   v_run      int8range;
   v_count    bigint;
+  v_most     bigint;
   v_budget   bigint := p_budget;
 begin
-  taken := 0;
-  messages := 0;
-  expired := 0;
-  has_more := false;
-  left_messages := p_left;
-  left_lanes := p_lanes_left;
+  v_claim.taken := 0;
+  v_claim.messages := 0;
+  v_claim.expired := 0;
+  v_claim.has_more := false;
+  v_claim.left_messages := p_left;
+  v_claim.left_lanes := p_lanes_left;
   for v_delivery in
     select d.*
-    from queen.deliveries d
-    where d.group_id = p_group_id
-      and d.priority = p_level
-      and d.until >= p_since
-      and d.until <= p_now
-      and (p_lanes is null or d.partition_id = any (p_lanes))
-    order by d.until
-    limit case when p_budget is null and p_slots is null then 1000 else 1 end
-    for no key update skip locked
+    from queen.due_deliveries(
+      p_group_id, p_level, p_lanes, p_since, p_now,
+      case when p_budget is null and p_slots is null then 1000 else 1 end
+    ) d
   loop
-    while v_request <= cardinality(p_left) and (left_messages[v_request] <= 0 or left_lanes[v_request] <= 0) loop
+    while v_request <= cardinality(p_left)
+      and (v_claim.left_messages[v_request] <= 0 or v_claim.left_lanes[v_request] <= 0)
+    loop
       v_request := v_request + 1;
     end loop;
     exit when v_request > cardinality(p_left) or v_budget <= 0;
-    first_at := least(first_at, v_delivery.until);
+    v_claim.first_at := least(v_claim.first_at, v_delivery.until);
 
     -- Whoever ends an ordered delivery moves its pair: have that first, or leave the delivery alone.
-    if v_delivery.ordered then
-      perform 1
-      from (
-        select c.version
-        from queen.consumers c
-        where c.partition_id = v_delivery.partition_id and c.group_id = p_group_id
-        order by c.version desc
-        limit 1
-        for no key update skip locked
-      ) c;
-      if not found then
-        continue;
-      end if;
+    if v_delivery.ordered or p_queue.rate_per = 'partition' then
+      select c.* into v_consumer
+      from queen.consumers c
+      where c.partition_id = v_delivery.partition_id and c.group_id = p_group_id
+      order by c.version desc
+      limit 1
+      for no key update skip locked;
+      continue when not found;
     end if;
 
     if v_delivery.held then
@@ -448,29 +434,36 @@ begin
         v_delivery.until, p_now
       );
       -- What of it is due now is found by the next call.
-      has_more := true;
+      v_claim.has_more := true;
       continue;
     end if;
 
     v_dead := queen.expired_of(v_delivery, p_now);
     if not isempty(v_dead) then
-      expired := expired + queen.count_of(v_dead);
-      has_more := true;
-      if v_dead @> v_delivery.pending then
-        perform queen.shrink(v_delivery, v_dead);
-      else
-        update queen.deliveries d
-        set
-          pending = d.pending - v_dead,
-          head = case when v_dead @> d.head then null else d.head end,
-          attempts = case when v_dead @> d.head then 0 else d.attempts end
-        where d.id = v_delivery.id;
-      end if;
+      v_claim.expired := v_claim.expired + queen.count_of(v_dead);
+      v_claim.has_more := true;
+      perform queen.drop_expired(v_delivery, v_dead);
       continue;
     end if;
 
-    v_out := queen.first_of(queen.handed_out(v_delivery), least(left_messages[v_request], v_budget));
+    v_most := least(v_claim.left_messages[v_request], v_budget);
+    if p_queue.rate_per = 'partition' then
+      v_count := queen.allowance(v_consumer.recent, p_queue.rate_max, p_queue.rate_ms, p_now);
+      if v_count <= 0 then
+        update queen.deliveries d
+        set until = queen.rate_opens_at(v_consumer.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
+        where d.id = v_delivery.id;
+        continue;
+      end if;
+      v_most := least(v_most, v_count);
+    end if;
+    v_out := queen.first_of(queen.handed_out(v_delivery), v_most);
     v_count := queen.count_of(v_out);
+    if p_queue.rate_per = 'partition' then
+      update queen.consumers c
+      set version = c.version + 1, recent = queen.spend(c.recent, p_queue.rate_ms, p_now, v_count)
+      where c.partition_id = v_consumer.partition_id and c.group_id = p_group_id and c.version = v_consumer.version;
+    end if;
     if not v_delivery.ordered and v_out <> v_delivery.pending then
       -- The rest of an unordered range need not wait for this part.
       insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
@@ -478,7 +471,7 @@ begin
         p_group_id, v_delivery.partition_id, v_delivery.priority, v_delivery.pending - v_out, p_now, false, false
       );
       v_delivery.pending := v_out;
-      has_more := true;
+      v_claim.has_more := true;
     end if;
     update queen.deliveries d
     set
@@ -497,27 +490,89 @@ begin
       v_delivery.until := null;
     end if;
 
-    taken := taken + 1;
-    messages := messages + v_count;
+    v_claim.taken := v_claim.taken + 1;
+    v_claim.messages := v_claim.messages + v_count;
     v_budget := v_budget - v_count;
-    left_messages[v_request] := left_messages[v_request] - v_count;
-    left_lanes[v_request] := left_lanes[v_request] - 1;
+    v_claim.left_messages[v_request] := v_claim.left_messages[v_request] - v_count;
+    v_claim.left_lanes[v_request] := v_claim.left_lanes[v_request] - 1;
     for v_run in select r from unnest(v_out) r order by lower(r) loop
-      requests := requests || v_request;
-      delivery_ids := delivery_ids || v_delivery.id;
-      tokens := tokens || v_delivery.token;
-      partition_ids := partition_ids || v_delivery.partition_id;
-      attempts := attempts || v_delivery.attempts;
-      untils := untils || v_delivery.until;
-      firsts := firsts || lower(v_run);
-      ends := ends || upper(v_run);
-      payloads := payloads || v_delivery.payload;
-      extras := extras || v_delivery.extras;
-      created_ats := created_ats || v_delivery.created_at;
+      v_claim.requests := v_claim.requests || v_request;
+      v_claim.delivery_ids := v_claim.delivery_ids || v_delivery.id;
+      v_claim.tokens := v_claim.tokens || v_delivery.token;
+      v_claim.partition_ids := v_claim.partition_ids || v_delivery.partition_id;
+      v_claim.attempts := v_claim.attempts || v_delivery.attempts;
+      v_claim.untils := v_claim.untils || v_delivery.until;
+      v_claim.firsts := v_claim.firsts || lower(v_run);
+      v_claim.ends := v_claim.ends || upper(v_run);
+      v_claim.payloads := v_claim.payloads || v_delivery.payload;
+      v_claim.extras := v_claim.extras || v_delivery.extras;
+      v_claim.created_ats := v_claim.created_ats || v_delivery.created_at;
     end loop;
   end loop;
-  has_more := has_more or (taken > 0 and (p_budget is not null or p_slots is not null));
-  return next;
+  v_claim.has_more := v_claim.has_more or (v_claim.taken > 0 and num_nonnulls(p_budget, p_slots) > 0);
+  return v_claim;
+end
+$$;
+
+-- Deliveries of a group that are due, locked; those that somebody else has locked are left out.
+create or replace function queen.due_deliveries (
+  p_group_id bigint,
+  p_level    integer,
+  p_lanes    bigint[],
+  p_since    timestamptz,
+  p_now      timestamptz,
+  p_limit    integer
+)
+  returns setof queen.deliveries
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_lanes is null then
+    return query
+    select d.*
+    from queen.deliveries d
+    where d.group_id = p_group_id and d.priority = p_level and d.until >= p_since and d.until <= p_now
+    order by d.until
+    limit p_limit
+    for no key update skip locked;
+  else
+    return query
+    select d.*
+    from unnest(p_lanes) l (id)
+    cross join lateral (
+      select d.*
+      from queen.deliveries d
+      where d.partition_id = l.id and d.group_id = p_group_id and d.until >= p_since and d.until <= p_now
+      order by d.until
+      limit p_limit
+      for no key update skip locked
+    ) d
+    where d.priority = p_level
+    limit p_limit;
+  end if;
+end
+$$;
+
+-- Take what expired out of a waiting delivery that the caller has locked.
+create or replace function queen.drop_expired (p_delivery queen.deliveries, p_dead int8multirange)
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_dead @> p_delivery.pending then
+    perform queen.shrink(p_delivery, p_dead);
+    return;
+  end if;
+  update queen.deliveries d
+  set
+    pending = d.pending - p_dead,
+    head = case when p_dead @> d.head then null else d.head end,
+    attempts = case when p_dead @> d.head then 0 else d.attempts end
+  where d.id = p_delivery.id;
 end
 $$;
 

@@ -40,13 +40,17 @@ begin
     raise exception 'queue % is at version %, not %', p_name, v_old.version, p_version using errcode = 'QN007';
   end if;
 
-  v_new := jsonb_populate_record(
-    v_old,
-    case when p_replace then v_defaults else '{}' end || (
-      select coalesce(jsonb_object_agg(o.key, case when o.value = 'null' then v_defaults -> o.key else o.value end), '{}')
-      from jsonb_each(p_options) o
-    )
-  );
+  begin
+    v_new := jsonb_populate_record(
+      v_old,
+      case when p_replace then v_defaults else '{}' end || (
+        select coalesce(jsonb_object_agg(o.key, case when o.value = 'null' then v_defaults -> o.key else o.value end), '{}')
+        from jsonb_each(p_options) o
+      )
+    );
+  exception when invalid_text_representation or numeric_value_out_of_range then
+    raise exception 'an option has a value that it cannot have: %', sqlerrm using errcode = 'QN006';
+  end;
   -- While nothing is out there is nothing to wait for.
   if not exists (
     select 1 from queen.groups g join queen.deliveries d on d.group_id = g.id where g.queue_id = v_old.id

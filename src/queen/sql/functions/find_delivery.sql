@@ -19,6 +19,11 @@ create or replace function queen.find_delivery (
   language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
@@ -27,7 +32,7 @@ begin
   from queen.groups g
   join queen.deliveries d on d.group_id = g.id and d.held
   join queen.dedup k on k.partition_id = d.partition_id and k.key = p_key
-  where g.name = p_group
+  where (p_delivery_id is not null or g.name = p_group)
     and g.deleted_at is null
     and (p_delivery_id is null or (d.id = p_delivery_id and d.token = p_token))
     and d.partition_id = coalesce(p_partition_id, d.partition_id)
@@ -61,7 +66,7 @@ begin
       union all
       select lower(d.pending), d.extras where d.payload is not null
     ) m
-    where g.name = p_group
+    where (p_delivery_id is not null or g.name = p_group)
       and g.deleted_at is null
       and (p_delivery_id is null or (d.id = p_delivery_id and d.token = p_token))
       and d.partition_id = coalesce(p_partition_id, d.partition_id)

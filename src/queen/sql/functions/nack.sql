@@ -25,6 +25,11 @@ create or replace function queen.nack (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -138,7 +143,9 @@ begin
 
   if p_kind = 'dead' or (p_kind <> 'retry' and v_attempts > p_queue.retry_limit) then
     if p_kind = 'dead' or p_queue.dead_letter then
-      perform queen.bury(p_delivery, p_offset, greatest(v_attempts, 1), p_kind, p_error, p_now);
+      perform queen.bury(
+        p_delivery, p_offset, v_attempts + (p_kind = 'dead')::integer, p_kind, p_error, p_now
+      );
     end if;
     if p_kind = 'dead' or isempty(v_left) or (p_kind = 'failed' and not p_delivery.ordered) then
       perform queen.shrink(p_delivery, v_failed);

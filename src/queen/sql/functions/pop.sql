@@ -6,8 +6,8 @@
 -- what is due again before what is new; else only if the new does not suffice. p_turn counts calls: every fourth
 -- of an unordered queue begins at another priority, so that none starves.
 --
--- Answers a row for each run of messages inside one segment, and last a row for each group without request:
--- how long until it has more (null: when woken), the new marks, and the refusal QN003 if it is gone.
+-- Answers a row for each run of messages inside one segment, and for each group a row without request: how
+-- long until it has more (null: when woken), the new marks, and the refusal QN003 if it is gone.
 -- Commits asynchronously unless p_auto: a claim that a crash forgets is redelivered as after an expired lease.
 -- Locks: consumers and deliveries, then partitions; all of them skip what is locked. A pop never waits.
 create or replace function queen.pop (
@@ -22,12 +22,7 @@ create or replace function queen.pop (
   p_due_first   boolean,
   p_turn        integer
 )
-  returns table (
-    request integer, group_id bigint, delivery_id bigint, token uuid, partition_id bigint, partition text,
-    level smallint, attempts integer, until timestamptz, first_offset bigint, end_offset bigint,
-    base_offset bigint, message_count integer, created_at timestamptz, xid bigint, payload bytea, extras bytea,
-    wait_seconds double precision, ready_since timestamptz, due_since timestamptz, expired bigint, code text
-  )
+  returns setof queen.popped
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
@@ -37,31 +32,30 @@ create or replace function queen.pop (
   set enable_bitmapscan = off
   set plan_cache_mode = force_generic_plan
 as $$
-#variable_conflict use_column
 declare
-  c_margin      constant interval := interval '5 seconds';
-  c_most        constant integer := 1000;
-  v_now         timestamptz;
-  v_queue       queen.queues;
-  v_levels      integer[];
-  v_level       integer;
-  v_lanes       bigint[];
-  v_phase       text;
-  v_left        integer[] := p_batches;
-  v_lanes_left  integer[] := p_partitions;
-  v_open        integer;
-  v_budget      bigint;
-  v_slots       bigint;
-  v_limit       record;
-  v_opens_at    timestamptz;
-  v_is_fresh    boolean;
-  v_ready_mark  timestamptz;
-  v_due_mark    timestamptz;
-  v_has_looked  boolean;
-  v_expired     bigint;
-  v_has_news    boolean;
-  v_claim       record;
-  v_spent       bigint;
+  c_margin     constant interval := interval '5 seconds';
+  c_rounds     constant integer := 12;
+  v_now        timestamptz;
+  v_queue      queen.queues;
+  v_levels     integer[];
+  v_level      integer;
+  v_lanes      bigint[];
+  v_phase      text;
+  v_round      integer;
+  v_left       integer[] := p_batches;
+  v_lanes_left integer[] := p_partitions;
+  v_claim      queen.claim;
+  v_limit      record;
+  v_budget     bigint;
+  v_slots      bigint;
+  v_spent      bigint;
+  v_opens_at   timestamptz;
+  v_is_fresh   boolean;
+  v_has_looked boolean;
+  v_has_news   boolean;
+  v_had_news   boolean;
+  v_marks      timestamptz[];
+  v_note       queen.popped;
 begin
   if not p_auto then
     perform set_config('synchronous_commit', 'off', true);
@@ -69,199 +63,206 @@ begin
 
   for v_index in 1 .. cardinality(p_group_ids) loop
     v_now := queen.now();
-    v_open := (select coalesce(sum(l), 0) from unnest(v_left, v_lanes_left) o (m, l) where o.m > 0 and o.l > 0);
+    v_note := null;
+    v_note.group_id := p_group_ids[v_index];
+    v_note.ready_since := p_ready_since[v_index];
+    v_note.due_since := p_due_since[v_index];
+    v_note.expired := 0;
     select q.* into v_queue
     from queen.groups g
     join queen.queues q on q.id = g.queue_id
-    where g.id = p_group_ids[v_index] and g.deleted_at is null and q.deleted_at is null;
+    where g.id = v_note.group_id and g.deleted_at is null and q.deleted_at is null;
     if not found then
-      return query select
-        null::integer, p_group_ids[v_index], null::bigint, null::uuid, null::bigint, null::text, null::smallint,
-        null::integer, null::timestamptz, null::bigint, null::bigint, null::bigint, null::integer,
-        null::timestamptz, null::bigint, null::bytea, null::bytea, null::double precision, null::timestamptz,
-        null::timestamptz, 0::bigint, 'QN003'::text;
+      v_note.code := 'QN003';
+      return next v_note;
       continue;
     end if;
-    v_opens_at := null;
-    -- A mark moves only when every level was looked at.
-    v_ready_mark := null;
-    v_due_mark := null;
-    v_expired := 0;
-    v_spent := 0;
-    v_budget := null;
-    v_slots := null;
-    v_is_fresh := true;
-    v_has_news := false;
-
-    if v_queue.in_order <> v_queue.ordered then
-      v_is_fresh := queen.change_order(v_queue.id);
-      v_queue.in_order := (select q.in_order from queen.queues q where q.id = v_queue.id);
+    if v_queue.paused then
+      return next v_note;
+      continue;
     end if;
-    if v_open > 0 and not v_queue.paused and (v_queue.rate_per = 'queue' or v_queue.concurrency_limit > 0) then
-      select l.* into v_limit from queen.lock_limit(p_group_ids[v_index], v_queue, v_now) l;
+
+    v_is_fresh := v_queue.in_order = v_queue.ordered or queen.change_order(v_queue.id);
+    v_queue.in_order := case when v_is_fresh then v_queue.ordered else v_queue.in_order end;
+    v_opens_at := null;
+    if v_queue.rate_per = 'queue' or v_queue.concurrency_limit > 0 then
+      select l.* into v_limit from queen.lock_limit(v_note.group_id, v_queue, v_now) l;
       v_budget := v_limit.budget;
       v_slots := v_limit.slots;
       v_opens_at := v_limit.opens_at;
+    else
+      v_budget := null;
+      v_slots := null;
     end if;
-
-    v_levels := v_queue.levels;
-    if not v_queue.in_order and p_turn % 4 = 3 then
-      v_levels := array(
-        select l from unnest(v_queue.levels) with ordinality u (l, n)
-        order by (n + p_turn / 4) % cardinality(v_queue.levels)
-      );
-    end if;
+    v_spent := 0;
+    v_levels := queen.levels_by_turn(v_queue, p_turn);
     if p_partition is not null then
       v_lanes := array(
         select p.id from queen.partitions p where p.queue_id = v_queue.id and p.name = p_partition
       );
     end if;
 
-    foreach v_phase in array case when p_due_first then '{due,new}' else '{new,due,again}' end::text[] loop
-      exit when v_queue.paused or v_open <= 0;
-      if v_phase = 'due' then
-        v_has_news := queen.promote(v_queue.id, c_most) > 0;
-      else
-        exit when v_phase = 'again' and not v_has_news;
-        -- What was promoted or freed is ready since then, which is later than this call began.
-        if v_has_news then
-          v_now := queen.now();
-        end if;
-      end if;
-      if v_phase = 'due' then
-        v_due_mark := v_now;
-      else
-        v_ready_mark := v_now;
-      end if;
+    -- First all that is new and all that is due; then again, as long as something was promoted, freed or passed
+    -- over: what stands behind it is ready since then, which is later than this search began.
+    v_phase := case when p_due_first then 'due' else 'new' end;
+    v_round := 0;
+    v_had_news := false;
+    loop
+      exit when not queen.wants_more(v_left, v_lanes_left) or v_round >= c_rounds;
+      v_round := v_round + 1;
+      v_has_news := v_phase = 'due' and queen.promote(v_queue.id, 1000) > 0;
+      v_has_looked := true;
+      -- The earliest instant found at any level; the marks move only when every level was looked at.
+      v_marks := array[v_now];
       foreach v_level in array v_levels loop
-        v_has_looked := false;
         loop
-          exit when v_open <= 0 or v_budget <= 0 or v_slots <= 0 or (v_phase <> 'due' and not v_is_fresh);
-          v_has_looked := true;
+          v_has_looked := queen.wants_more(v_left, v_lanes_left) and coalesce(least(v_budget, v_slots) > 0, true)
+            and (v_phase = 'due' or v_is_fresh);
+          exit when not v_has_looked;
           if v_phase = 'due' then
-            select c.* into v_claim
-            from queen.claim_due(
-              p_group_ids[v_index], v_queue, v_level, v_lanes, coalesce(p_due_since[v_index], '-infinity'),
-              v_left, v_lanes_left, p_leases, p_auto, v_budget, v_slots, v_now
-            ) c;
-          else
-            select c.* into v_claim
-            from queen.claim_new(
-              p_group_ids[v_index], v_queue, v_level, v_lanes, coalesce(p_ready_since[v_index], '-infinity'),
-              v_left, v_lanes_left, p_leases, p_auto, v_budget, v_slots, v_now
-            ) c;
-          end if;
-          if v_phase = 'due' then
-            v_due_mark := least(v_due_mark, v_claim.first_at);
+            v_claim := queen.claim_due(
+              v_note.group_id, v_queue, v_level, v_lanes, coalesce(v_note.due_since, '-infinity'), v_left,
+              v_lanes_left, p_leases, p_auto, v_budget, v_slots, v_now
+            );
             v_has_news := v_has_news or v_claim.first_at is not null;
           else
-            v_ready_mark := least(v_ready_mark, v_claim.first_at);
+            v_claim := queen.claim_new(
+              v_note.group_id, v_queue, v_level, v_lanes, coalesce(v_note.ready_since, '-infinity'), v_left,
+              v_lanes_left, p_leases, p_auto, v_budget, v_slots, v_now
+            );
+            v_has_news := v_has_news or v_claim.expired > 0;
           end if;
-          v_expired := v_expired + v_claim.expired;
+          v_marks := v_marks || v_claim.first_at;
+          v_note.expired := v_note.expired + v_claim.expired;
           if v_claim.taken > 0 then
-            return query
-            select
-              t.request, p_group_ids[v_index], t.delivery_id, t.token, t.partition_id, p.name, p.level, t.attempts,
-              t.until, greatest(t.first_offset, s.base_offset), least(t.end_offset, s.base_offset + s.message_count),
-              s.base_offset, s.message_count, s.created_at, s.xid::text::bigint, null::bytea, null::bytea,
-              null::double precision, null::timestamptz, null::timestamptz, null::bigint, null::text
-            from unnest(
-              v_claim.requests, v_claim.delivery_ids, v_claim.tokens, v_claim.partition_ids, v_claim.attempts,
-              v_claim.untils, v_claim.firsts, v_claim.ends, v_claim.payloads
-            ) with ordinality t (
-              request, delivery_id, token, partition_id, attempts, until, first_offset, end_offset, payload, ordinal
-            )
-            join queen.partitions p on p.id = t.partition_id
-            cross join lateral (
-              select h.base_offset
-              from queen.segments h
-              where h.partition_id = t.partition_id and h.base_offset <= t.first_offset
-              order by h.base_offset desc
-              limit 1
-            ) h
-            join queen.segments s
-              on s.partition_id = t.partition_id
-              and s.base_offset >= h.base_offset
-              and s.base_offset < t.end_offset
-            where t.payload is null
-            order by t.ordinal, s.base_offset;
-            if num_nonnulls(variadic v_claim.payloads) > 0 then
-              return query
-              select
-                t.request, p_group_ids[v_index], t.delivery_id, t.token, t.partition_id, p.name, p.level, t.attempts,
-                t.until, t.first_offset, t.end_offset, t.first_offset, 1, t.created_at, null::bigint, t.payload,
-                t.extras, null::double precision, null::timestamptz, null::timestamptz, null::bigint, null::text
-              from unnest(
-                v_claim.requests, v_claim.delivery_ids, v_claim.tokens, v_claim.partition_ids, v_claim.attempts,
-                v_claim.untils, v_claim.firsts, v_claim.ends, v_claim.payloads, v_claim.extras, v_claim.created_ats
-              ) t (
-                request, delivery_id, token, partition_id, attempts, until, first_offset, end_offset, payload, extras,
-                created_at
-              )
-              join queen.partitions p on p.id = t.partition_id
-              where t.payload is not null;
-            end if;
+            return query select r.* from queen.runs_of(v_note.group_id, v_claim) r;
             v_left := v_claim.left_messages;
             v_lanes_left := v_claim.left_lanes;
-            v_open := (select coalesce(sum(l), 0) from unnest(v_left, v_lanes_left) o (m, l) where o.m > 0 and o.l > 0);
             v_spent := v_spent + v_claim.messages;
             v_budget := v_budget - v_claim.messages;
             v_slots := v_slots - v_claim.taken;
           end if;
           exit when not v_claim.has_more;
         end loop;
-        if not v_has_looked and v_phase = 'due' then
-          v_due_mark := null;
-        elsif not v_has_looked then
-          v_ready_mark := null;
-        end if;
         exit when not v_has_looked;
       end loop;
+      -- A search for one partition says nothing of the others.
+      if v_has_looked and p_partition is null then
+        if v_phase = 'due' then
+          v_note.due_since := (select min(m) from unnest(v_marks) m) - c_margin;
+        else
+          v_note.ready_since := (select min(m) from unnest(v_marks) m) - c_margin;
+        end if;
+      end if;
+      exit when v_round >= 2 and not (v_has_news or v_had_news);
+      v_had_news := v_has_news;
+      if v_has_news then
+        v_now := queen.now();
+      end if;
+      v_phase := case when v_phase = 'due' then 'new' else 'due' end;
     end loop;
 
     if v_spent > 0 and v_queue.rate_per = 'queue' then
       update queen.limits l
       set version = l.version + 1, recent = queen.spend(l.recent, v_queue.rate_ms, v_now, v_spent)
-      where l.group_id = p_group_ids[v_index] and l.version = v_limit.version;
-      if v_budget <= 0 then
-        v_opens_at := (
-          select queen.rate_opens_at(l.recent, v_queue.rate_max, v_queue.rate_ms, v_now)
-          from queen.limits l where l.group_id = p_group_ids[v_index] order by l.version desc limit 1
-        );
-      end if;
+      where l.group_id = v_note.group_id and l.version = v_limit.version
+      returning queen.rate_opens_at(l.recent, v_queue.rate_max, v_queue.rate_ms, v_now) into v_opens_at;
     end if;
-
-    return query select
-      null::integer, p_group_ids[v_index], null::bigint, null::uuid, null::bigint, null::text, null::smallint,
-      null::integer, null::timestamptz, null::bigint, null::bigint, null::bigint, null::integer,
-      null::timestamptz, null::bigint, null::bytea, null::bytea,
-      case when v_open > 0 and not v_queue.paused then
-        queen.next_at(p_group_ids[v_index], v_queue, p_ready_since[v_index], p_due_since[v_index], v_slots, v_opens_at, v_now)
-      end,
-      -- A search for one partition says nothing of the others.
-      case when p_partition is null and v_ready_mark is not null then v_ready_mark - c_margin else p_ready_since[v_index] end,
-      case when p_partition is null and v_due_mark is not null then v_due_mark - c_margin else p_due_since[v_index] end,
-      v_expired, null::text;
+    if queen.wants_more(v_left, v_lanes_left) then
+      v_note.wait_seconds := queen.next_at(v_note.group_id, v_queue, v_slots, v_opens_at, v_now);
+    end if;
+    return next v_note;
   end loop;
 end
 $$;
 
+-- Whether any request still wants messages.
+create or replace function queen.wants_more (p_left integer[], p_lanes_left integer[])
+  returns boolean
+  language sql
+  immutable
+  set search_path = pg_catalog, pg_temp
+as $$
+  select exists (select 1 from unnest(p_left, p_lanes_left) o (messages, lanes) where o.messages > 0 and o.lanes > 0)
+$$;
+
+-- The levels of a queue in the order of this turn: highest first, but every fourth turn of an unordered queue
+-- begins at another one.
+create or replace function queen.levels_by_turn (p_queue queen.queues, p_turn integer)
+  returns integer[]
+  language sql
+  immutable
+  set search_path = pg_catalog, pg_temp
+as $$
+  select case
+    when p_queue.in_order or p_turn % 4 <> 3 or cardinality(p_queue.levels) = 1 then p_queue.levels
+    else array(
+      select u.level
+      from unnest(p_queue.levels) with ordinality u (level, ordinal)
+      order by (u.ordinal + p_turn / 4) % cardinality(p_queue.levels)
+    )
+  end
+$$;
+
+-- The rows of a claim: each run of offsets, cut where segments meet; a redriven message with its own copy.
+create or replace function queen.runs_of (p_group_id bigint, p_claim queen.claim)
+  returns setof queen.popped
+  language sql
+  stable
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+  select
+    t.request, p_group_id, t.delivery_id, t.token, t.partition_id, p.name, p.level, t.attempts, t.until,
+    greatest(t.first_offset, s.base_offset), least(t.end_offset, s.base_offset + s.message_count),
+    s.base_offset, s.message_count, s.created_at, s.xid, t.payload, t.extras,
+    null::double precision, null::timestamptz, null::timestamptz, null::bigint, null::text
+  from unnest(
+    p_claim.requests, p_claim.delivery_ids, p_claim.tokens, p_claim.partition_ids, p_claim.attempts, p_claim.untils,
+    p_claim.firsts, p_claim.ends, p_claim.payloads, p_claim.extras, p_claim.created_ats
+  ) with ordinality t (
+    request, delivery_id, token, partition_id, attempts, until, first_offset, end_offset, payload, extras,
+    created_at, ordinal
+  )
+  join queen.partitions p on p.id = t.partition_id
+  cross join lateral (
+    select s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid
+    from queen.segments s
+    where t.payload is null
+      and s.partition_id = t.partition_id
+      and s.base_offset >= (
+        select h.base_offset
+        from queen.segments h
+        where h.partition_id = t.partition_id and h.base_offset <= t.first_offset
+        order by h.base_offset desc
+        limit 1
+      )
+      and s.base_offset < t.end_offset
+    union all
+    select t.first_offset, 1, t.created_at, null where t.payload is not null
+  ) s
+  order by t.ordinal, s.base_offset
+$$;
+
 -- Seconds until a group has something to give, as far as is known now; null when it must be woken.
 create or replace function queen.next_at (
-  p_group_id    bigint,
-  p_queue       queen.queues,
-  p_ready_since timestamptz,
-  p_due_since   timestamptz,
-  p_slots       bigint,
-  p_opens_at    timestamptz,
-  p_now         timestamptz
+  p_group_id bigint,
+  p_queue    queen.queues,
+  p_slots    bigint,
+  p_opens_at timestamptz,
+  p_now      timestamptz
 )
   returns double precision
   language sql
   stable
   set search_path = pg_catalog, pg_temp
 as $$
-  select extract(epoch from greatest(min(n.at), p_opens_at, p_now) - p_now)::double precision
+  select extract(epoch from greatest(coalesce(min(n.at), p_opens_at), p_opens_at, p_now) - p_now)::double precision
+  -- Nothing in sight and no limit in the way: null, until somebody wakes.
   from (
     select (
       select c.ready_at
@@ -289,9 +290,8 @@ as $$
       order by s.due_at
       limit 1
     )
-    union all
-    select p_opens_at
   ) n (at)
+  having min(n.at) is not null or p_opens_at is not null
 $$;
 
 -- What a rate limit per queue and a concurrency limit leave to a group, under a lock that one pop has at a time.

@@ -8,12 +8,24 @@ create or replace function queen.promote (p_queue_id bigint, p_limit integer)
   volatile
   set search_path = pg_catalog, pg_temp
   set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_now    timestamptz := queen.now();
-  v_ids    bigint[];
-  v_locked bigint[];
-  v_count  bigint;
+  v_now        timestamptz := queen.now();
+  v_ids        bigint[];
+  v_locked     bigint[];
+  v_partitions bigint[];
+  v_counts     integer[];
+  v_bodies     bytea[];
+  v_ends       bytea[];
+  v_extras     bytea[];
+  v_ttls       double precision[];
+  v_keys       text[];
+  v_row        record;
+  v_count      bigint := 0;
 begin
   if not exists (select 1 from queen.scheduled s where s.queue_id = p_queue_id and s.due_at <= v_now) then
     return 0;
@@ -44,44 +56,58 @@ begin
     where s.id = any (v_ids) and s.partition_id = any (v_locked)
     returning s.id, s.partition_id, s.due_at, s.ttl_seconds, s.key, s.payload, s.extras
   ),
-  entry as materialized (
+  run as (
     select
-      row_number() over (order by d.partition_id, d.ttl_seconds nulls first) as ordinal,
+      d.*,
+      row_number() over (partition by d.partition_id order by d.due_at, d.id)
+        - row_number() over (partition by d.partition_id, d.ttl_seconds order by d.due_at, d.id) as run
+    from due d
+  ),
+  entry as (
+    -- A segment has one time to live: one segment for each run of messages that share it.
+    select
       d.partition_id,
       d.ttl_seconds,
       count(*)::integer as message_count,
       array_agg(d.payload order by d.due_at, d.id) as payloads,
       array_agg(d.extras order by d.due_at, d.id) as extras,
-      array_agg(d.key order by d.due_at, d.id) as keys
-    from due d
-    group by d.partition_id, d.ttl_seconds
-  ),
-  stored as materialized (
-    select p.*
-    from (
-      select
-        array_agg(e.partition_id order by e.ordinal) as partition_ids,
-        array_agg(e.message_count order by e.ordinal) as counts,
-        array_agg((select string_agg(p, '' order by n) from unnest(e.payloads) with ordinality u (p, n)) order by e.ordinal)
-          as bodies,
-        array_agg(queen.ends_of(e.payloads) order by e.ordinal) as ends,
-        array_agg(queen.join_extras(e.extras) order by e.ordinal) as extras,
-        array_agg(e.ttl_seconds order by e.ordinal) as ttls
-      from entry e
-      having count(*) > 0
-    ) a
-    cross join lateral queen.push(a.partition_ids, a.counts, a.bodies, a.ends, a.extras, a.ttls) p
-  ),
-  -- A duplicate that comes later is told where the first one went.
-  placed as (
-    update queen.dedup d
-    set "offset" = s."offset" + k.n - 1
-    from stored s
-    join entry e on e.ordinal = s.ordinal
-    cross join lateral unnest(e.keys) with ordinality k (key, n)
-    where d.partition_id = e.partition_id and d.key = k.key and d."offset" is null
+      array_agg(d.key order by d.due_at, d.id) as keys,
+      row_number() over (order by d.partition_id, min(d.due_at), min(d.id)) as ordinal
+    from run d
+    group by d.partition_id, d.ttl_seconds, d.run
   )
-  select coalesce(sum(e.message_count), 0) into v_count from entry e;
+  select
+    array_agg(e.partition_id order by e.ordinal),
+    array_agg(e.message_count order by e.ordinal),
+    array_agg(
+      (select string_agg(u.payload, '' order by u.n) from unnest(e.payloads) with ordinality u (payload, n))
+      order by e.ordinal
+    ),
+    array_agg(queen.ends_of(e.payloads) order by e.ordinal),
+    array_agg(queen.join_extras(e.extras) order by e.ordinal),
+    array_agg(e.ttl_seconds order by e.ordinal),
+    array_agg(array_to_string(e.keys, ',', '') order by e.ordinal)
+  into v_partitions, v_counts, v_bodies, v_ends, v_extras, v_ttls, v_keys
+  from entry e;
+  if v_partitions is null then
+    return 0;
+  end if;
+
+  -- A statement of its own: inside the one above nothing would say that it is run at all.
+  for v_row in select p.* from queen.push(v_partitions, v_counts, v_bodies, v_ends, v_extras, v_ttls) p loop
+    if v_row.kind <> 'stored' then
+      raise exception 'scheduled messages of queue % could not be stored: %', p_queue_id, v_row.code;
+    end if;
+    v_count := v_count + v_counts[v_row.ordinal];
+    -- A duplicate that comes later is told where the first one went.
+    update queen.dedup d
+    set "offset" = v_row."offset" + k.n - 1
+    from unnest(string_to_array(v_keys[v_row.ordinal], ',')) with ordinality k (key, n)
+    where k.key <> ''
+      and d.partition_id = v_partitions[v_row.ordinal]
+      and d.key = k.key::uuid
+      and d."offset" is null;
+  end loop;
   return v_count;
 end
 $$;

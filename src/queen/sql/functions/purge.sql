@@ -16,13 +16,17 @@ create or replace function queen.purge (
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
   v_queue queen.queues;
   v_ids   bigint[];
   v_id    bigint;
-  v_ends  bigint[] := '{}';
   v_end   bigint;
   v_count bigint := 0;
   v_step  bigint;

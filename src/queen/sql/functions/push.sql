@@ -8,7 +8,8 @@
 --
 -- Answers rows of a kind: `stored` an entry; or, and then nothing at all was stored,
 -- `duplicate` a key (offset null while that message is scheduled), `producer` with code QN009 when its
--- sequence is stale or with null when it was stored before, `partition` QN004 when an entry's partition is gone.
+-- sequence is stale or with null when it was stored before, `partition` QN004 when an entry's partition is gone, `scheduled`
+-- QN014 when a message is due more than p_max_delay seconds from now.
 -- The caller takes those away and calls again: many callers share this transaction.
 -- Locks: partitions by id, producers by id, then consumers that were idle.
 create or replace function queen.push (
@@ -28,7 +29,8 @@ create or replace function queen.push (
   p_scheduled_dues          timestamptz[] default null,
   p_scheduled_payloads      bytea[] default null,
   p_scheduled_extras        bytea[] default null,
-  p_scheduled_ttls          double precision[] default null
+  p_scheduled_ttls          double precision[] default null,
+  p_max_delay               double precision default null
 )
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
@@ -42,24 +44,35 @@ create or replace function queen.push (
 as $$
 #variable_conflict use_column
 declare
-  v_now    timestamptz;
-  v_found  bigint[];
-  v_wanted bigint[] := p_partition_ids || p_scheduled_partition_ids;
-  v_xid    xid8;
+  v_now       timestamptz;
+  v_wanted    bigint[] := p_partition_ids || p_scheduled_partition_ids;
+  v_found     bigint[];
+  v_queue_ids bigint[];
+  v_ttls      double precision[];
+  v_delays    double precision[];
+  v_windows   double precision[];
+  v_xid       xid8;
 begin
-  select array_agg(l.id) into v_found
+  -- One row an entry, also where two entries are of one partition.
+  select
+    array_agg(l.id),
+    array_agg(l.queue_id order by l.ordinal),
+    array_agg(l.ttl_seconds order by l.ordinal),
+    array_agg(l.delay_seconds order by l.ordinal),
+    array_agg(l.window_seconds order by l.ordinal)
+  into v_found, v_queue_ids, v_ttls, v_delays, v_windows
   from (
-    select p.id
-    from queen.partitions p
-    join queen.queues q on q.id = p.queue_id
-    where p.id = any (v_wanted) and q.deleted_at is null
+    select w.ordinal, p.id, p.queue_id, q.ttl_seconds, q.delay_seconds, q.window_seconds
+    from unnest(v_wanted) with ordinality w (id, ordinal)
+    join queen.partitions p on p.id = w.id
+    join queen.queues q on q.id = p.queue_id and q.deleted_at is null
     order by p.id
     for no key update of p
   ) l;
   -- Only now: a time read before the last wait could run against the offsets.
   v_now := queen.now();
 
-  if not v_found @> v_wanted or (v_found is null and cardinality(v_wanted) > 0) then
+  if coalesce(cardinality(v_found), 0) < cardinality(v_wanted) then
     return query
     select 'partition', w.ordinal::integer, w.id, null::timestamptz, null::bigint, 'QN004'
     from unnest(v_wanted) with ordinality w (id, ordinal)
@@ -67,6 +80,15 @@ begin
     return;
   end if;
 
+  if cardinality(p_scheduled_partition_ids) > 0 then
+    return query
+    select 'scheduled', s.ordinal::integer, null::bigint, null::timestamptz, null::bigint, 'QN014'
+    from unnest(p_scheduled_dues) with ordinality s (due_at, ordinal)
+    where s.due_at > v_now + make_interval(secs => p_max_delay);
+    if found then
+      return;
+    end if;
+  end if;
   if p_producers is not null then
     return query select p.* from queen.check_producers(p_producers, p_sequences, v_now) p;
     if found then
@@ -89,7 +111,7 @@ begin
   if cardinality(p_scheduled_partition_ids) > 0 then
     insert into queen.scheduled (queue_id, partition_id, due_at, ttl_seconds, key, payload, extras)
     select
-      p.queue_id,
+      v_queue_ids[cardinality(p_partition_ids) + s.ordinal],
       s.partition_id,
       coalesce(s.due_at, v_now + make_interval(secs => s.delay)),
       s.ttl,
@@ -100,7 +122,6 @@ begin
       p_scheduled_partition_ids, p_scheduled_delays, p_scheduled_dues, p_scheduled_payloads,
       p_scheduled_extras, p_scheduled_ttls
     ) with ordinality s (partition_id, delay, due_at, payload, extras, ttl, ordinal)
-    join queen.partitions p on p.id = s.partition_id
     left join unnest(p_keys, p_key_entries, p_key_places) k (key, entry, place)
       on k.entry = cardinality(p_partition_ids) + s.ordinal
     order by s.ordinal;
@@ -112,30 +133,19 @@ begin
 
   v_xid := pg_current_xact_id();
   return query
-  with entry as (
+  with placed as materialized (
     select
       e.ordinal::integer as ordinal,
       e.partition_id,
       e.message_count,
-      p.queue_id,
       e.ttl,
-      q.ttl_seconds,
-      greatest(q.delay_seconds, q.window_seconds) as wait_seconds,
-      q.delay_seconds
-    from unnest(p_partition_ids, p_counts, p_ttls)
-      with ordinality e (partition_id, message_count, ttl, ordinal)
-    join queen.partitions p on p.id = e.partition_id
-    join queen.queues q on q.id = p.queue_id
-  ),
-  placed as materialized (
-    select
-      e.*,
       coalesce(n.next_offset, 0)
         + sum(e.message_count) over (partition by e.partition_id order by e.ordinal)
         - e.message_count as base_offset,
       greatest(v_now, n.created_at) as created_at,
       coalesce(n.created_at, '-infinity') as last_at
-    from entry e
+    from unnest(p_partition_ids, p_counts, p_ttls)
+      with ordinality e (partition_id, message_count, ttl, ordinal)
     left join lateral (
       select s.base_offset + s.message_count as next_offset, s.created_at
       from queen.segments s
@@ -153,11 +163,11 @@ begin
       p.base_offset,
       p.message_count,
       p.created_at,
-      p.queue_id,
+      v_queue_ids[p.ordinal],
       v_xid,
       case
-        when coalesce(p.ttl, nullif(p.ttl_seconds, 0)) is not null
-        then p.created_at + make_interval(secs => p.delay_seconds + coalesce(p.ttl, p.ttl_seconds))
+        when coalesce(p.ttl, v_ttls[p.ordinal]) > 0
+        then p.created_at + make_interval(secs => v_delays[p.ordinal] + coalesce(p.ttl, v_ttls[p.ordinal]))
       end,
       p_bodies[p.ordinal],
       p_ends[p.ordinal],
@@ -172,7 +182,8 @@ begin
       idle_at = null,
       ready_at = w.created_at + make_interval(secs => w.wait_seconds)
     from (
-      select distinct p.partition_id, p.created_at, p.last_at, p.wait_seconds
+      select distinct
+        p.partition_id, p.created_at, p.last_at, greatest(v_delays[p.ordinal], v_windows[p.ordinal]) as wait_seconds
       from placed p
     ) w
     where c.partition_id = w.partition_id and c.idle_at >= w.last_at

@@ -7,6 +7,10 @@ create or replace function queen.release (p_ids bigint[], p_tokens uuid[])
   volatile
   set search_path = pg_catalog, pg_temp
   set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare

@@ -64,6 +64,8 @@ create or replace function queen.fill (p_group_id bigint, p_limit integer)
   set enable_seqscan = off
   set enable_hashjoin = off
   set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_group queen.groups;

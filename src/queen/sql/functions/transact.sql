@@ -33,12 +33,18 @@ create or replace function queen.transact (
   p_scheduled_dues          timestamptz[],
   p_scheduled_payloads      bytea[],
   p_scheduled_extras        bytea[],
-  p_scheduled_ttls          double precision[]
+  p_scheduled_ttls          double precision[],
+  p_max_delay               double precision
 )
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -100,7 +106,7 @@ begin
     from queen.push(
       p_partition_ids, p_counts, p_bodies, p_ends, p_extras, p_ttls, p_keys, p_key_entries, p_key_places, null, null,
       p_scheduled_partition_ids, p_scheduled_delays, p_scheduled_dues, p_scheduled_payloads, p_scheduled_extras,
-      p_scheduled_ttls
+      p_scheduled_ttls, p_max_delay
     ) p
   loop
     return query select v_row.kind, v_row.ordinal, v_row."offset", v_row.created_at, v_row.xid, v_row.code;

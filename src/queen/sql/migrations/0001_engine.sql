@@ -176,6 +176,7 @@ create table queen.deliveries (
   autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off
 );
 create index deliveries_due on queen.deliveries (group_id, priority, until);
+create index deliveries_of_partition on queen.deliveries (partition_id, group_id, until);
 
 create table queen.limits (
   group_id bigint not null,
@@ -244,3 +245,53 @@ create table queen.scheduled (
   extras       bytea
 );
 create index scheduled_due on queen.scheduled (queue_id, due_at, id);
+
+-- What a pop claims at one level of a group: arrays that belong together, one element a run of offsets.
+create type queen.claim as (
+  taken         integer,
+  messages      bigint,
+  -- The earliest instant that was found, and how many messages were passed over.
+  first_at      timestamptz,
+  expired       bigint,
+  has_more      boolean,
+  requests      integer[],
+  delivery_ids  bigint[],
+  tokens        uuid[],
+  partition_ids bigint[],
+  attempts      integer[],
+  untils        timestamptz[],
+  firsts        bigint[],
+  ends          bigint[],
+  payloads      bytea[],
+  extras        bytea[],
+  created_ats   timestamptz[],
+  -- What each request still wants.
+  left_messages integer[],
+  left_lanes    integer[]
+);
+
+-- A row of a pop's answer: a run of messages in one segment, or, without request, what there is to know of a group.
+create type queen.popped as (
+  request       integer,
+  group_id      bigint,
+  delivery_id   bigint,
+  token         uuid,
+  partition_id  bigint,
+  partition     text,
+  level         smallint,
+  attempts      integer,
+  until         timestamptz,
+  first_offset  bigint,
+  end_offset    bigint,
+  base_offset   bigint,
+  message_count integer,
+  created_at    timestamptz,
+  xid           bigint,
+  payload       bytea,
+  extras        bytea,
+  wait_seconds  double precision,
+  ready_since   timestamptz,
+  due_since     timestamptz,
+  expired       bigint,
+  code          text
+);

@@ -1,0 +1,24 @@
+"""What names of queues, partitions, groups and producers may be."""
+
+from queen import errors
+
+
+def check_name(what: str, name: str, max_bytes: int) -> None:
+    """Raise InvalidName unless the name can be stored, shown and put into a path."""
+    if 2 < len(name) <= max_bytes and name.isascii() and name.isprintable():
+        return
+    try:
+        size_bytes = len(name.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise errors.InvalidName(f"{what} {name!r} has a lone surrogate") from error
+    if not 0 < size_bytes <= max_bytes:
+        raise errors.InvalidName(f"{what} of {size_bytes} bytes: it must have 1 to {max_bytes}")
+    if name in (".", "..") or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+        raise errors.InvalidName(f"{what} {name!r}: no control characters, not . or ..")
+
+
+def check_queue_name(what: str, name: str, max_bytes: int) -> None:
+    """Queues and groups besides: names with a leading __ are ours."""
+    check_name(what, name, max_bytes)
+    if name.startswith("__") or name != name.strip():
+        raise errors.InvalidName(f"{what} {name!r}: no leading __ and no outer spaces")
