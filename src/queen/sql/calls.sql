@@ -42,9 +42,14 @@ from queen.pop($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: segments
 -- Bodies of segments by position.
-select s.partition_id, s.base_offset, s.xid::text::bigint as xid, s.message_count, s.body, s.ends, s.extras
+select k.partition_id, k.base_offset, s.xid, s.message_count, s.body, s.ends, s.extras
 from unnest($1::bigint[], $2::bigint[]) k (partition_id, base_offset)
-join queen.segments s on s.partition_id = k.partition_id and s.base_offset = k.base_offset;
+cross join lateral (
+  select s.xid::text::bigint as xid, s.message_count, s.body, s.ends, s.extras
+  from queen.segments s
+  where s.partition_id = k.partition_id and s.base_offset = k.base_offset
+  offset 0
+) s;
 
 -- name: ack
 -- Settle messages; one row a request, in the order asked.

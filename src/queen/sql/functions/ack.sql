@@ -18,6 +18,7 @@ as $$
 #variable_conflict use_column
 declare
   v_whole      integer[];
+  v_ctids      tid[];
   v_groups     bigint[];
   v_counts     bigint[];
   v_partitions bigint[];
@@ -27,32 +28,44 @@ declare
 begin
   perform queen.lock_consumers(p_ids, p_tokens);
 
-  -- What nearly all are: the whole of a delivery that was handed out whole.
-  with gone as (
-    delete from queen.deliveries d
-    using unnest(p_ids, p_tokens, p_offsets) with ordinality a (id, token, offsets, ordinal)
-    where d.id = a.id and d.token = a.token and d.held
-      and a.offsets is null and d.head is null and d.out_end is null
-    returning a.ordinal, d.group_id, d.partition_id, d.ordered, case
+  -- What nearly all are: the whole of a delivery that was handed out whole. The others are locked with them.
+  select
+    array_agg(l.ordinal) filter (where l.is_whole),
+    array_agg(l.ctid) filter (where l.is_whole),
+    array_agg(l.group_id) filter (where l.is_whole),
+    array_agg(l.settled) filter (where l.is_whole),
+    array_agg(l.partition_id) filter (where l.is_whole and l.ordered),
+    array_agg(l.group_id) filter (where l.is_whole and l.ordered)
+  into v_whole, v_ctids, v_groups, v_counts, v_partitions, v_pairs
+  from (
+    select
+      a.ordinal::integer as ordinal, d.ctid, d.group_id, d.partition_id, d.ordered,
+      a.offsets is null and d.head is null and d.out_end is null as is_whole,
+      case
         when int8multirange(range_merge(d.pending)) = d.pending then upper(d.pending) - lower(d.pending)
         else queen.count_of(d.pending)
       end as settled
-  )
-  select
-    array_agg(g.ordinal::integer),
-    array_agg(g.group_id),
-    array_agg(g.settled),
-    array_agg(g.partition_id) filter (where g.ordered),
-    array_agg(g.group_id) filter (where g.ordered)
-  into v_whole, v_groups, v_counts, v_partitions, v_pairs
-  from gone g;
-
-  if v_partitions is not null then
-    perform queen.free(v_partitions, v_pairs);
+    from (
+      select u.*
+      from unnest(p_ids, p_tokens, p_offsets) with ordinality u (id, token, offsets, ordinal)
+      order by u.id
+    ) a
+    cross join lateral (
+      select d.ctid, d.group_id, d.partition_id, d.ordered, d.head, d.out_end, d.pending
+      from queen.deliveries d
+      where d.id = a.id and d.token = a.token and d.held
+      for no key update
+    ) d
+  ) l;
+  if v_whole is not null then
+    delete from queen.deliveries d using unnest(v_ctids) u (ctid) where d.ctid = u.ctid;
+    if v_partitions is not null then
+      perform queen.free(v_partitions, v_pairs);
+    end if;
+    return query
+    select w.ordinal, w.group_id, w.settled, true, null::text
+    from unnest(v_whole, v_groups, v_counts) w (ordinal, group_id, settled);
   end if;
-  return query
-  select w.ordinal, w.group_id, w.settled, true, null::text
-  from unnest(v_whole, v_groups, v_counts) w (ordinal, group_id, settled);
 
   if cardinality(v_whole) = cardinality(p_ids) then
     return;
@@ -87,7 +100,12 @@ begin
   from (
     select distinct d.partition_id, d.group_id
     from unnest(p_ids, p_tokens) a (id, token)
-    join queen.deliveries d on d.id = a.id and d.token = a.token and d.ordered
+    cross join lateral (
+      select d.partition_id, d.group_id
+      from queen.deliveries d
+      where d.id = a.id and d.token = a.token and d.ordered
+      offset 0
+    ) d
     order by d.partition_id, d.group_id
   ) d
   cross join lateral (
@@ -188,7 +206,7 @@ create or replace function queen.free (p_partition_ids bigint[], p_group_ids big
   set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_versions bigint[];
+  v_ctids    tid[];
   v_claimeds bigint[];
   v_parked   integer[];
   v_drained  bigint[];
@@ -196,14 +214,14 @@ declare
   v_now      timestamptz;
 begin
   select
-    array_agg(c.version order by r.ordinal),
+    array_agg(c.ctid order by r.ordinal),
     array_agg(c.claimed order by r.ordinal),
     array_agg(c.parked order by r.ordinal),
     array_agg(r.partition_id) filter (where c.claimed >= n.next_offset)
-  into v_versions, v_claimeds, v_parked, v_drained
+  into v_ctids, v_claimeds, v_parked, v_drained
   from unnest(p_partition_ids, p_group_ids) with ordinality r (partition_id, group_id, ordinal)
   cross join lateral (
-    select c.version, c.claimed, c.parked
+    select c.ctid, c.claimed, c.parked
     from queen.consumers c
     where c.partition_id = r.partition_id and c.group_id = r.group_id
     order by c.version desc
@@ -236,7 +254,7 @@ begin
     end
   from (
     select
-      r.partition_id, r.group_id, r.version, s.created_at, q.rate_per, q.rate_max, q.rate_ms,
+      r.ctid, s.created_at, q.rate_per, q.rate_max, q.rate_ms,
       r.claimed >= s.next_offset and r.partition_id = any (v_locked) as is_idle,
       case
         when r.claimed >= s.next_offset or q.wait_seconds = 0 then v_now
@@ -247,12 +265,12 @@ begin
       -- A few groups, read once.
       select g.id, q.rate_per, q.rate_max, q.rate_ms, greatest(q.delay_seconds, q.window_seconds) as wait_seconds
       from (select distinct u.id from unnest(p_group_ids) u (id)) u
-      join queen.groups g on g.id = u.id
-      join queen.queues q on q.id = g.queue_id
+      cross join lateral (select g.id, g.queue_id from queen.groups g where g.id = u.id offset 0) g
+      cross join lateral (select q.* from queen.queues q where q.id = g.queue_id offset 0) q
       offset 0
     ) q
-    join unnest(p_partition_ids, p_group_ids, v_versions, v_claimeds, v_parked)
-      r (partition_id, group_id, version, claimed, parked) on r.group_id = q.id
+    join unnest(p_partition_ids, p_group_ids, v_ctids, v_claimeds, v_parked)
+      r (partition_id, group_id, ctid, claimed, parked) on r.group_id = q.id
     cross join lateral (
       select s.base_offset + s.message_count as next_offset, s.created_at
       from queen.segments s
@@ -262,7 +280,7 @@ begin
     ) s
     offset 0
   ) n
-  where c.partition_id = n.partition_id and c.group_id = n.group_id and c.version = n.version;
+  where c.ctid = n.ctid;
 end
 $$;
 

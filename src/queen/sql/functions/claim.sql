@@ -27,7 +27,7 @@ as $$
 declare
   v_slots      integer[];
   v_ids        bigint[];
-  v_versions   bigint[];
+  v_ctids      tid[];
   v_claimeds   bigint[];
   v_first_at   timestamptz;
   v_takes      bigint[];
@@ -52,10 +52,10 @@ begin
   );
 
   if p_lanes is null then
-    select array_agg(c.partition_id), array_agg(c.version), array_agg(c.claimed), min(c.ready_at)
-    into v_ids, v_versions, v_claimeds, v_first_at
+    select array_agg(c.partition_id), array_agg(c.ctid), array_agg(c.claimed), min(c.ready_at)
+    into v_ids, v_ctids, v_claimeds, v_first_at
     from (
-      select c.partition_id, c.version, c.claimed, c.ready_at
+      select c.ctid, c.partition_id, c.claimed, c.ready_at
       from queen.consumers c
       where c.group_id = p_group_id
         and c.priority = p_level
@@ -66,13 +66,13 @@ begin
       for no key update skip locked
     ) c;
   else
-    select array_agg(c.partition_id), array_agg(c.version), array_agg(c.claimed)
-    into v_ids, v_versions, v_claimeds
+    select array_agg(c.partition_id), array_agg(c.ctid), array_agg(c.claimed)
+    into v_ids, v_ctids, v_claimeds
     from (
-      select c.*
+      select c.ctid, c.partition_id, c.claimed
       from unnest(p_lanes) l (id)
       cross join lateral (
-        select c.partition_id, c.version, c.claimed, c.ready_at, c.priority
+        select c.ctid, c.partition_id, c.claimed, c.ready_at, c.priority
         from queen.consumers c
         where c.partition_id = l.id and c.group_id = p_group_id
         order by c.version desc
@@ -109,7 +109,7 @@ begin
         a.allowed,
         p_budget
       )) as take
-    from unnest(v_ids, v_versions, v_claimeds) with ordinality c (partition_id, version, claimed, slot)
+    from unnest(v_ids, v_ctids, v_claimeds) with ordinality c (partition_id, ctid, claimed, slot)
     cross join lateral (
       select case
         when min(s.base_offset) <= c.claimed
@@ -141,15 +141,14 @@ begin
       select case when p_queue.rate_per = 'partition' then (
         select queen.allowance(r.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
         from queen.consumers r
-        where r.partition_id = c.partition_id and r.group_id = p_group_id and r.version = c.version
+        where r.ctid = c.ctid
       ) end as allowed
     ) a
   ) m;
 
   if v_passed is not null then
     v_expired := queen.pass(
-      array(select v_ids[p] from unnest(v_passed) p), array(select v_versions[p] from unnest(v_passed) p),
-      p_group_id, p_queue
+      array(select v_ctids[p] from unnest(v_passed) p), array(select v_ids[p] from unnest(v_passed) p), p_queue
     );
   end if;
   -- Idle is said only under the partition's lock; who cannot have it at once stays ready.
@@ -175,14 +174,14 @@ begin
       v_slots[t.slot] as request,
       t.slot,
       t.partition_id,
-      t.version,
+      t.ctid,
       t.claimed as first_offset,
       t.claimed + t.take as end_offset,
       t.take,
       case when not p_auto then nextval('queen.delivery_ids') end as delivery_id,
       case when not p_auto then gen_random_uuid() end as token,
       p_now + make_interval(secs => coalesce(p_leases[v_slots[t.slot]], p_queue.lease_seconds)) as until
-    from unnest(v_ids, v_versions, v_claimeds, v_takes) with ordinality t (partition_id, version, claimed, take, slot)
+    from unnest(v_ids, v_ctids, v_claimeds, v_takes) with ordinality t (partition_id, ctid, claimed, take, slot)
     where t.take > 0
   ),
   moved as (
@@ -223,7 +222,7 @@ begin
       ) n on true
       offset 0
     ) t
-    where c.partition_id = t.partition_id and c.group_id = p_group_id and c.version = t.version
+    where c.ctid = t.ctid
   ),
   lent as (
     insert into queen.deliveries (id, token, group_id, partition_id, priority, pending, until, held, ordered)
@@ -260,12 +259,7 @@ $$;
 
 -- Deal with pairs that were ready and had nothing to give: pass what expired or was removed, then ready when the
 -- next message is, or idle. Answers how many messages were passed. The caller has locked the pairs.
-create or replace function queen.pass (
-  p_partition_ids bigint[],
-  p_versions      bigint[],
-  p_group_id      bigint,
-  p_queue         queen.queues
-)
+create or replace function queen.pass (p_ctids tid[], p_partition_ids bigint[], p_queue queen.queues)
   returns bigint
   language plpgsql
   volatile
@@ -283,16 +277,17 @@ begin
   v_now := queen.now();
   with passed as (
     select
+      c.ctid,
       c.partition_id,
-      c.version,
       c.recent,
       n.next_offset,
       n.created_at,
       greatest(c.claimed, coalesce(a.alive_offset, a.ahead_offset, n.next_offset)) as claimed,
       c.claimed as was_claimed
-    from unnest(p_partition_ids, p_versions) k (partition_id, version)
-    join queen.consumers c
-      on c.partition_id = k.partition_id and c.group_id = p_group_id and c.version = k.version
+    from unnest(p_ctids, p_partition_ids) k (ctid, partition_id)
+    cross join lateral (
+      select c.ctid, c.partition_id, c.recent, c.claimed from queen.consumers c where c.ctid = k.ctid offset 0
+    ) c
     cross join lateral (
       select
         coalesce(max(s.base_offset + s.message_count), 0) as next_offset,
@@ -355,7 +350,7 @@ begin
         )
       end
     from passed p
-    where c.partition_id = p.partition_id and c.group_id = p_group_id and c.version = p.version
+    where c.ctid = p.ctid
   )
   select coalesce(sum(p.claimed - p.was_claimed), 0) into v_expired from passed p;
   return v_expired;

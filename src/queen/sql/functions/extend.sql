@@ -17,20 +17,26 @@ as $$
 declare
   v_now timestamptz;
 begin
-  perform 1 from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update;
+  perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
   -- Only now: the wait for the locks must not come out of the lease.
   v_now := queen.now();
   return query
   with moved as (
     update queen.deliveries d
     set until = greatest(d.until, v_now + make_interval(secs => a.seconds))
-    from unnest(p_ids, p_tokens, p_seconds) a (id, token, seconds)
-    where d.id = a.id and d.token = a.token and d.held
-    returning d.id, d.until
+    from (
+      select a.ordinal, a.seconds, d.ctid
+      from unnest(p_ids, p_tokens, p_seconds) with ordinality a (id, token, seconds, ordinal)
+      cross join lateral (
+        select d.ctid from queen.deliveries d where d.id = a.id and d.token = a.token and d.held offset 0
+      ) d
+    ) a
+    where d.ctid = a.ctid
+    returning a.ordinal, d.until
   )
-  select a.ordinal::integer, m.until, case when m.id is null then 'QN002' end
+  select a.ordinal::integer, m.until, case when m.ordinal is null then 'QN002' end
   from unnest(p_ids) with ordinality a (id, ordinal)
-  left join moved m on m.id = a.id
+  left join moved m on m.ordinal = a.ordinal
   order by a.ordinal;
 end
 $$;

@@ -41,11 +41,7 @@ declare
   v_ended    bigint[] := '{}';
 begin
   perform queen.lock_consumers(p_ids, p_tokens);
-  perform 1
-  from queen.deliveries d
-  join unnest(p_ids, p_tokens) a (id, token) on d.id = a.id and d.token = a.token
-  order by d.id
-  for no key update of d;
+  perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
   v_now := queen.now();
 
   for v_request in

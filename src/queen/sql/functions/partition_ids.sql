@@ -42,7 +42,9 @@ begin
     if exists (
       select 1
       from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
-      join queen.queues q on q.name = n.queue and q.deleted_at is null
+      cross join lateral (
+        select q.id from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
+      ) q
       where not exists (
         select 1 from queen.partitions p
         where p.queue_id = q.id and p.name = n.partition and p.level = n.level
@@ -53,7 +55,9 @@ begin
       from (
         select distinct q.id
         from unnest(p_queues) n (name)
-        join queen.queues q on q.name = n.name and q.deleted_at is null
+        cross join lateral (
+          select q.id from queen.queues q where q.name = n.name and q.deleted_at is null offset 0
+        ) q
         order by q.id
       ) q;
       v_now := queen.now();
@@ -66,7 +70,9 @@ begin
           select distinct n.queue, n.partition, n.level
           from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
         ) n
-        join queen.queues q on q.name = n.queue and q.deleted_at is null
+        cross join lateral (
+          select q.id from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
+        ) q
         where not exists (
           select 1 from queen.partitions p
           where p.queue_id = q.id and p.name = n.partition and p.level = n.level
@@ -78,7 +84,9 @@ begin
         insert into queen.consumers (partition_id, group_id, claimed, idle_at, priority)
         select m.id, g.id, 0, v_now, m.priority * 10 + m.level
         from made m
-        join queen.groups g on g.queue_id = m.queue_id and g.deleted_at is null
+        cross join lateral (
+          select g.id from queen.groups g where g.queue_id = m.queue_id and g.deleted_at is null offset 0
+        ) g
       )
       update queen.queues q
       set levels = array(select distinct l from unnest(q.levels || l.levels) l order by l desc)
@@ -94,8 +102,15 @@ begin
   return query
   select n.ordinal, q.id, p.id
   from unnest(p_queues, p_partitions, p_levels) with ordinality n (queue, partition, level, ordinal)
-  left join queen.queues q on q.name = n.queue and q.deleted_at is null
-  left join queen.partitions p on p.queue_id = q.id and p.name = n.partition and p.level = n.level;
+  left join lateral (
+    select q.id from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
+  ) q on true
+  left join lateral (
+    select p.id
+    from queen.partitions p
+    where p.queue_id = q.id and p.name = n.partition and p.level = n.level
+    offset 0
+  ) p on true;
 end
 $$;
 

@@ -228,7 +228,9 @@ as $$
     request, delivery_id, token, partition_id, attempts, until, first_offset, end_offset, payload, extras,
     created_at, ordinal
   )
-  join queen.partitions p on p.id = t.partition_id
+  cross join lateral (
+    select p.name, p.level from queen.partitions p where p.id = t.partition_id offset 0
+  ) p
   cross join lateral (
     select s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid
     from queen.segments s
@@ -305,10 +307,14 @@ as $$
 declare
   v_limit queen.limits;
 begin
-  insert into queen.limits (group_id, version, recent)
-  select p_group_id, 0, '{}'
-  where not exists (select 1 from queen.limits l where l.group_id = p_group_id)
-  on conflict do nothing;
+  if not exists (select 1 from queen.limits l where l.group_id = p_group_id) then
+    -- Whoever comes second must not wait for the first one's commit.
+    if not pg_try_advisory_xact_lock(hashtextextended('queen.limit', p_group_id)) then
+      return query select null::bigint, 0::bigint, null::bigint, p_now + interval '5 milliseconds';
+      return;
+    end if;
+    insert into queen.limits (group_id, version, recent) values (p_group_id, 0, '{}') on conflict do nothing;
+  end if;
   select l.* into v_limit
   from queen.limits l
   where l.group_id = p_group_id

@@ -56,12 +56,24 @@ begin
     where s.id = any (v_ids) and s.partition_id = any (v_locked)
     returning s.id, s.partition_id, s.due_at, s.ttl_seconds, s.key, s.payload, s.extras
   ),
+  alive as (
+    -- A time to live counts from when the message was due, unless it is promoted about then.
+    select
+      d.id, d.partition_id, d.due_at, d.key, d.payload, d.extras,
+      t.seconds - case when v_now - d.due_at > interval '1 second' then extract(epoch from v_now - d.due_at) else 0 end
+        as ttl_seconds
+    from due d
+    cross join lateral (
+      select coalesce(d.ttl_seconds, (select nullif(q.ttl_seconds, 0) from queen.queues q where q.id = p_queue_id)) as seconds
+    ) t
+  ),
   run as (
     select
       d.*,
       row_number() over (partition by d.partition_id order by d.due_at, d.id)
         - row_number() over (partition by d.partition_id, d.ttl_seconds order by d.due_at, d.id) as run
-    from due d
+    from alive d
+    where coalesce(d.ttl_seconds > 0, true)
   ),
   entry as (
     -- A segment has one time to live: one segment for each run of messages that share it.

@@ -49,6 +49,18 @@ begin
   if v_ids is null then
     return;
   end if;
+  if not p_completed then
+    perform 1
+    from (
+      select c.partition_id
+      from queen.consumers c
+      where c.partition_id = any (v_ids)
+      order by c.partition_id, c.group_id
+      for no key update
+    ) l;
+    perform 1
+    from (select d.id from queen.deliveries d where d.partition_id = any (v_ids) order by d.id for update) l;
+  end if;
   if not p_completed and p_before is null then
     delete from queen.scheduled s where s.queue_id = v_queue.id and s.partition_id = any (v_ids);
   end if;
@@ -103,7 +115,7 @@ end
 $$;
 
 -- Put every group of a partition behind p_end, and take what is below out of its deliveries.
--- The caller has locked the partition. Locks: consumers, deliveries.
+-- The caller has locked the partition, its consumers and its deliveries.
 create or replace function queen.pass_over (p_partition_id bigint, p_end bigint)
   returns void
   language plpgsql
@@ -114,14 +126,6 @@ declare
   v_now      timestamptz;
   v_delivery queen.deliveries;
 begin
-  perform 1
-  from (
-    select c.group_id
-    from queen.consumers c
-    where c.partition_id = p_partition_id
-    order by c.group_id
-    for no key update
-  ) l;
   v_now := queen.now();
   update queen.consumers c
   set

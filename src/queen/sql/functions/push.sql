@@ -63,11 +63,16 @@ begin
   into v_found, v_queue_ids, v_ttls, v_delays, v_windows
   from (
     select w.ordinal, p.id, p.queue_id, q.ttl_seconds, q.delay_seconds, q.window_seconds
-    from unnest(v_wanted) with ordinality w (id, ordinal)
-    join queen.partitions p on p.id = w.id
-    join queen.queues q on q.id = p.queue_id and q.deleted_at is null
-    order by p.id
-    for no key update of p
+    from (select u.id, u.ordinal from unnest(v_wanted) with ordinality u (id, ordinal) order by u.id) w
+    cross join lateral (
+      select p.id, p.queue_id from queen.partitions p where p.id = w.id for no key update
+    ) p
+    cross join lateral (
+      select q.ttl_seconds, q.delay_seconds, q.window_seconds
+      from queen.queues q
+      where q.id = p.queue_id and q.deleted_at is null
+      offset 0
+    ) q
   ) l;
   -- Only now: a time read before the last wait could run against the offsets.
   v_now := queen.now();
@@ -142,6 +147,7 @@ begin
       coalesce(n.next_offset, 0)
         + sum(e.message_count) over (partition by e.partition_id order by e.ordinal)
         - e.message_count as base_offset,
+      row_number() over (partition by e.partition_id order by e.ordinal) = 1 as is_first,
       greatest(v_now, n.created_at) as created_at,
       coalesce(n.created_at, '-infinity') as last_at
     from unnest(p_partition_ids, p_counts, p_ttls)
@@ -182,11 +188,18 @@ begin
       idle_at = null,
       ready_at = w.created_at + make_interval(secs => w.wait_seconds)
     from (
-      select distinct
-        p.partition_id, p.created_at, p.last_at, greatest(v_delays[p.ordinal], v_windows[p.ordinal]) as wait_seconds
+      select i.ctid, p.created_at, greatest(v_delays[p.ordinal], v_windows[p.ordinal]) as wait_seconds
       from placed p
+      cross join lateral (
+        select i.ctid
+        from queen.consumers i
+        where i.partition_id = p.partition_id and i.idle_at >= p.last_at
+        offset 0
+      ) i
+      where p.is_first
     ) w
-    where c.partition_id = w.partition_id and c.idle_at >= w.last_at
+    -- Who is idle changes only under the partition's lock, so this row is still the newest.
+    where c.ctid = w.ctid
   )
   select 'stored', p.ordinal, p.base_offset::bigint, p.created_at, v_xid::text::bigint, null
   from placed p
@@ -299,8 +312,12 @@ begin
       make_interval(secs => q.dedup_seconds) as dedup_window,
       queen.dedup_generation(queen.dedup_class(q.dedup_seconds), p_now, 0) as generation
     from unnest(p_partition_ids, p_counts) with ordinality t (partition_id, message_count, ordinal)
-    join queen.partitions p on p.id = t.partition_id
-    join queen.queues q on q.id = p.queue_id
+    cross join lateral (
+      select p.queue_id from queen.partitions p where p.id = t.partition_id offset 0
+    ) p
+    cross join lateral (
+      select q.dedup_seconds from queen.queues q where q.id = p.queue_id offset 0
+    ) q
     left join lateral (
       select s.base_offset + s.message_count as next_offset
       from queen.segments s
@@ -318,7 +335,12 @@ begin
       from queen.partitions p
       where p.id = any (p_partition_ids)
     ) p
-    join queen.queues q on q.id = p.queue_id
+    cross join lateral (
+      select q.dedup_seconds, q.old_dedup_class, q.old_dedup_until
+      from queen.queues q
+      where q.id = p.queue_id
+      offset 0
+    ) q
     cross join (values (0), (1)) b (back)
     cross join lateral (
       select queen.dedup_generation(queen.dedup_class(q.dedup_seconds), p_now, b.back)

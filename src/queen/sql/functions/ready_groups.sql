@@ -18,8 +18,10 @@ begin
   return query
   select k.id
   from unnest(p_group_ids) k (id)
-  left join queen.groups g on g.id = k.id and g.deleted_at is null
-  left join queen.queues q on q.id = g.queue_id
+  left join lateral (
+    select g.* from queen.groups g where g.id = k.id and g.deleted_at is null offset 0
+  ) g on true
+  left join lateral (select q.* from queen.queues q where q.id = g.queue_id offset 0) q on true
   cross join lateral (
     select
       (

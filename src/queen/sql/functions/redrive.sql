@@ -2,7 +2,7 @@
 --
 -- Each becomes a delivery with its own copy; the dead letter goes in the same transaction. On an ordered queue it
 -- waits until its pair is free. Answers the ids redriven: those that exist and whose group still does.
--- Locks: dead letters, partitions, consumers, deliveries.
+-- Locks: partitions by id, dead letters, consumers, deliveries.
 create or replace function queen.redrive (p_ids bigint[])
   returns table (id bigint, group_id bigint)
   language plpgsql
@@ -21,6 +21,14 @@ declare
   v_ordered  boolean;
   v_now      timestamptz;
 begin
+  perform 1
+  from (
+    select p.id
+    from queen.partitions p
+    where p.id = any (array(select l.partition_id from queen.dead_letters l where l.id = any (p_ids)))
+    order by p.id
+    for no key update
+  ) l;
   for v_letter in
     select l.*, q.in_order
     from queen.dead_letters l

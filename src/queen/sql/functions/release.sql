@@ -16,14 +16,20 @@ as $$
 declare
   v_now timestamptz;
 begin
-  perform 1 from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update;
+  perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
   v_now := queen.now();
   return query
   with released as (
     update queen.deliveries d
     set id = nextval('queen.delivery_ids'), token = gen_random_uuid(), held = false, out_end = null, until = v_now
-    from unnest(p_ids, p_tokens) with ordinality a (id, token, ordinal)
-    where d.id = a.id and d.token = a.token and d.held
+    from (
+      select a.ordinal, d.ctid
+      from unnest(p_ids, p_tokens) with ordinality a (id, token, ordinal)
+      cross join lateral (
+        select d.ctid from queen.deliveries d where d.id = a.id and d.token = a.token and d.held offset 0
+      ) d
+    ) a
+    where d.ctid = a.ctid
     returning a.ordinal, d.group_id
   )
   select a.ordinal::integer, r.group_id, case when r.ordinal is null then 'QN002' end

@@ -66,6 +66,14 @@ begin
     order by c.partition_id
     for no key update
   ) l;
+  perform 1
+  from (
+    select d.id
+    from queen.deliveries d
+    where d.group_id = v_group_id and d.partition_id = any (v_ids)
+    order by d.id
+    for update
+  ) l;
   delete from queen.deliveries d where d.group_id = v_group_id and d.partition_id = any (v_ids);
   v_now := queen.now();
 

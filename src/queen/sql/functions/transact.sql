@@ -67,10 +67,13 @@ begin
   end if;
   perform queen.lock_consumers(p_ack_ids || p_nack_ids, p_ack_tokens || p_nack_tokens);
   perform 1
-  from queen.deliveries d
-  where d.id = any (p_ack_ids || p_nack_ids || p_lease_ids)
-  order by d.id
-  for no key update;
+  from (
+    select d.id
+    from queen.deliveries d
+    where d.id = any (p_ack_ids || p_nack_ids || p_lease_ids)
+    order by d.id
+    for no key update
+  ) l;
 
   -- Judge all of it first; then nothing has to be undone.
   return query
@@ -81,7 +84,9 @@ begin
       when not queen.handed_out(d) @> coalesce(a.offsets, queen.handed_out(d)) then 'QN010'
     end as code
     from unnest(p_ack_ids, p_ack_tokens, p_ack_offsets) with ordinality a (id, token, offsets, ordinal)
-    left join queen.deliveries d on d.id = a.id and d.token = a.token and d.held
+    left join lateral (
+      select d.* from queen.deliveries d where d.id = a.id and d.token = a.token and d.held offset 0
+    ) d on true
     union all
     select 'nack', a.ordinal, case
       when d.id is null then 'QN002'
@@ -89,12 +94,18 @@ begin
     end
     from unnest(p_nack_ids, p_nack_tokens, p_nack_partition_ids, p_nack_offsets)
       with ordinality a (id, token, partition_id, "offset", ordinal)
-    left join queen.deliveries d
-      on d.id = a.id and d.token = a.token and d.held and d.partition_id = coalesce(a.partition_id, d.partition_id)
+    left join lateral (
+      select d.*
+      from queen.deliveries d
+      where d.id = a.id and d.token = a.token and d.held and d.partition_id = coalesce(a.partition_id, d.partition_id)
+      offset 0
+    ) d on true
     union all
     select 'lease', a.ordinal, case when d.id is null then 'QN002' end
     from unnest(p_lease_ids, p_lease_tokens) with ordinality a (id, token, ordinal)
-    left join queen.deliveries d on d.id = a.id and d.token = a.token and d.held
+    left join lateral (
+      select d.* from queen.deliveries d where d.id = a.id and d.token = a.token and d.held offset 0
+    ) d on true
   ) r
   where r.code is not null;
   if found then
