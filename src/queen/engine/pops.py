@@ -323,7 +323,11 @@ class Pops:
                 else:
                     missing.add(place)
         if missing:
-            sources.update(await self._read(missing))
+            try:
+                sources.update(await self._read(missing))
+            except errors.ServiceError as error:
+                # The claim stands: whoever asked holds messages that it has not seen.
+                raise errors.OutcomeUnknown(f"claimed, but not read: {error}") from error
         delivery: Delivery | None = None
         last: object = None
         for row in claimed:

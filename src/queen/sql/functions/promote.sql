@@ -17,6 +17,7 @@ declare
   v_now        timestamptz := queen.now();
   v_ids        bigint[];
   v_locked     bigint[];
+  v_pairs      bigint[];
   v_partitions bigint[];
   v_counts     integer[];
   v_bodies     bytea[];
@@ -49,6 +50,20 @@ begin
     where p.id in (select s.partition_id from queen.scheduled s where s.id = any (v_ids))
     order by p.id
     for no key update skip locked
+  );
+
+  -- A push would wait for the pairs that it wakes, and a pop must not.
+  v_pairs := array(
+    select c.partition_id
+    from queen.consumers c
+    where c.partition_id = any (v_locked) and c.idle_at is not null
+    for no key update skip locked
+  );
+  v_locked := array(
+    select l.id
+    from unnest(v_locked) l (id)
+    where (select count(*) from queen.consumers c where c.partition_id = l.id and c.idle_at is not null)
+      = (select count(*) from unnest(v_pairs) k (id) where k.id = l.id)
   );
 
   with due as (
