@@ -1,0 +1,64 @@
+"""Nothing that a user can meet is undocumented."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from queen import errors, sql
+from queen.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def headings(name: str) -> set[str]:
+    text = (ROOT / "docs" / "reference" / name).read_text("utf-8")
+    return set(re.findall(r"^## (\w+)$", text, flags=re.MULTILINE))
+
+
+def subclasses(root: type[errors.QueenError]) -> Iterator[type[errors.QueenError]]:
+    for branch in root.__subclasses__():
+        yield branch
+        yield from subclasses(branch)
+
+
+def test_every_setting_has_a_heading() -> None:
+    assert headings("settings.md") == set(Settings.__struct_fields__)
+
+
+def test_every_error_has_a_heading() -> None:
+    families = {errors.RequestError, errors.ServiceError}
+    names = {error.__name__ for error in subclasses(errors.QueenError) if error not in families}
+    assert headings("errors.md") == names
+
+
+def test_every_option_is_in_the_table() -> None:
+    text = (ROOT / "docs" / "reference" / "queue-options.md").read_text("utf-8")
+    (defaults,) = re.findall(
+        r"jsonb_build_object\((.*?)\n  \)", sql.FUNCTIONS["options"], flags=re.DOTALL
+    )
+    options = set(re.findall(r"'(\w+)', [\w']", defaults))
+    assert options
+    assert options <= set(re.findall(r"`(\w+)`", text))
+
+
+def test_every_sqlstate_that_sql_uses_is_in_its_page() -> None:
+    page = (ROOT / "src" / "queen" / "sql" / "README.md").read_text("utf-8")
+    used = {code for text in sql.FUNCTIONS.values() for code in re.findall(r"'(QN\d{3})'", text)}
+    assert used == set(re.findall(r"^\| (QN\d{3}) \|", page, flags=re.MULTILINE))
+    assert all(errors.of_sqlstate(code) for code in used)
+
+
+def test_every_table_is_in_the_page_of_the_sql() -> None:
+    page = (ROOT / "src" / "queen" / "sql" / "README.md").read_text("utf-8")
+    tables = {
+        name
+        for text in sql.MIGRATIONS.values()
+        for name in re.findall(r"^create table queen\.(\w+)", text, flags=re.MULTILINE)
+    }
+    assert tables == set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE))
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} → {target}"

@@ -1,0 +1,1 @@
+"""How the engine behaves, on a real PostgreSQL."""

@@ -1,0 +1,142 @@
+"""Short words for what most tests of the engine do."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from queen.engine.deliveries import Delivery
+from queen.engine.engine import Engine
+from queen.wire import Acknowledged, Acknowledgment, Message, PopRequest, Pushed, PushItem
+
+
+def item(queue: str, value: Any, *, partition: str = "Default", **fields: Any) -> PushItem:  # noqa: ANN401
+    """An item whose payload is this value as JSON."""
+    return PushItem(queue=queue, partition=partition, payload=msgspec.json.encode(value), **fields)
+
+
+async def push(
+    engine: Engine,
+    queue: str,
+    *values: Any,  # noqa: ANN401
+    partition: str = "Default",
+    **fields: Any,  # noqa: ANN401
+) -> list[Pushed]:
+    """Push the values in one request; `fields` are those of each item."""
+    return list(
+        await engine.push([item(queue, value, partition=partition, **fields) for value in values])
+    )
+
+
+async def pop(
+    engine: Engine,
+    queue: str | None = None,
+    *,
+    group: str | None = None,
+    **fields: Any,  # noqa: ANN401
+) -> list[Delivery]:
+    return await engine.pop(PopRequest(queue=queue, consumer_group=group, **fields))
+
+
+async def pop_one(
+    engine: Engine,
+    queue: str | None = None,
+    *,
+    group: str | None = None,
+    **fields: Any,  # noqa: ANN401
+) -> Delivery:
+    """The only delivery that a pop gives."""
+    (delivery,) = await pop(engine, queue, group=group, **fields)
+    return delivery
+
+
+async def pop_later(
+    engine: Engine,
+    queue: str | None = None,
+    *,
+    seconds: float = 5,
+    **fields: Any,  # noqa: ANN401
+) -> list[Delivery]:
+    """What a waiting pop gets; fails when that takes longer than the bound."""
+    async with asyncio.timeout(seconds):
+        return await pop(engine, queue, wait=True, **fields)
+
+
+def lease(delivery: Delivery) -> str:
+    """The lease that a delivery was given."""
+    assert delivery.lease_id is not None
+    return delivery.lease_id
+
+
+def values(deliveries: Delivery | Iterable[Delivery]) -> list[Any]:
+    """The payloads of one delivery or of several, decoded."""
+    several = [deliveries] if isinstance(deliveries, Delivery) else deliveries
+    return [msgspec.json.decode(payload) for each in several for payload in each.payloads()]
+
+
+def message(delivery: Delivery, offset: int) -> Message:
+    (found,) = [each for each in delivery.messages() if each.offset == offset]
+    return found
+
+
+def says(delivery: Delivery, offset: int, status: str, **fields: Any) -> Acknowledgment:  # noqa: ANN401
+    """What a consumer says of one message of its delivery."""
+    return Acknowledgment(
+        id=message(delivery, offset).id,
+        lease_id=delivery.lease_id,
+        partition_id=delivery.partition_id,
+        consumer_group=delivery.group,
+        status=status,
+        **fields,
+    )
+
+
+async def settle(
+    engine: Engine,
+    delivery: Delivery,
+    offset: int | None = None,
+    status: str = "completed",
+    **fields: Any,  # noqa: ANN401
+) -> Acknowledged:
+    """Say of one message, by default the first of its delivery, what became of it."""
+    where = delivery.offsets[0] if offset is None else offset
+    (answer,) = await engine.acknowledge([says(delivery, where, status, **fields)])
+    return answer
+
+
+async def ack(engine: Engine, delivery: Delivery) -> int:
+    return await engine.ack(lease(delivery))
+
+
+async def ack_all(engine: Engine, deliveries: Iterable[Delivery]) -> None:
+    for delivery in deliveries:
+        await ack(engine, delivery)
+
+
+async def drain(engine: Engine, queue: str, **fields: Any) -> list[Any]:  # noqa: ANN401
+    """Pop and ack until nothing is given; what was given, in that order."""
+    taken: list[Any] = []
+    wanted: dict[str, Any] = {"batch": 100, "partitions": 100} | fields
+    while deliveries := await pop(engine, queue, **wanted):
+        taken += values(deliveries)
+        await ack_all(engine, [each for each in deliveries if each.lease_id])
+    return taken
+
+
+async def until(
+    condition: Callable[[], Awaitable[bool]], *, seconds: float = 5, every: float = 0.02
+) -> None:
+    """Wait for a condition, with a bound."""
+    async with asyncio.timeout(seconds):
+        while not await condition():  # noqa: ASYNC110 - it is the database's, and tells nobody
+            await asyncio.sleep(every)
+
+
+async def asleep(engine: Engine, count: int) -> None:
+    """Wait until so many pops wait."""
+
+    async def are_asleep() -> bool:
+        return engine.waiting == count
+
+    await until(are_asleep)

@@ -1,0 +1,368 @@
+"""An ack settles what it names and nothing else, in any order inside its delivery."""
+
+from itertools import permutations
+
+import pytest
+
+from queen.engine.engine import Engine
+from queen.errors import BadRequest, InvalidStatus
+from queen.wire import Acknowledgment
+from tests.clock import Clock
+from tests.engine.helpers import (
+    ack,
+    item,
+    lease,
+    message,
+    pop,
+    pop_one,
+    push,
+    says,
+    settle,
+    values,
+)
+
+
+async def test_the_messages_of_a_delivery_are_acked_one_by_one_in_any_order(
+    engine: Engine,
+) -> None:
+    orders = list(permutations(range(4)))
+    await engine.push(
+        [item("orders", n, partition=str(p)) for p in range(len(orders)) for n in range(5)]
+    )
+    for order in orders:
+        delivery = await pop_one(engine, "orders", batch=4)
+        for offset in order:
+            assert await engine.ack(lease(delivery), [offset]) == 1
+        rest = await pop_one(engine, "orders", partition=delivery.partition, batch=9)
+        assert (rest.offsets, rest.attempt) == ([4], 1)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4)))[::5])
+async def test_the_same_by_acknowledgments_with_nothing_left_at_the_end(
+    engine: Engine, order: tuple[int, ...]
+) -> None:
+    await push(engine, "orders", *range(4))
+    delivery = await pop_one(engine, "orders", batch=4)
+
+    for offset in order:
+        assert (await settle(engine, delivery, offset)).success
+
+    assert await pop(engine, "orders") == []
+    await push(engine, "orders", "next")
+    assert (await pop_one(engine, "orders", batch=9)).offsets == [4]
+
+
+async def test_an_ack_of_some_messages_leaves_the_others_with_their_holder(engine: Engine) -> None:
+    await push(engine, "orders", *range(4))
+    delivery = await pop_one(engine, "orders", batch=4)
+
+    assert await engine.ack(lease(delivery), [3, 1]) == 2
+    assert await engine.ack(lease(delivery), [1]) == 0
+    assert await pop(engine, "orders") == []
+    assert await engine.ack(lease(delivery)) == 2
+
+
+async def test_an_ack_of_offsets_outside_of_the_delivery_settles_nothing(engine: Engine) -> None:
+    await push(engine, "orders", *range(4))
+    delivery = await pop_one(engine, "orders", batch=2)
+
+    assert await engine.ack(lease(delivery), [2, 3, 400]) == 0
+    await ack(engine, delivery)
+
+    assert (await pop_one(engine, "orders", batch=4)).offsets == [2, 3]
+
+
+async def test_an_ack_of_another_partitions_message_does_not_settle_by_its_offset(
+    engine: Engine,
+) -> None:
+    await push(engine, "orders", "a", partition="one")
+    await push(engine, "orders", "b", partition="two")
+    one = await pop_one(engine, "orders", partition="one")
+    two = await pop_one(engine, "orders", partition="two")
+
+    (answer,) = await engine.acknowledge(
+        [Acknowledgment(id=message(two, 0).id, lease_id=one.lease_id)]
+    )
+
+    assert (answer.success, answer.code) == (False, "lease_lost")
+    assert await ack(engine, one) == 1
+    assert await ack(engine, two) == 1
+
+
+async def test_after_a_failure_in_the_middle_what_was_completed_later_stays_settled(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", *range(5))
+    batch = await pop_one(engine, "orders", batch=5)
+
+    answers = await engine.acknowledge(
+        [
+            says(batch, 0, "completed"),
+            says(batch, 1, "failed", error="no"),
+            says(batch, 3, "completed"),
+        ]
+    )
+    assert [answer.success for answer in answers] == [True, True, True]
+    await clock.advance(seconds=2)
+
+    again = await pop_one(engine, "orders", batch=5)
+    assert (again.offsets, again.attempt) == ([1], 2)
+    await ack(engine, again)
+    rest = await pop_one(engine, "orders", batch=5)
+    assert (rest.offsets, rest.attempt) == ([2, 4], 1)
+
+
+async def test_of_several_failures_in_one_call_the_lowest_counts(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", *range(4))
+    batch = await pop_one(engine, "orders", batch=4)
+
+    answers = await engine.acknowledge(
+        [says(batch, 2, "failed"), says(batch, 1, "failed"), says(batch, 0, "completed")]
+    )
+    assert all(answer.success for answer in answers)
+    await clock.advance(seconds=2)
+
+    again = await pop_one(engine, "orders", batch=4)
+    assert (again.offsets, again.attempt) == ([1], 2)
+    await ack(engine, again)
+    rest = await pop_one(engine, "orders", batch=4)
+    assert (rest.offsets, rest.attempt) == ([2, 3], 1)
+
+
+async def test_a_failure_ends_the_delivery_and_takes_its_lease(engine: Engine) -> None:
+    await push(engine, "orders", *range(3))
+    batch = await pop_one(engine, "orders", batch=3)
+
+    failed = await settle(engine, batch, 1, "failed")
+    late = await settle(engine, batch, 0)
+
+    assert (failed.success, failed.lease_released, failed.dlq) == (True, True, False)
+    assert failed.retry_seconds is not None
+    assert 0.8 <= failed.retry_seconds <= 1
+    assert (late.success, late.code) == (False, "lease_lost")
+
+
+async def test_a_dead_letter_in_the_middle_leaves_the_delivery_to_its_holder(
+    engine: Engine,
+) -> None:
+    await push(engine, "orders", *range(3))
+    batch = await pop_one(engine, "orders", batch=3)
+
+    dead = await settle(engine, batch, 1, "dlq", error="never")
+
+    assert (dead.success, dead.dlq, dead.lease_released) == (True, True, False)
+    assert await pop(engine, "orders") == []
+    assert await ack(engine, batch) == 2
+    (letter,) = await engine.dead_letters("orders")
+    assert (letter["offset"], letter["error"], letter["attempts"]) == (1, "never", 1)
+
+
+async def test_the_answer_says_whether_the_lease_is_over(engine: Engine) -> None:
+    await push(engine, "orders", *range(2))
+    batch = await pop_one(engine, "orders", batch=2)
+
+    first = await settle(engine, batch, 1)
+    last = await settle(engine, batch, 0)
+
+    assert (first.lease_released, last.lease_released) == (False, True)
+
+
+@pytest.mark.parametrize("word", ["completed", "success", "acked", "ok"])
+async def test_every_word_for_completed_settles(engine: Engine, word: str) -> None:
+    await push(engine, "orders", "a", "b")
+
+    assert (await settle(engine, await pop_one(engine, "orders"), status=word)).success
+
+    assert values(await pop_one(engine, "orders")) == ["b"]
+
+
+async def test_a_retry_comes_back_at_once_alone_and_uncounted(engine: Engine) -> None:
+    await push(engine, "orders", *range(3))
+    batch = await pop_one(engine, "orders", batch=3)
+
+    answer = await settle(engine, batch, 1, "retry")
+    again = await pop_one(engine, "orders", batch=3)
+
+    assert (answer.success, answer.retry_seconds) == (True, 0)
+    assert (again.offsets, again.attempt) == ([1], 1)
+    await ack(engine, again)
+    assert (await pop_one(engine, "orders", batch=3)).offsets == [0, 2]
+
+
+async def test_an_unknown_status_or_a_message_named_twice_applies_nothing(engine: Engine) -> None:
+    await push(engine, "orders", "a", "b")
+    batch = await pop_one(engine, "orders", batch=2)
+
+    with pytest.raises(InvalidStatus):
+        await engine.acknowledge([says(batch, 0, "completed"), says(batch, 1, "done")])
+    with pytest.raises(BadRequest):
+        await engine.acknowledge([says(batch, 0, "completed"), says(batch, 0, "failed")])
+
+    assert await ack(engine, batch) == 2
+
+
+async def test_one_refusal_in_a_call_leaves_the_others_applied(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", "a", partition="one")
+    await push(engine, "orders", "b", partition="two")
+    lost = await pop_one(engine, "orders", partition="one")
+    await clock.advance(seconds=301)
+    await pop_one(engine, "orders", partition="one")
+    live = await pop_one(engine, "orders", partition="two")
+
+    answers = await engine.acknowledge([says(lost, 0, "completed"), says(live, 0, "completed")])
+
+    assert [(each.success, each.code) for each in answers] == [(False, "lease_lost"), (True, None)]
+
+
+async def test_a_failure_of_a_message_that_is_settled_is_refused(engine: Engine) -> None:
+    await push(engine, "orders", "a", "b")
+    batch = await pop_one(engine, "orders", batch=2)
+    await settle(engine, batch, 0)
+
+    answer = await settle(engine, batch, 0, "failed")
+
+    assert (answer.success, answer.code) == (False, "already_settled")
+    assert await ack(engine, batch) == 1
+
+
+async def test_the_same_by_the_transaction_id_while_the_lease_is_current(engine: Engine) -> None:
+    await push(engine, "orders", "a", transaction_id="mine")
+    await push(engine, "orders", "b")
+    batch = await pop_one(engine, "orders", batch=2)
+    await settle(engine, batch, 0)
+
+    (answer,) = await engine.acknowledge(
+        [Acknowledgment(transaction_id="mine", lease_id=batch.lease_id, status="failed")]
+    )
+
+    assert (answer.success, answer.code) == (False, "already_settled")
+
+
+async def test_the_clients_own_transaction_id_names_a_message_of_the_lease(engine: Engine) -> None:
+    await push(engine, "orders", "a", transaction_id="mine")
+    await push(engine, "orders", "b")
+    delivery = await pop_one(engine, "orders", batch=2)
+
+    (answer,) = await engine.acknowledge(
+        [Acknowledgment(transaction_id="mine", lease_id=delivery.lease_id)]
+    )
+
+    assert (answer.transaction_id, answer.success) == ("mine", True)
+    assert await ack(engine, delivery) == 1
+
+
+@pytest.mark.parametrize("dedup_seconds", [0, 60])
+async def test_a_transaction_id_names_its_message_also_outside_of_the_dedup_window(
+    engine: Engine, clock: Clock, dedup_seconds: int
+) -> None:
+    await engine.configure("orders", {"dedup_seconds": dedup_seconds})
+    await push(engine, "orders", "a", transaction_id="mine")
+    delivery = await pop_one(engine, "orders")
+    await clock.advance(seconds=61)
+
+    (answer,) = await engine.acknowledge(
+        [
+            Acknowledgment(
+                transaction_id="mine",
+                lease_id=delivery.lease_id,
+                partition_id=delivery.partition_id,
+            )
+        ]
+    )
+
+    assert (answer.success, answer.noop, answer.code) == (True, False, None)
+
+
+async def test_a_transaction_id_that_is_the_id_of_another_message_is_no_trap(
+    engine: Engine,
+) -> None:
+    """Who forwards a message may well use its id as the transactionId of the copy."""
+    (source, _) = await push(engine, "source", "a", "b")
+    await push(engine, "copies", "filler")
+    await push(engine, "copies", "a", transaction_id=source.id)
+    copies = await pop_one(engine, "copies", batch=2)
+    copy = message(copies, 1)
+    assert copy.transaction_id == source.id
+
+    (answer,) = await engine.acknowledge(
+        [Acknowledgment(transaction_id=copy.transaction_id, lease_id=copy.lease_id)]
+    )
+
+    assert (answer.success, answer.noop) == (True, False)
+    await engine.release(lease(copies))
+    assert values(await pop_one(engine, "copies", batch=2)) == ["filler"]
+
+
+async def test_an_ack_without_a_lease_settles_inside_a_live_delivery(engine: Engine) -> None:
+    await push(engine, "orders", "a", "b")
+    delivery = await pop_one(engine, "orders", batch=2, group="g")
+    name = message(delivery, 0).id
+
+    (first,) = await engine.acknowledge([Acknowledgment(transaction_id=name)], consumer_group="g")
+    (again,) = await engine.acknowledge([Acknowledgment(transaction_id=name)], consumer_group="g")
+
+    assert (first.success, first.noop) == (True, False)
+    assert (again.success, again.noop) == (True, True)
+    assert await ack(engine, delivery) == 1
+
+
+async def test_an_ack_without_a_lease_of_a_message_that_is_not_out_is_refused(
+    engine: Engine,
+) -> None:
+    (pushed,) = await push(engine, "orders", "a")
+    assert pushed.id is not None
+    await pop(engine, "orders", group="other")
+
+    (answer,) = await engine.acknowledge(
+        [Acknowledgment(transaction_id=pushed.id)], consumer_group="g"
+    )
+
+    assert (answer.success, answer.code) == (False, "message_not_found")
+
+
+async def test_a_failure_without_a_lease_of_a_settled_message_says_so(engine: Engine) -> None:
+    await push(engine, "orders", "a")
+    delivery = await pop_one(engine, "orders")
+    await ack(engine, delivery)
+
+    (answer,) = await engine.acknowledge(
+        [Acknowledgment(transaction_id=message(delivery, 0).id, status="failed")]
+    )
+
+    assert (answer.success, answer.code) == (False, "already_settled")
+
+
+async def test_a_transaction_id_that_is_out_twice_is_ambiguous_without_its_partition(
+    engine: Engine,
+) -> None:
+    for partition in ("one", "two"):
+        await push(engine, "orders", partition, partition=partition, transaction_id="mine")
+    one, two = await pop(engine, "orders", batch=2, partitions=2)
+
+    (refused,) = await engine.acknowledge([Acknowledgment(transaction_id="mine")])
+    (accepted,) = await engine.acknowledge(
+        [Acknowledgment(transaction_id="mine", partition_id=one.partition_id)]
+    )
+
+    assert (refused.success, refused.code) == (False, "ambiguous_message")
+    assert accepted.success
+    assert await ack(engine, two) == 1
+
+
+async def test_an_error_text_that_postgresql_cannot_hold_still_counts_the_failure(
+    engine: Engine,
+) -> None:
+    await engine.configure("orders", {"retry_limit": 0})
+    await push(engine, "orders", "a")
+
+    answer = await settle(
+        engine, await pop_one(engine, "orders"), status="failed", error="bad\0byte"
+    )
+
+    assert (answer.success, answer.dlq) == (True, True)
+    (letter,) = await engine.dead_letters("orders")
+    assert letter["error"].startswith("bad")

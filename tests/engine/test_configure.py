@@ -1,0 +1,188 @@
+"""Configure makes a queue, changes what it names, and refuses what it does not know."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from queen.engine.engine import Engine
+from queen.errors import InvalidName, InvalidOption, VersionMismatch
+from tests.engine.helpers import pop, push
+
+DEFAULTS = {
+    "lease_seconds": 300,
+    "retry_limit": 3,
+    "retry_delay_ms": 1000,
+    "max_retry_delay_ms": 300_000,
+    "retry_backoff": 2,
+    "priority": 0,
+    "delay_seconds": 0,
+    "window_seconds": 0,
+    "dead_letter": True,
+    "max_size": 0,
+    "ttl_seconds": 0,
+    "dedup_seconds": 86_400,
+    "ordered": True,
+    "rate_max": None,
+    "rate_ms": None,
+    "rate_per": None,
+    "concurrency_limit": 0,
+    "paused": False,
+    "max_payload_bytes": None,
+}
+
+
+def options_of(row: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {name: row[name] for name in DEFAULTS}
+
+
+async def test_a_queue_is_made_with_the_defaults(engine: Engine) -> None:
+    row = await engine.configure("orders")
+
+    assert options_of(row) == DEFAULTS
+    assert (row["name"], row["namespace"], row["task"]) == ("orders", "", "")
+
+
+async def test_a_push_makes_a_queue_with_the_same_defaults(engine: Engine) -> None:
+    await push(engine, "orders", "a")
+
+    (row,) = await engine.store.queues.named(["orders"])
+    assert options_of(row) == DEFAULTS
+
+
+async def test_an_operator_may_set_other_defaults(dsn: str) -> None:
+    async with await Engine.open(dsn, defaults={"lease_seconds": 60}) as engine:
+        assert (await engine.configure("one"))["lease_seconds"] == 60
+        await push(engine, "two", "a")
+        (row,) = await engine.store.queues.named(["two"])
+        assert row["lease_seconds"] == 60
+        assert (await engine.configure("two", {"lease_seconds": 5}))["lease_seconds"] == 5
+        assert (await engine.configure("two", {"lease_seconds": None}))["lease_seconds"] == 60
+
+
+async def test_merge_keeps_what_it_does_not_name(engine: Engine) -> None:
+    await engine.configure("orders", {"lease_seconds": 60, "retry_limit": 5}, namespace="shop")
+
+    row = await engine.configure("orders", {"retry_limit": 7}, task="mail")
+
+    assert options_of(row) == DEFAULTS | {"lease_seconds": 60, "retry_limit": 7}
+    assert (row["namespace"], row["task"]) == ("shop", "mail")
+
+
+async def test_null_stands_for_the_default(engine: Engine) -> None:
+    await engine.configure("orders", {"lease_seconds": 60, "ordered": False, "max_size": 9})
+
+    row = await engine.configure("orders", {"lease_seconds": None, "ordered": None})
+
+    assert options_of(row) == DEFAULTS | {"max_size": 9}
+
+
+async def test_replace_sets_what_it_does_not_name_to_the_default(engine: Engine) -> None:
+    await engine.configure("orders", {"lease_seconds": 60, "retry_limit": 5}, namespace="shop")
+
+    row = await engine.configure("orders", {"max_size": 10}, is_replaced=True)
+
+    assert options_of(row) == DEFAULTS | {"max_size": 10}
+
+
+async def test_an_unknown_option_is_refused_and_makes_nothing(engine: Engine) -> None:
+    with pytest.raises(InvalidOption):
+        await engine.configure("orders", {"leaseTime": 5})
+    with pytest.raises(InvalidOption):
+        await engine.configure("orders", {"retry_limit": 1, "id": 5})
+
+    assert await engine.store.queues.named(["orders"]) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lease_seconds": 0},
+        {"lease_seconds": 43_201},
+        {"retry_limit": -1},
+        {"retry_backoff": 0.5},
+        {"retry_delay_ms": -1},
+        {"priority": 1001},
+        {"delay_seconds": -1},
+        {"window_seconds": -1},
+        {"max_size": -1},
+        {"ttl_seconds": -1},
+        {"dedup_seconds": -1},
+        {"concurrency_limit": -1},
+        {"max_payload_bytes": 0},
+        {"rate_max": 5},
+        {"rate_max": 5, "rate_ms": 1000, "rate_per": "minute"},
+        {"rate_max": 0, "rate_ms": 1000, "rate_per": "queue"},
+        {"retry_limit": "many"},
+        {"retry_limit": 2**40},
+        {"lease_seconds": "long"},
+        {"ordered": 5},
+        {"paused": "perhaps"},
+    ],
+    ids=str,
+)
+async def test_a_value_that_cannot_be_is_refused_and_changes_nothing(
+    engine: Engine, options: dict[str, Any]
+) -> None:
+    before = await engine.configure("orders", {"retry_limit": 5})
+
+    with pytest.raises(InvalidOption):
+        await engine.configure("orders", {"max_size": 7} | options)
+
+    (row,) = await engine.store.queues.named(["orders"])
+    assert (options_of(row), row["version"]) == (options_of(before), before["version"])
+
+
+async def test_a_version_that_is_not_in_force_is_refused(engine: Engine) -> None:
+    seen = await engine.configure("orders", {"retry_limit": 1})
+    newer = await engine.configure("orders", {"retry_limit": 2}, version=seen["version"])
+    assert newer["version"] > seen["version"]
+
+    with pytest.raises(VersionMismatch):
+        await engine.configure("orders", {"retry_limit": 3}, version=seen["version"])
+
+    (row,) = await engine.store.queues.named(["orders"])
+    assert row["retry_limit"] == 2
+
+
+async def test_of_two_who_saw_the_same_version_one_wins(engine: Engine) -> None:
+    seen = await engine.configure("orders")
+
+    outcomes = await asyncio.gather(
+        *(
+            engine.configure("orders", {"retry_limit": n}, version=seen["version"])
+            for n in range(8)
+        ),
+        return_exceptions=True,
+    )
+
+    assert sum(isinstance(each, VersionMismatch) for each in outcomes) == 7
+
+
+async def test_twenty_who_make_a_queue_at_once_make_one(engine: Engine) -> None:
+    rows = await asyncio.gather(*(engine.configure("orders", {"max_size": 5}) for _ in range(20)))
+
+    assert len({row["id"] for row in rows}) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["", "__x", " x", "x\n", "\0", "\ud800", ".", "x" * 256], ids=range(8)
+)
+async def test_a_queue_has_a_name_that_a_push_would_accept(engine: Engine, name: str) -> None:
+    with pytest.raises(InvalidName):
+        await engine.configure(name)
+
+
+@pytest.mark.parametrize("group", ["__x", " x", "x\n", "\0", "\ud800", "x" * 256, ""], ids=range(7))
+async def test_a_group_has_a_name_of_the_same_kind(engine: Engine, group: str) -> None:
+    await engine.configure("orders")
+    with pytest.raises(InvalidName):
+        await pop(engine, "orders", group=group)
+
+
+@pytest.mark.parametrize("name", ["x\n", "\0", "\ud800", "x" * 256], ids=range(4))
+async def test_namespace_and_task_are_names_too(engine: Engine, name: str) -> None:
+    with pytest.raises(InvalidName):
+        await engine.configure("orders", namespace=name)
+    with pytest.raises(InvalidName):
+        await engine.configure("orders", task=name)

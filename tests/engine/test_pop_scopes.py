@@ -1,0 +1,153 @@
+"""A pop looks in one queue, in one partition of it, or across the queues of a namespace or task."""
+
+import pytest
+
+from queen.engine.engine import Engine
+from queen.errors import BadRequest, QueueNotFound
+from tests.engine.helpers import ack, drain, item, pop, pop_one, push, values
+
+
+async def test_a_pop_names_a_partition(engine: Engine) -> None:
+    await push(engine, "orders", "a", partition="one")
+    await push(engine, "orders", "b", "c", partition="two")
+
+    delivery = await pop_one(engine, "orders", partition="two", batch=5)
+
+    assert (delivery.partition, values(delivery)) == ("two", ["b", "c"])
+    assert await pop(engine, "orders", partition="two", batch=5) == []
+    assert values(await pop_one(engine, "orders", batch=5)) == ["a"]
+
+
+async def test_an_unknown_partition_is_an_empty_one_and_is_not_made(engine: Engine) -> None:
+    await push(engine, "orders", "a")
+
+    assert await pop(engine, "orders", partition="nowhere") == []
+
+    lanes = await engine.store.queues.partition_ids([("orders", "nowhere", 0)], is_created=False)
+    assert lanes[0][1] is None
+
+
+async def test_a_pop_of_an_unknown_queue_is_refused(engine: Engine) -> None:
+    with pytest.raises(QueueNotFound):
+        await pop(engine, "orders")
+    with pytest.raises(QueueNotFound):
+        await pop(engine, "orders", partition="one")
+
+
+async def test_a_pop_by_namespace_visits_its_queues_alone(engine: Engine) -> None:
+    await engine.configure("orders", namespace="shop")
+    await engine.configure("carts", namespace="shop")
+    await engine.configure("logs", namespace="other")
+    for queue in ("orders", "carts", "logs"):
+        await push(engine, queue, queue)
+
+    taken = await pop(engine, namespace="shop", batch=10, partitions=10)
+
+    assert sorted((each.queue, *values(each)) for each in taken) == [
+        ("carts", "carts"),
+        ("orders", "orders"),
+    ]
+    assert await pop(engine, namespace="shop", batch=10, partitions=10) == []
+
+
+async def test_a_pop_by_task_and_by_both(engine: Engine) -> None:
+    await engine.configure("one", namespace="shop", task="mail")
+    await engine.configure("two", namespace="shop", task="bill")
+    await engine.configure("three", namespace="other", task="mail")
+    for queue in ("one", "two", "three"):
+        await push(engine, queue, queue)
+
+    both = await pop(engine, namespace="shop", task="mail", batch=9, partitions=9, group="g")
+    mail = await pop(engine, task="mail", batch=9, partitions=9, group="h")
+
+    assert values(both) == ["one"]
+    assert sorted(values(mail)) == ["one", "three"]
+
+
+async def test_queues_are_visited_in_the_order_of_their_priority(engine: Engine) -> None:
+    for queue, priority in (("low", -5), ("middle", 0), ("high", 7)):
+        await engine.configure(queue, {"priority": priority}, namespace="shop")
+        await push(engine, queue, f"{queue} 1", f"{queue} 2")
+
+    taken: list[str] = []
+    for _ in range(6):
+        delivery = await pop_one(engine, namespace="shop")
+        taken += values(delivery)
+        await ack(engine, delivery)
+
+    assert taken == ["high 1", "high 2", "middle 1", "middle 2", "low 1", "low 2"]
+
+
+async def test_one_pop_goes_on_to_the_next_queue_while_it_wants_more(engine: Engine) -> None:
+    for queue, priority in (("low", 0), ("high", 1)):
+        await engine.configure(queue, {"priority": priority}, namespace="shop")
+        await push(engine, queue, *([queue] * 3))
+
+    taken = await pop(engine, namespace="shop", batch=5, partitions=2)
+
+    assert [(each.queue, len(each)) for each in taken] == [("high", 3), ("low", 2)]
+
+
+async def test_a_namespace_without_queues_has_nothing_to_give(engine: Engine) -> None:
+    assert await pop(engine, namespace="nowhere") == []
+
+
+async def test_a_queue_that_joins_a_namespace_is_found(engine: Engine) -> None:
+    assert await pop(engine, namespace="shop") == []
+    await push(engine, "orders", "a")
+    await engine.configure("orders", namespace="shop")
+
+    assert values(await pop_one(engine, namespace="shop")) == ["a"]
+
+
+async def test_a_pop_needs_a_place_and_a_size(engine: Engine) -> None:
+    await push(engine, "orders", "a")
+    with pytest.raises(BadRequest):
+        await pop(engine)
+    with pytest.raises(BadRequest):
+        await pop(engine, "orders", batch=0)
+    with pytest.raises(BadRequest):
+        await pop(engine, "orders", partitions=0)
+    assert values(await pop_one(engine, "orders", batch=10**9, partitions=10**9)) == ["a"]
+
+
+async def test_a_pop_takes_one_partition_unless_told_otherwise(engine: Engine) -> None:
+    await engine.push([item("orders", n, partition=str(n)) for n in range(3)])
+
+    assert len(await pop(engine, "orders", batch=10)) == 1
+
+
+async def test_several_partitions_share_the_batch(engine: Engine) -> None:
+    for partition in ("one", "two", "three"):
+        await push(engine, "orders", *range(4), partition=partition)
+
+    first = await pop(engine, "orders", batch=10, partitions=3)
+    assert sum(map(len, first)) == 10
+    assert len({each.partition for each in first}) == len(first) == 3
+    assert all(each.offsets == list(range(len(each))) for each in first)
+    assert len({each.lease_id for each in first}) == 3
+
+    for each in first:
+        await ack(engine, each)
+    rest = await pop(engine, "orders", batch=10, partitions=3)
+    assert sum(map(len, rest)) == 2
+
+
+async def test_a_pop_takes_no_more_partitions_than_it_wants(engine: Engine) -> None:
+    await engine.push([item("orders", n, partition=str(n)) for n in range(5)])
+
+    taken = await pop(engine, "orders", batch=100, partitions=3)
+
+    assert len(taken) == 3
+    assert len(await drain(engine, "orders")) == 2
+
+
+async def test_a_batch_reaches_over_segments(engine: Engine) -> None:
+    for value in range(6):
+        await push(engine, "orders", value)
+    await ack(engine, await pop_one(engine, "orders"))
+
+    delivery = await pop_one(engine, "orders", batch=4)
+
+    assert (delivery.offsets, values(delivery)) == ([1, 2, 3, 4], [1, 2, 3, 4])
+    assert [message.offset for message in delivery.messages()] == [1, 2, 3, 4]

@@ -1,0 +1,137 @@
+"""A producer counts its requests: each is stored once, all of it or nothing."""
+
+import asyncio
+
+import pytest
+
+from queen.engine.engine import Engine
+from queen.errors import BadRequest, PayloadTooLarge, QueueFull, SequenceStale
+from tests.engine.helpers import drain, item, pop, push
+
+
+async def test_the_last_number_again_is_answered_as_replayed_and_stored_once(
+    engine: Engine,
+) -> None:
+    items = [item("orders", "a"), item("orders", "b", partition="two")]
+
+    first = await engine.push(items, producer_id="p", sequence=0)
+    again = await engine.push(items, producer_id="p", sequence=0)
+
+    assert (first.is_replayed, again.is_replayed) == (False, True)
+    assert [each.offset for each in first] == [0, 0]
+    assert [each.status for each in again] == ["queued", "queued"]
+    assert sorted(await drain(engine, "orders")) == ["a", "b"]
+
+
+async def test_a_lower_number_is_stale(engine: Engine) -> None:
+    await engine.push([item("orders", "a")], producer_id="p", sequence=5)
+
+    with pytest.raises(SequenceStale):
+        await engine.push([item("orders", "b")], producer_id="p", sequence=4)
+    await engine.push([item("orders", "c")], producer_id="p", sequence=7)
+    with pytest.raises(SequenceStale):
+        await engine.push([item("orders", "d")], producer_id="p", sequence=5)
+
+    assert await drain(engine, "orders") == ["a", "c"]
+
+
+async def test_producers_count_each_on_their_own(engine: Engine) -> None:
+    for producer in ("p", "q"):
+        answer = await engine.push([item("orders", producer)], producer_id=producer, sequence=1)
+        assert not answer.is_replayed
+
+    assert await drain(engine, "orders") == ["p", "q"]
+
+
+async def test_the_same_number_many_times_at_once_is_stored_once(engine: Engine, dsn: str) -> None:
+    async with await Engine.open(dsn) as other:
+        answers = await asyncio.gather(
+            *(
+                each.push([item("orders", "a")], producer_id="p", sequence=1)
+                for each in (engine, other) * 10
+            )
+        )
+
+    assert [answer.is_replayed for answer in answers].count(False) == 1
+    assert await drain(engine, "orders") == ["a"]
+
+
+async def test_many_producers_share_flushes(engine: Engine) -> None:
+    for sequence in range(3):
+        await asyncio.gather(
+            *(
+                engine.push([item("orders", n)], producer_id=f"p{n}", sequence=sequence)
+                for n in range(30)
+            )
+        )
+
+    assert sorted(await drain(engine, "orders")) == sorted([*range(30)] * 3)
+
+
+async def test_a_stale_producer_does_not_harm_its_flush(engine: Engine) -> None:
+    await engine.push([item("orders", "old")], producer_id="stale", sequence=9)
+
+    answers = await asyncio.gather(
+        engine.push([item("orders", "no")], producer_id="stale", sequence=8),
+        engine.push([item("orders", "replayed")], producer_id="stale", sequence=9),
+        *(push(engine, "orders", n) for n in range(10)),
+        return_exceptions=True,
+    )
+
+    assert isinstance(answers[0], SequenceStale)
+    first, *others = await drain(engine, "orders")
+    assert (first, sorted(others)) == ("old", list(range(10)))
+
+
+async def test_one_bad_item_refuses_the_whole_request(engine: Engine) -> None:
+    large = item("orders", "x" * 2**20)
+    with pytest.raises(PayloadTooLarge):
+        await engine.push([item("orders", "a"), large], producer_id="p", sequence=1)
+
+    answer = await engine.push([item("orders", "b")], producer_id="p", sequence=1)
+
+    assert (answer.is_replayed, answer[0].offset) == (False, 0)
+    assert await drain(engine, "orders") == ["b"]
+
+
+async def test_one_full_queue_refuses_the_whole_request(engine: Engine) -> None:
+    await engine.configure("full", {"max_size": 1})
+    await push(engine, "full", "a")
+    await push(engine, "orders", "first")
+
+    with pytest.raises(QueueFull):
+        await engine.push([item("orders", "b"), item("full", "b")], producer_id="p", sequence=1)
+
+    assert await drain(engine, "orders") == ["first"]
+
+
+async def test_a_known_transaction_id_is_a_duplicate_and_no_failure(engine: Engine) -> None:
+    await push(engine, "orders", "a", transaction_id="t")
+
+    answer = await engine.push(
+        [item("orders", "again", transaction_id="t"), item("orders", "b")],
+        producer_id="p",
+        sequence=1,
+    )
+
+    assert [(each.status, each.offset) for each in answer] == [("duplicate", 0), ("queued", 1)]
+    assert await drain(engine, "orders") == ["a", "b"]
+
+
+async def test_a_scheduled_message_of_a_producer_is_stored_once(engine: Engine) -> None:
+    for _ in range(2):
+        await engine.push([item("orders", "a", delay_seconds=0)], producer_id="p", sequence=1)
+
+    assert await drain(engine, "orders") == ["a"]
+
+
+async def test_producer_and_sequence_belong_together(engine: Engine) -> None:
+    with pytest.raises(BadRequest):
+        await engine.push([item("orders", "a")], producer_id="p")
+    with pytest.raises(BadRequest):
+        await engine.push([item("orders", "a")], sequence=1)
+    with pytest.raises(BadRequest):
+        await engine.push([item("orders", "a")], producer_id="p", sequence=-1)
+
+    await engine.configure("orders", {})
+    assert await pop(engine, "orders") == []

@@ -1,0 +1,119 @@
+"""Purge removes messages, takes the leases on them away, and never gives an offset twice."""
+
+import pytest
+
+from queen.engine.engine import Engine
+from queen.errors import LeaseLost, QueueNotFound
+from tests.clock import Clock
+from tests.engine.helpers import ack, drain, lease, pop, pop_one, push, values
+
+
+async def test_a_purged_queue_is_empty_and_its_offsets_go_on(engine: Engine) -> None:
+    await push(engine, "orders", "a", "b")
+    await push(engine, "orders", "c")
+    await push(engine, "orders", "d", partition="two")
+
+    assert await engine.purge("orders") == 4
+    assert await pop(engine, "orders", batch=10, partitions=10) == []
+    assert await pop(engine, "orders", group="fresh", batch=10, partitions=10) == []
+    assert await engine.purge("orders") == 0
+
+    (after,) = await push(engine, "orders", "e")
+    assert after.offset == 3
+    delivery = await pop_one(engine, "orders", batch=10)
+    assert (values(delivery), delivery.offsets) == (["e"], [3])
+
+
+async def test_purge_of_one_partition_leaves_the_others(engine: Engine) -> None:
+    await push(engine, "orders", "a", partition="one")
+    await push(engine, "orders", "b", partition="two")
+
+    assert await engine.purge("orders", partition="one") == 1
+
+    assert await drain(engine, "orders") == ["b"]
+
+
+async def test_purge_takes_leases_away(engine: Engine, clock: Clock) -> None:
+    await push(engine, "orders", "a", "b")
+    held = await pop_one(engine, "orders")
+
+    await engine.purge("orders")
+
+    with pytest.raises(LeaseLost):
+        await ack(engine, held)
+    await clock.advance(seconds=400)
+    assert await pop(engine, "orders") == []
+    await push(engine, "orders", "c")
+    assert values(await pop_one(engine, "orders")) == ["c"]
+
+
+async def test_purge_removes_what_is_held_back(engine: Engine, clock: Clock) -> None:
+    await push(engine, "orders", "a", delay_seconds=5)
+
+    await engine.purge("orders")
+    await clock.advance(seconds=10)
+
+    assert await drain(engine, "orders") == []
+
+
+async def test_purge_of_the_completed_leaves_what_a_group_has_not_settled(
+    engine: Engine,
+) -> None:
+    for value in range(4):
+        await push(engine, "orders", value)
+    await drain(engine, "orders", group="fast")
+    slow = await pop_one(engine, "orders", group="slow", batch=3)
+    await engine.ack(lease(slow), [0])
+
+    assert await engine.purge("orders", is_completed=True) == 1
+
+    assert await ack(engine, slow) == 2
+    assert await drain(engine, "orders", group="slow") == [3]
+    assert await engine.purge("orders", is_completed=True) == 3
+
+
+async def test_purge_before_an_instant_leaves_what_came_later(engine: Engine, clock: Clock) -> None:
+    await push(engine, "orders", "old")
+    await clock.advance(seconds=60)
+    instant = await clock.now()
+    await push(engine, "orders", "new")
+
+    assert await engine.purge("orders", before=instant) == 1
+
+    assert await drain(engine, "orders") == ["new"]
+    assert await drain(engine, "orders", group="fresh") == ["new"]
+
+
+async def test_purge_before_an_instant_cuts_a_delivery_that_is_out(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", "old")
+    await clock.advance(seconds=60)
+    instant = await clock.now()
+    await push(engine, "orders", "new")
+    held = await pop_one(engine, "orders", batch=2)
+
+    await engine.purge("orders", before=instant)
+
+    with pytest.raises(LeaseLost):
+        await ack(engine, held)
+    again = await pop_one(engine, "orders", batch=2)
+    assert (values(again), again.attempt) == (["new"], 1)
+
+
+async def test_purged_messages_come_from_no_cache(engine: Engine, dsn: str) -> None:
+    await push(engine, "orders", "a")
+    async with await Engine.open(dsn) as other:
+        await other.purge("orders")
+    await push(engine, "orders", "b")
+
+    await engine.catalogue.queue("orders")
+    await pop(engine, "orders", group="g")
+    await engine.seek("orders", "g", to_start=True)
+
+    assert await drain(engine, "orders", group="g") == ["b"]
+
+
+async def test_purge_needs_a_queue(engine: Engine) -> None:
+    with pytest.raises(QueueNotFound):
+        await engine.purge("orders")

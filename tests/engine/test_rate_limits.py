@@ -1,0 +1,127 @@
+"""A rate limit: never more than its maximum in any window of its period, per group, in order."""
+
+import pytest
+
+from queen.engine.engine import Engine
+from tests.clock import Clock
+from tests.engine.helpers import ack, ack_all, drain, item, pop, pop_one, push, settle, values
+
+
+def limit(most: int, ms: int, per: str) -> dict[str, object]:
+    return {"rate_max": most, "rate_ms": ms, "rate_per": per}
+
+
+async def take(
+    engine: Engine, clock: Clock, *, steps: int, step: float, batch: int, partitions: int
+) -> list[tuple[float, str, int]]:
+    """Pop again and again; (seconds since the start, partition, value) of each message."""
+    taken: list[tuple[float, str, int]] = []
+    start = await clock.now()
+    for _ in range(steps):
+        at = (await clock.now() - start).total_seconds()
+        deliveries = await pop(engine, "orders", batch=batch, partitions=partitions)
+        await ack_all(engine, deliveries)
+        taken += [(at, each.partition, n) for each in deliveries for n in values(each)]
+        await clock.advance(seconds=step)
+    return taken
+
+
+def busiest(times: list[float], period: float) -> int:
+    """The most messages in any window of the period."""
+    return max(sum(start <= time < start + period for time in times) for start in times)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_a_queue_gives_no_more_than_its_rate_in_any_window(
+    engine: Engine, clock: Clock, ordered: bool
+) -> None:
+    await engine.configure("orders", limit(4, 10_000, "queue") | {"ordered": ordered})
+    for partition in ("one", "two"):
+        await push(engine, "orders", *range(12), partition=partition)
+
+    taken = await take(engine, clock, steps=60, step=1.3, batch=3, partitions=2)
+
+    times = [at for at, _, _ in taken]
+    assert busiest(times, 10) == 4
+    assert len(taken) == 24
+    for partition in ("one", "two"):
+        assert [n for _, name, n in taken if name == partition] == list(range(12))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_a_partition_gives_no_more_than_its_rate_in_any_window(
+    engine: Engine, clock: Clock, ordered: bool
+) -> None:
+    await engine.configure("orders", limit(2, 5_000, "partition") | {"ordered": ordered})
+    for partition in ("one", "two"):
+        await push(engine, "orders", *range(8), partition=partition)
+
+    taken = await take(engine, clock, steps=45, step=0.7, batch=10, partitions=10)
+
+    for partition in ("one", "two"):
+        mine = [(at, n) for at, name, n in taken if name == partition]
+        assert [n for _, n in mine] == list(range(8))
+        assert busiest([at for at, _ in mine], 5) == 2
+
+
+async def test_a_pop_takes_what_the_rate_leaves_and_the_next_period_opens(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("orders", limit(3, 60_000, "queue"))
+    await push(engine, "orders", *range(7))
+
+    assert await drain(engine, "orders", batch=100) == [0, 1, 2]
+    await clock.advance(seconds=59)
+    assert await pop(engine, "orders") == []
+    await clock.advance(seconds=60 / 16 + 1)
+    assert await drain(engine, "orders", batch=100) == [3, 4, 5]
+
+
+async def test_other_partitions_go_on_when_one_has_used_its_rate(engine: Engine) -> None:
+    await engine.configure("orders", limit(1, 60_000, "partition"))
+    await engine.push([item("orders", f"{p} {n}", partition=p) for p in "ab" for n in range(2)])
+
+    assert sorted(await drain(engine, "orders")) == ["a 0", "b 0"]
+    await push(engine, "orders", "c 0", partition="c")
+    assert await drain(engine, "orders") == ["c 0"]
+
+
+async def test_each_group_has_its_own_rate(engine: Engine) -> None:
+    await engine.configure("orders", limit(2, 60_000, "queue"))
+    await push(engine, "orders", *range(5))
+
+    assert await drain(engine, "orders", group="g") == [0, 1]
+    assert await drain(engine, "orders", group="h") == [0, 1]
+    assert await drain(engine, "orders", group="g") == []
+
+
+async def test_auto_acked_messages_count(engine: Engine) -> None:
+    await engine.configure("orders", limit(2, 60_000, "queue"))
+    await push(engine, "orders", *range(5))
+
+    assert await drain(engine, "orders", auto_ack=True) == [0, 1]
+
+
+@pytest.mark.parametrize("per", ["queue", "partition"])
+async def test_a_redelivery_counts_as_well(engine: Engine, clock: Clock, per: str) -> None:
+    await engine.configure("orders", limit(1, 60_000, per) | {"retry_delay_ms": 0})
+    await push(engine, "orders", "a")
+    await settle(engine, await pop_one(engine, "orders"), status="failed")
+
+    assert await pop(engine, "orders") == []
+    await clock.advance(seconds=60 + 60 / 16)
+    again = await pop_one(engine, "orders")
+
+    assert (values(again), again.attempt) == (["a"], 2)
+
+
+async def test_a_rate_is_lifted_by_configure(engine: Engine, clock: Clock) -> None:
+    await engine.configure("orders", limit(1, 3_600_000, "queue"))
+    await push(engine, "orders", *range(4), partition="one")
+    await push(engine, "orders", *range(4), partition="two")
+    await ack(engine, await pop_one(engine, "orders"))
+    assert await pop(engine, "orders") == []
+
+    await engine.configure("orders", {"rate_max": None, "rate_ms": None, "rate_per": None})
+
+    assert len(await drain(engine, "orders")) == 7

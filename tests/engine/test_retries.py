@@ -1,0 +1,140 @@
+"""A failure, by nack or by expiry, is counted, and the message waits longer each time."""
+
+import pytest
+
+from queen.engine.engine import Engine
+from tests.clock import Clock
+from tests.engine.helpers import ack, pop, pop_one, push, settle
+
+
+async def test_nacks_and_expiries_count_the_same_attempts(engine: Engine, clock: Clock) -> None:
+    await push(engine, "orders", "a")
+
+    attempts: list[int] = []
+    for how in ("nack", "expiry", "nack"):
+        delivery = await pop_one(engine, "orders")
+        attempts.append(delivery.attempt)
+        if how == "nack":
+            await settle(engine, delivery, status="failed")
+        await clock.advance(seconds=310)
+    attempts.append((await pop_one(engine, "orders")).attempt)
+
+    assert attempts == [1, 2, 3, 4]
+
+
+async def test_a_failed_message_waits_for_its_backoff(engine: Engine, clock: Clock) -> None:
+    await engine.configure("orders", {"retry_delay_ms": 10_000})
+    await push(engine, "orders", "a", "b")
+    await settle(engine, await pop_one(engine, "orders"), status="failed")
+
+    await clock.advance(seconds=7.9)
+    assert await pop(engine, "orders", batch=2) == []
+    await clock.advance(seconds=2.1)
+    again = await pop_one(engine, "orders", batch=2)
+
+    assert (again.offsets, again.attempt) == ([0], 2)
+
+
+async def test_an_expired_message_waits_for_its_backoff_from_the_end_of_its_lease(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("orders", {"retry_delay_ms": 100_000})
+    await push(engine, "orders", "a")
+    await pop_one(engine, "orders")
+
+    await clock.advance(seconds=379)
+    assert await pop(engine, "orders") == []
+    await clock.advance(seconds=21)
+    assert (await pop_one(engine, "orders")).attempt == 2
+
+
+async def test_the_backoff_grows_up_to_its_cap(engine: Engine, clock: Clock) -> None:
+    await engine.configure(
+        "orders",
+        {
+            "retry_limit": 10,
+            "retry_delay_ms": 1000,
+            "retry_backoff": 3,
+            "max_retry_delay_ms": 20_000,
+        },
+    )
+    await push(engine, "orders", "a")
+
+    for most in (1, 3, 9, 20, 20):
+        answer = await settle(engine, await pop_one(engine, "orders"), status="failed")
+        assert answer.retry_seconds is not None
+        assert 0.8 * most <= answer.retry_seconds <= most
+        await clock.advance(seconds=most)
+
+
+async def test_the_backoff_is_spread_by_chance(engine: Engine) -> None:
+    await engine.configure("orders", {"retry_delay_ms": 1000})
+    waits: set[float | None] = set()
+    for partition in map(str, range(10)):
+        await push(engine, "orders", "a", partition=partition)
+        delivery = await pop_one(engine, "orders", partition=partition)
+        waits.add((await settle(engine, delivery, status="failed")).retry_seconds)
+
+    assert len(waits) > 5
+
+
+async def test_no_delay_means_at_once(engine: Engine) -> None:
+    await engine.configure("orders", {"retry_delay_ms": 0})
+    await push(engine, "orders", "a")
+    await settle(engine, await pop_one(engine, "orders"), status="failed")
+
+    assert (await pop_one(engine, "orders")).attempt == 2
+
+
+@pytest.mark.parametrize(("status", "attempt"), [("failed", 2), ("retry", 1)])
+async def test_a_delay_of_the_ack_replaces_the_backoff(
+    engine: Engine, clock: Clock, status: str, attempt: int
+) -> None:
+    await push(engine, "orders", "a")
+    delivery = await pop_one(engine, "orders")
+
+    answer = await settle(engine, delivery, status=status, delay_seconds=60)
+
+    assert answer.retry_seconds == pytest.approx(60)
+    await clock.advance(seconds=59)
+    assert await pop(engine, "orders") == []
+    await clock.advance(seconds=1)
+    assert (await pop_one(engine, "orders")).attempt == attempt
+
+
+async def test_attempts_of_the_head_are_not_its_successors(engine: Engine, clock: Clock) -> None:
+    await push(engine, "orders", "a", "b")
+    for attempt in (1, 2, 3):
+        delivery = await pop_one(engine, "orders", batch=2)
+        assert delivery.attempt == attempt
+        await settle(engine, delivery, 0, "failed")
+        await clock.advance(seconds=10)
+    head = await pop_one(engine, "orders", batch=2)
+    await ack(engine, head)
+
+    rest = await pop_one(engine, "orders", batch=2)
+
+    assert (head.offsets, head.attempt) == ([0], 4)
+    assert (rest.offsets, rest.attempt) == ([1], 1)
+
+
+async def test_a_failure_in_the_middle_is_not_charged_to_those_before_it(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", *range(3))
+    await settle(engine, await pop_one(engine, "orders", batch=3), 1, "failed")
+    await clock.advance(seconds=2)
+
+    await ack(engine, await pop_one(engine, "orders", batch=3))
+    rest = await pop_one(engine, "orders", batch=3)
+
+    assert (rest.offsets, rest.attempt) == ([0, 2], 1)
+
+
+async def test_a_failed_message_blocks_its_partition_alone(engine: Engine) -> None:
+    await push(engine, "orders", "a", "b", partition="one")
+    await push(engine, "orders", "c", partition="two")
+    await settle(engine, await pop_one(engine, "orders", partition="one"), status="failed")
+
+    assert (await pop_one(engine, "orders", batch=9)).partition == "two"
+    assert await pop(engine, "orders", batch=9) == []

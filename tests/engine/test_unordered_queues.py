@@ -1,0 +1,146 @@
+"""An unordered queue has many holders of one partition, and each message fails on its own."""
+
+import asyncio
+
+import pytest
+
+from queen.engine.engine import Engine
+from queen.errors import LeaseLost
+from tests.clock import Clock
+from tests.engine.helpers import ack, drain, lease, pop, pop_one, push, says, settle, values
+
+UNORDERED = {"ordered": False}
+
+
+async def test_one_partition_has_many_holders(engine: Engine) -> None:
+    await engine.configure("jobs", UNORDERED)
+    await push(engine, "jobs", *range(6))
+
+    held = [await pop_one(engine, "jobs", batch=2) for _ in range(3)]
+
+    assert [each.offsets for each in held] == [[0, 1], [2, 3], [4, 5]]
+    assert len({each.lease_id for each in held}) == 3
+    assert await pop(engine, "jobs") == []
+    assert [await ack(engine, each) for each in reversed(held)] == [2, 2, 2]
+    assert await pop(engine, "jobs") == []
+
+
+async def test_no_message_is_held_twice_however_many_pop_at_once(engine: Engine, dsn: str) -> None:
+    await engine.configure("jobs", UNORDERED)
+    await push(engine, "jobs", *range(60))
+
+    async with await Engine.open(dsn) as other:
+        held = await asyncio.gather(
+            *(drain(each, "jobs", batch=3, partitions=1) for each in (engine, other) * 4)
+        )
+
+    assert sorted(value for taken in held for value in taken) == list(range(60))
+
+
+async def test_only_the_message_that_failed_leaves_its_delivery(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("jobs", UNORDERED)
+    await push(engine, "jobs", *range(4))
+    batch = await pop_one(engine, "jobs", batch=4)
+
+    failed = await settle(engine, batch, 1, "failed", error="no")
+    assert (failed.success, failed.lease_released) == (True, False)
+    assert await pop(engine, "jobs") == []
+    await clock.advance(seconds=2)
+
+    again = await pop_one(engine, "jobs", batch=4)
+    assert (again.offsets, again.attempt) == ([1], 2)
+    assert await ack(engine, batch) == 3
+    assert await ack(engine, again) == 1
+
+
+async def test_several_failures_of_one_call_are_each_on_their_own(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("jobs", UNORDERED)
+    await push(engine, "jobs", *range(4))
+    batch = await pop_one(engine, "jobs", batch=4)
+
+    await engine.acknowledge(
+        [
+            says(batch, 0, "failed"),
+            says(batch, 2, "failed"),
+            says(batch, 3, "completed"),
+            says(batch, 1, "retry"),
+        ]
+    )
+    retried = await pop_one(engine, "jobs", batch=4)
+    assert (retried.offsets, retried.attempt) == ([1], 1)
+    await clock.advance(seconds=2)
+
+    again = await pop(engine, "jobs", batch=4, partitions=4)
+    assert sorted((each.offsets, each.attempt) for each in again) == [([0], 2), ([2], 2)]
+
+
+async def test_a_failed_message_does_not_stop_what_comes_after_it(engine: Engine) -> None:
+    await engine.configure("jobs", UNORDERED)
+    await push(engine, "jobs", *range(3))
+    await settle(engine, await pop_one(engine, "jobs"), status="failed")
+
+    assert await drain(engine, "jobs") == [1, 2]
+
+
+async def test_expiry_is_charged_to_the_first_unsettled_and_the_rest_goes_back_without_blame(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("jobs", UNORDERED)
+    await push(engine, "jobs", *range(4))
+    batch = await pop_one(engine, "jobs", batch=4)
+    await engine.ack(lease(batch), [0])
+    await clock.advance(seconds=302)
+
+    again = await pop(engine, "jobs", batch=10, partitions=10)
+
+    assert sorted((each.offsets, each.attempt) for each in again) == [([1], 2), ([2, 3], 1)]
+    with pytest.raises(LeaseLost):
+        await ack(engine, batch)
+    assert [await ack(engine, each) for each in again] == [len(each) for each in again]
+    assert await pop(engine, "jobs", batch=10) == []
+
+
+async def test_a_late_ack_is_accepted_until_the_message_is_delivered_again(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("jobs", UNORDERED)
+    await push(engine, "jobs", "a")
+    late = await pop_one(engine, "jobs")
+    await clock.advance(seconds=1000)
+
+    assert await ack(engine, late) == 1
+    assert await pop(engine, "jobs") == []
+
+
+async def test_two_deliveries_expire_each_on_its_own(engine: Engine, clock: Clock) -> None:
+    await engine.configure("jobs", UNORDERED)
+    await push(engine, "jobs", "a", "b")
+    short = await pop_one(engine, "jobs", lease_seconds=10)
+    long = await pop_one(engine, "jobs", lease_seconds=1000)
+    await clock.advance(seconds=12)
+
+    again = await pop_one(engine, "jobs", batch=10)
+
+    assert (values(again), again.attempt) == (["a"], 2)
+    with pytest.raises(LeaseLost):
+        await ack(engine, short)
+    assert await ack(engine, long) == 1
+
+
+async def test_a_part_of_what_went_back_leaves_the_rest_to_others(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("jobs", UNORDERED)
+    await push(engine, "jobs", *range(5))
+    await engine.release(lease(await pop_one(engine, "jobs", batch=5)))
+
+    first = await pop_one(engine, "jobs", batch=2)
+    second = await pop_one(engine, "jobs", batch=2)
+    third = await pop_one(engine, "jobs", batch=2)
+
+    assert [first.offsets, second.offsets, third.offsets] == [[0, 1], [2, 3], [4]]
+    assert [first.attempt, second.attempt, third.attempt] == [1, 1, 1]

@@ -1,0 +1,335 @@
+"""A waiting pop sleeps at no cost, and is woken by whatever may be there for it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from queen.engine.engine import Engine
+from queen.errors import Draining, QueueNotFound, TooManyWaiters
+from queen.settings import Settings
+from queen.store import messages as rows
+from queen.wire import Acknowledgment
+from tests.engine.helpers import (
+    ack,
+    asleep,
+    item,
+    lease,
+    pop,
+    pop_later,
+    pop_one,
+    push,
+    settle,
+    until,
+    values,
+)
+
+PATIENT = Settings(safety_poll_seconds=600)
+"""Without the safety net: what wakes is the wake-up alone."""
+
+
+@pytest.fixture
+async def patient(dsn: str) -> AsyncIterator[Engine]:
+    async with await Engine.open(dsn, settings=PATIENT) as engine:
+        yield engine
+
+
+async def test_a_push_of_the_same_process_wakes(patient: Engine) -> None:
+    await patient.configure("orders")
+    waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
+    await asleep(patient, 1)
+
+    await push(patient, "orders", "a")
+
+    assert values(await waiter) == ["a"]
+    await asleep(patient, 0)
+
+
+async def test_a_push_of_another_process_wakes(patient: Engine, dsn: str) -> None:
+    await patient.configure("orders")
+    async with await Engine.open(dsn, settings=PATIENT) as other:
+        await listening(patient, other)
+        waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
+        await asleep(patient, 1)
+
+        await push(other, "orders", "a")
+
+        assert values(await waiter) == ["a"]
+
+
+async def test_every_push_wakes_across_processes(patient: Engine, dsn: str) -> None:
+    await patient.configure("orders")
+    async with await Engine.open(dsn, settings=PATIENT) as other:
+        await listening(patient, other)
+        for value in range(30):
+            waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1, auto_ack=True))
+            await push(other, "orders", value)
+            assert values(await waiter) == [value]
+
+
+async def test_an_ack_that_frees_a_partition_wakes(patient: Engine) -> None:
+    await push(patient, "orders", "a", "b")
+    held = await pop_one(patient, "orders")
+    waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
+    await asleep(patient, 1)
+
+    await ack(patient, held)
+
+    assert values(await waiter) == ["b"]
+
+
+@pytest.mark.parametrize("how", ["release", "retry", "failed", "dlq"])
+async def test_what_is_given_back_wakes(patient: Engine, how: str) -> None:
+    await patient.configure("orders", {"retry_delay_ms": 100})
+    await push(patient, "orders", "a", "b")
+    held = await pop_one(patient, "orders")
+    waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1.5))
+    await asleep(patient, 1)
+
+    if how == "release":
+        await patient.release(lease(held))
+    else:
+        await settle(patient, held, status=how)
+
+    assert values(await waiter) == ["b" if how == "dlq" else "a"]
+
+
+async def test_a_transaction_wakes_on_both_sides(patient: Engine) -> None:
+    await push(patient, "source", "a", "b")
+    held = await pop_one(patient, "source")
+    waiters = [
+        asyncio.create_task(pop_later(patient, queue, seconds=1)) for queue in ("source", "sink")
+    ]
+    await asleep(patient, 2)
+
+    await patient.transact(
+        acknowledgments=[Acknowledgment(id=next(held.messages()).id, lease_id=lease(held))],
+        items=[item("sink", "x")],
+    )
+
+    assert [values(each) for each in await asyncio.gather(*waiters)] == [["b"], ["x"]]
+
+
+@pytest.mark.parametrize("how", ["message", "queue", "window", "backoff", "lease", "rate"])
+async def test_what_comes_due_wakes(patient: Engine, how: str) -> None:
+    options = {
+        "queue": {"delay_seconds": 0.3},
+        "window": {"window_seconds": 0.3},
+        "backoff": {"retry_delay_ms": 300},
+        "lease": {"retry_delay_ms": 0},
+        "rate": {"rate_max": 1, "rate_ms": 300, "rate_per": "queue"},
+    }
+    await patient.configure("orders", options.get(how, {}))
+    if how == "rate":
+        await push(patient, "orders", "first")
+        await ack(patient, await pop_one(patient, "orders"))
+    await push(patient, "orders", "a", delay_seconds=0.3 if how == "message" else None)
+    if how in ("backoff", "lease"):
+        held = await pop_one(patient, "orders", lease_seconds=0.3 if how == "lease" else None)
+        if how == "backoff":
+            await settle(patient, held, status="failed")
+
+    assert await pop(patient, "orders") == []
+    assert values(await pop_later(patient, "orders", seconds=2)) == ["a"]
+
+
+async def test_a_redriven_message_wakes(patient: Engine) -> None:
+    await push(patient, "orders", "a")
+    await settle(patient, await pop_one(patient, "orders"), status="dlq")
+    waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
+    await asleep(patient, 1)
+
+    (letter,) = await patient.dead_letters("orders")
+    await patient.redrive([letter["id"]])
+
+    assert values(await waiter) == ["a"]
+
+
+async def test_each_of_many_waiters_gets_one_message(patient: Engine) -> None:
+    await patient.configure("jobs", {"ordered": False})
+    waiters = [asyncio.create_task(pop_later(patient, "jobs", seconds=3)) for _ in range(40)]
+    await asleep(patient, 40)
+
+    await push(patient, "jobs", *range(40))
+
+    got = [value for each in await asyncio.gather(*waiters) for value in values(each)]
+    assert sorted(got) == list(range(40))
+
+
+async def test_those_who_wait_longest_are_served_first(patient: Engine) -> None:
+    await patient.configure("orders")
+    waiters: list[asyncio.Task[list[object]]] = []
+    for count in range(3):
+        waiters.append(asyncio.create_task(pop_values(patient)))
+        await asleep(patient, count + 1)
+
+    for value in range(3):
+        await push(patient, "orders", value, partition=str(value))
+
+    assert await asyncio.gather(*waiters) == [[0], [1], [2]]
+
+
+async def test_a_waiter_sees_its_own_group_and_partition_alone(patient: Engine) -> None:
+    await patient.configure("orders")
+    mine = asyncio.create_task(pop_later(patient, "orders", seconds=2, partition="two", group="g"))
+    await asleep(patient, 1)
+
+    await push(patient, "orders", "a", partition="one")
+    await push(patient, "orders", "b", partition="two")
+
+    assert values(await mine) == ["b"]
+
+
+async def test_a_wait_ends_with_nothing(patient: Engine) -> None:
+    await patient.configure("orders")
+
+    assert await pop(patient, "orders", wait=True, timeout_seconds=0.05) == []
+    assert await pop(patient, namespace="nowhere", wait=True, timeout_seconds=0.05) == []
+    await asleep(patient, 0)
+
+
+async def test_a_wait_for_a_queue_that_never_comes_ends_with_not_found(patient: Engine) -> None:
+    with pytest.raises(QueueNotFound):
+        await pop(patient, "orders", wait=True, timeout_seconds=0.05)
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+async def test_a_queue_that_appears_serves_who_waits_for_it(
+    patient: Engine, dsn: str, is_other: bool
+) -> None:
+    async with await Engine.open(dsn, settings=PATIENT) as other:
+        await listening(patient, other)
+        waiter = asyncio.create_task(pop_later(patient, "orders", seconds=2))
+        await asleep(patient, 1)
+
+        await push(other if is_other else patient, "orders", "a")
+
+        assert values(await waiter) == ["a"]
+
+
+async def test_a_queue_that_joins_a_namespace_serves_who_waits_there(patient: Engine) -> None:
+    waiter = asyncio.create_task(pop_later(patient, seconds=2, namespace="shop"))
+    await asleep(patient, 1)
+
+    await patient.configure("orders", namespace="shop")
+    await push(patient, "orders", "a")
+
+    assert values(await waiter) == ["a"]
+
+
+async def test_a_waiter_that_has_gone_gets_nothing(patient: Engine) -> None:
+    await patient.configure("orders")
+    gone = asyncio.create_task(pop_later(patient, "orders"))
+    stays = asyncio.create_task(pop_later(patient, "orders"))
+    await asleep(patient, 2)
+
+    gone.cancel()
+    await push(patient, "orders", "a")
+
+    (delivery,) = await stays
+    assert (values(delivery), delivery.attempt) == (["a"], 1)
+
+
+async def test_what_was_claimed_for_a_waiter_that_went_meanwhile_goes_to_the_next(
+    patient: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await patient.configure("orders")
+    claim, is_claimed = patient.store.messages.pop, asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def hold(request: rows.Pop) -> list[rows.Record]:
+        claimed = await claim(request)
+        if any(row["request"] is not None for row in claimed):
+            is_claimed.set()
+            await go_on.wait()
+        return claimed
+
+    gone = asyncio.create_task(pop_later(patient, "orders"))
+    await asleep(patient, 1)
+    monkeypatch.setattr(patient.store.messages, "pop", hold)
+    await push(patient, "orders", "a")
+    await is_claimed.wait()
+    gone.cancel()
+    monkeypatch.setattr(patient.store.messages, "pop", claim)
+    next_one = asyncio.create_task(pop_later(patient, "orders", seconds=2))
+    with contextlib.suppress(asyncio.CancelledError):
+        await gone
+    go_on.set()
+
+    (delivery,) = await next_one
+    assert (values(delivery), delivery.attempt) == (["a"], 1)
+
+
+async def test_a_process_has_no_more_waiters_than_it_may(dsn: str) -> None:
+    async with await Engine.open(dsn, settings=Settings(max_waiters=2)) as engine:
+        await engine.configure("orders")
+        waiters = [asyncio.create_task(pop_later(engine, "orders")) for _ in range(2)]
+        await asleep(engine, 2)
+
+        with pytest.raises(TooManyWaiters):
+            await pop(engine, "orders", wait=True)
+
+        await push(engine, "orders", "a", partition="one")
+        await push(engine, "orders", "b", partition="two")
+        got = [value for each in await asyncio.gather(*waiters) for value in values(each)]
+        assert sorted(got) == ["a", "b"]
+
+
+async def test_the_end_of_the_process_answers_who_waits(dsn: str) -> None:
+    engine = await Engine.open(dsn)
+    await engine.configure("orders")
+    waiter = asyncio.create_task(pop_later(engine, "orders"))
+    await asleep(engine, 1)
+
+    await engine.close()
+
+    assert await waiter == []
+    with pytest.raises(Draining):
+        await pop(engine, "orders")
+    with pytest.raises(Draining):
+        await push(engine, "orders", "a")
+
+
+async def test_the_safety_net_finds_what_no_wake_up_told(dsn: str) -> None:
+    """As behind PgBouncer, where nobody listens."""
+    settings = Settings(safety_poll_seconds=0.1)
+    async with (
+        await Engine.open(dsn, settings=settings, is_pooled=True) as engine,
+        await Engine.open(dsn, settings=settings, is_pooled=True) as other,
+    ):
+        await engine.configure("orders")
+        waiter = asyncio.create_task(pop_later(engine, "orders", seconds=2))
+        await asleep(engine, 1)
+
+        await push(other, "orders", "a")
+
+        assert values(await waiter) == ["a"]
+
+
+async def test_a_sleeping_waiter_sends_no_statement(patient: Engine) -> None:
+    await patient.configure("orders")
+    waiter = asyncio.create_task(pop(patient, "orders", wait=True, timeout_seconds=0.5))
+    await asleep(patient, 1)
+    await listening(patient)
+    before = patient.store.database.statements
+
+    assert await waiter == []
+
+    assert patient.store.database.statements - before <= 1
+
+
+async def pop_values(engine: Engine) -> list[object]:
+    return values(await pop_later(engine, "orders"))
+
+
+async def listening(*engines: Engine) -> None:
+    """Wait until engines hear what others tell."""
+
+    async def are_listening() -> bool:
+        return all(
+            each._notifications is not None and each._notifications.is_listening  # pyright: ignore[reportPrivateUsage]
+            for each in engines
+        )
+
+    await until(are_listening)

@@ -1,0 +1,1 @@
+"""Pure functions: no database, and less than two seconds in all."""

@@ -1,0 +1,90 @@
+"""Every error has one code, and a SQLSTATE means at most one of them."""
+
+import pytest
+
+from queen import errors
+
+
+def tree(root: type[errors.QueenError]) -> list[type[errors.QueenError]]:
+    return [root, *(each for branch in root.__subclasses__() for each in tree(branch))]
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "error"),
+    [
+        ("QN001", errors.QueueNotFound),
+        ("QN002", errors.LeaseLost),
+        ("QN003", errors.GroupNotFound),
+        ("QN004", errors.PartitionNotFound),
+        ("QN005", errors.SubscriptionConflict),
+        ("QN006", errors.InvalidOption),
+        ("QN007", errors.VersionMismatch),
+        ("QN008", errors.Duplicate),
+        ("QN009", errors.SequenceStale),
+        ("QN010", errors.AlreadySettled),
+        ("QN011", errors.MessageNotFound),
+        ("23514", errors.InvalidOption),
+        ("40001", errors.Overloaded),
+        ("40P01", errors.Overloaded),
+        ("55P03", errors.Overloaded),
+        ("57014", errors.Overloaded),
+        ("53100", errors.DatabaseUnavailable),
+        ("53300", errors.DatabaseUnavailable),
+        ("25006", errors.DatabaseUnavailable),
+        ("08006", errors.OutcomeUnknown),
+        ("08P01", errors.OutcomeUnknown),
+        ("57P01", errors.OutcomeUnknown),
+    ],
+)
+def test_a_sqlstate_means_an_error(sqlstate: str, error: type[errors.QueenError]) -> None:
+    assert errors.of_sqlstate(sqlstate) is error
+
+
+def test_the_longest_beginning_decides() -> None:
+    assert errors.of_sqlstate("57P03") is errors.DatabaseUnavailable
+    assert errors.of_sqlstate("57P02") is errors.OutcomeUnknown
+
+
+@pytest.mark.parametrize("sqlstate", ["", "42P01", "22021", "XX000", "QN999", "0"])
+def test_any_other_sqlstate_means_none(sqlstate: str) -> None:
+    assert errors.of_sqlstate(sqlstate) is None
+
+
+def test_no_sqlstate_stands_in_two_errors() -> None:
+    states = [
+        state for error in tree(errors.QueenError) for state in vars(error).get("sqlstates", ())
+    ]
+
+    assert len(states) == len(set(states))
+
+
+def test_a_code_leads_back_to_its_error() -> None:
+    for code in (
+        "invalid_item",
+        "payload_too_large",
+        "queue_full",
+        "queue_not_found",
+        "lease_lost",
+    ):
+        error = errors.of_code(code)
+        assert error is not None
+        assert error.code == code
+    assert errors.of_code("no such code") is None
+
+
+def test_the_family_says_whether_something_was_applied() -> None:
+    for error in tree(errors.RequestError):
+        assert error.applied is False
+        assert 400 <= error.http_status < 500
+    for error in tree(errors.ServiceError):
+        assert error.applied is False
+        assert error.http_status in (429, 503)
+    assert errors.OutcomeUnknown.applied is None
+
+
+def test_the_drawing_names_every_error() -> None:
+    drawing = errors.__doc__ or ""
+
+    for error in tree(errors.QueenError):
+        assert error.__name__ in drawing
+        assert error.__doc__

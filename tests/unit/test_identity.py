@@ -1,0 +1,77 @@
+"""An id is a UUID of version 8 that says where its message is."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from queen.codec.identity import Place, dedup_key, message_id, place_of
+
+shards = st.integers(0, 2**10 - 1)
+partitions = st.integers(0, 2**48 - 1)
+offsets = st.integers(0, 2**54 - 1)
+
+
+@given(shards, partitions, offsets)
+@settings(max_examples=50)
+def test_an_id_leads_back_to_its_place(shard: int, partition_id: int, offset: int) -> None:
+    name = message_id(shard, partition_id, offset)
+
+    assert place_of(name) == Place(shard, partition_id, offset)
+    assert (UUID(name).version, UUID(name).variant) == (8, "specified in RFC 4122")
+    assert str(UUID(name)) == name
+
+
+@given(st.tuples(shards, partitions, offsets), st.tuples(shards, partitions, offsets))
+@settings(max_examples=50)
+def test_two_places_have_two_ids(one: tuple[int, int, int], two: tuple[int, int, int]) -> None:
+    assert (message_id(*one) == message_id(*two)) == (one == two)
+
+
+@pytest.mark.parametrize("place", [(0, 0, 0), (1023, 2**48 - 1, 2**54 - 1), (5, 1, 2**42)])
+def test_the_edges_lead_back_too(place: tuple[int, int, int]) -> None:
+    assert place_of(message_id(*place)) == place
+
+
+def test_ids_of_a_partition_rise_with_the_offset() -> None:
+    names = [message_id(3, 7, offset) for offset in (0, 1, 2**20, 2**42 - 1, 2**42, 2**53)]
+
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "order-7",
+        "00000000-0001-4000-8000-000000000000",
+        "00000000-0001-8000-0000-000000000000",
+        "00000000-0001-8000-8000-400000000000",
+        "00000000-0001-8000-8000-00000000000",
+        "00000000-0001-8000-8000-0000000000000",
+        "00000000000180008000000000000000",
+        "00000000-0001-8000-8000-00000000000G",
+        "00000000-0001-8000-8000-00000000000\n",
+        "00000000-0001-8000-8000-00000000000A",
+        "\u0660" * 8 + "-0001-8000-8000-000000000000",
+    ],
+)
+def test_what_is_not_an_id_of_ours_has_no_place(name: str) -> None:
+    assert place_of(name) is None
+
+
+@given(st.text(max_size=50))
+@settings(max_examples=50)
+def test_any_text_is_an_id_or_is_not(text: str) -> None:
+    place = place_of(text)
+
+    assert place is None or message_id(*place) == text
+
+
+def test_a_dedup_key_has_16_bytes_and_depends_on_every_character() -> None:
+    keys = {dedup_key(text) for text in ("", "a", "b", "ab", "a\0", "é", "e\u0301")}
+
+    assert len(keys) == 7
+    assert {len(key) for key in keys} == {16}
+    assert dedup_key("order-7").hex() == "bdbeeb7686a17a2b05e0bc0ea6c91696"

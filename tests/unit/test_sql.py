@@ -1,0 +1,65 @@
+"""Every SQL text is found, named once, and has the form that the package expects."""
+
+import re
+from importlib import resources
+
+import pytest
+
+from queen import sql
+
+TEXT = (resources.files("queen.sql") / "calls.sql").read_text("utf-8")
+
+
+def test_every_named_call_is_read() -> None:
+    names = re.findall(r"^-- name: (.+)$", TEXT, flags=re.MULTILINE)
+
+    assert names == list(sql.CALLS)
+    assert len(names) == len(set(names))
+    assert {"push", "pop", "ack", "nack", "transact"} <= set(names)
+
+
+@pytest.mark.parametrize("name", sql.CALLS)
+def test_a_call_is_one_statement_that_says_what_it_does(name: str) -> None:
+    comment, *lines = sql.CALLS[name].splitlines()
+    statement = "\n".join(lines)
+
+    assert re.fullmatch(r"-- \S.*[.:]?", comment)
+    assert statement.rstrip().endswith(";")
+    assert statement.count(";") == 1
+
+
+@pytest.mark.parametrize("name", sql.CALLS)
+def test_a_call_numbers_its_arguments_without_a_gap(name: str) -> None:
+    numbers = {int(number) for number in re.findall(r"\$(\d+)", sql.CALLS[name])}
+
+    assert numbers == set(range(1, len(numbers) + 1))
+
+
+@pytest.mark.parametrize("name", sql.CALLS)
+def test_a_call_uses_functions_that_exist(name: str) -> None:
+    used = set(re.findall(r"queen\.(\w+)\s*\(", sql.CALLS[name]))
+    made = {
+        made
+        for text in sql.FUNCTIONS.values()
+        for made in re.findall(r"create or replace function queen\.(\w+)", text)
+    }
+
+    assert used <= made
+
+
+@pytest.mark.parametrize("name", sql.FUNCTIONS)
+def test_a_file_of_functions_opens_with_what_it_is_for(name: str) -> None:
+    assert sql.FUNCTIONS[name].startswith("-- ")
+    assert "create or replace" in sql.FUNCTIONS[name]
+
+
+def test_migrations_are_numbered_from_one_without_a_gap() -> None:
+    numbers = [int(name.partition("_")[0]) for name in sql.MIGRATIONS]
+
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_texts_cannot_be_changed() -> None:
+    for texts in (sql.CALLS, sql.FUNCTIONS, sql.MIGRATIONS):
+        with pytest.raises(TypeError):
+            texts["other"] = "select 1"  # type: ignore[index]
