@@ -1,5 +1,6 @@
 """An id is a UUID of version 8 that says where its message is."""
 
+from hashlib import sha256
 from uuid import UUID
 
 import pytest
@@ -70,8 +71,9 @@ def test_any_text_is_an_id_or_is_not(text: str) -> None:
 
 
 def test_a_dedup_key_has_16_bytes_and_depends_on_every_character() -> None:
-    keys = {dedup_key(text) for text in ("", "a", "b", "ab", "a\0", "é", "e\u0301")}
+    keys = {dedup_key(7, text) for text in ("", "a", "b", "ab", "a\0", "é", "e\u0301")}
 
-    assert len(keys) == 7
+    assert len(keys | {dedup_key(8, "a")}) == 8
     assert {len(key) for key in keys} == {16}
-    assert dedup_key("order-7").hex() == "bdbeeb7686a17a2b05e0bc0ea6c91696"
+    expected = sha256(bytes([0, 0, 0, 0, 0, 0, 0, 7]) + b"order-7").digest()[:16]
+    assert dedup_key(7, "order-7") == expected

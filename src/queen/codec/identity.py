@@ -1,7 +1,7 @@
 """A message's id to and from its place: a UUID of version 8 for shard, partition and offset."""
 
 import re
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 SHARD_BITS: Final = 10
@@ -49,6 +49,6 @@ def place_of(message_id: str) -> Place | None:
     return Place(value >> 52 & (1 << SHARD_BITS) - 1, value >> 80, offset)
 
 
-def dedup_key(transaction_id: str) -> bytes:
-    """The 16 bytes by which a client's transactionId is remembered."""
-    return blake2b(transaction_id.encode("utf-8"), digest_size=16).digest()
+def dedup_key(partition_id: int, transaction_id: str) -> bytes:
+    """The 16 bytes by which a client's transactionId is remembered; `queen.dedup_key` in SQL."""
+    return sha256(partition_id.to_bytes(8) + transaction_id.encode()).digest()[:16]

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from queen import errors
-from queen.codec.identity import dedup_key, place_of
+from queen.codec.identity import place_of
 from queen.engine.deliveries import Lease
 from queen.engine.lanes import Lanes
 from queen.engine.pops import QUEUE_MODE
@@ -203,7 +203,6 @@ class Acks:
             lease=lease and (lease.delivery_id, lease.token),
             partition_id=each.partition_id,
             transaction_id=name,
-            key=dedup_key(name),
             place=place and (place.partition_id, place.offset),
         )
         if len(found) > 1:

@@ -1,15 +1,26 @@
 """The columns of one push call, and the way back from its rows to the messages."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from queen import errors
 from queen.codec import segment
+from queen.codec.identity import dedup_key
 from queen.engine.catalogue import Catalogue, Lane, LaneName
 from queen.engine.parts import Marked, Part, PushUnit
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.wire import Pushed
+
+
+class Key(NamedTuple):
+    """The key of a transactionId: where in its lane, and which message of which part."""
+
+    at: int
+    key: bytes
+    marked: Marked
+    place: int
 
 
 class Flush:
@@ -69,9 +80,9 @@ class Flush:
         payloads: list[bytes] = []
         extras: dict[int, bytes] = {}
         ttls: dict[int, float] = {}
-        keys: list[tuple[int, bytes, Marked, int]] = []
+        keys: list[Key] = []
         starts: list[tuple[Part, int]] = []
-        firsts: dict[bytes, tuple[Part, int]] = {}
+        firsts: dict[str, tuple[Part, int]] = {}
         for part in parts:
             part.partition_id = lane.partition_id
             starts.append((part, len(payloads)))
@@ -80,12 +91,23 @@ class Flush:
                 payloads.extend(part.payloads)
                 continue
             marked.echoes = {}
+            is_uniform = marked.has_ids_alone(len(part.payloads))
+            if is_uniform and self._add_ids(lane, part, marked, payloads, keys, firsts):
+                start = len(payloads)
+                if start == 0:
+                    extras = dict(marked.extras)
+                else:
+                    extras.update((start + at, extra) for at, extra in marked.extras.items())
+                payloads.extend(part.payloads)
+                continue
             for place in (*range(len(part.payloads)), *range(-1, -1 - len(marked.scheduled), -1)):
                 if place in marked.duplicates or place in marked.refused:
                     continue
-                key = marked.keys.get(place)
-                if key is not None:
-                    first = firsts.setdefault(key, (part, place))
+                name = marked.transaction_ids.get(place) if marked.has_keys else None
+                if place < 0 and not marked.scheduled[-1 - place].has_key:
+                    name = None
+                if name is not None:
+                    first = firsts.setdefault(name, (part, place))
                     if first != (part, place):
                         marked.echoes[place] = first
                         continue
@@ -93,8 +115,8 @@ class Flush:
                     self._held.append((part, marked, place))
                     continue
                 at = len(payloads)
-                if key is not None:
-                    keys.append((at, key, marked, place))
+                if name is not None:
+                    keys.append(Key(at, dedup_key(lane.partition_id, name), marked, place))
                 if place in marked.extras:
                     extras[at] = marked.extras[place]
                 if place in marked.ttls:
@@ -104,16 +126,39 @@ class Flush:
             self._first_entries.append((len(self.push.partition_ids), starts))
         next_key = 0
         for first, end in self._cuts(payloads, ttls):
-            encoded = (
-                segment.encode_extras(extras.get(at) for at in range(first, end))
-                if extras
-                else None
-            )
+            encoded = segment.encode_extras(map(extras.get, range(first, end))) if extras else None
             self._add_entry(lane, payloads[first:end], encoded, ttls.get(first))
-            while next_key < len(keys) and keys[next_key][0] < end:
-                at, key, marked, place = keys[next_key]
-                self._add_key(key, len(self.push.partition_ids), at - first, marked, place)
+            entry = len(self.push.partition_ids)
+            while next_key < len(keys) and keys[next_key].at < end:
+                key = keys[next_key]
+                self._add_key(key.key, entry, key.at - first, key.marked, key.place)
                 next_key += 1
+
+    def _add_ids(
+        self,
+        lane: Lane,
+        part: Part,
+        marked: Marked,
+        payloads: list[bytes],
+        keys: list[Key],
+        firsts: dict[str, tuple[Part, int]],
+    ) -> bool:
+        """The keys of messages that have a transactionId and nothing else; False if one repeats."""
+        if not marked.has_keys:
+            return True
+        names = marked.transaction_ids.values()
+        fresh = {name: (part, place) for place, name in marked.transaction_ids.items()}
+        if len(fresh) < len(names) or not firsts.keys().isdisjoint(fresh):
+            return False
+        firsts.update(fresh)
+        partition_id, start = lane.partition_id, len(payloads)
+        keys.extend(
+            [
+                Key(start + place, dedup_key(partition_id, name), marked, place)
+                for place, name in enumerate(names)
+            ]
+        )
+        return True
 
     def _add_entry(
         self, lane: Lane, payloads: list[bytes], extras: bytes | None, ttl: float | None
@@ -146,7 +191,8 @@ class Flush:
             push.scheduled_payloads.append(held.payload)
             push.scheduled_extras.append(held.extra)
             push.scheduled_ttls.append(held.ttl_seconds)
-            if (key := marked.keys.get(place)) is not None:
+            if held.has_key:
+                key = dedup_key(part.partition_id or 0, marked.transaction_ids[place])
                 entry = len(push.partition_ids) + len(push.scheduled_partition_ids)
                 self._add_key(key, entry, None, marked, place)
 

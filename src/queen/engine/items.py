@@ -45,15 +45,39 @@ class Items:
                 )
             raise errors.BadRequest("a push needs at least one item")
         # Raw is a buffer too: it joins and slices like bytes.
-        payloads: list[bytes] = [item.payload for item in items]  # pyright: ignore[reportAssignmentType]
+        payloads: list[bytes] = [i.payload for i in items]  # pyright: ignore[reportAssignmentType]
         are_valid = payload.are_valid(payloads, settings.max_json_depth)
         lane = _common_lane(items) if are_valid and producer_id is None else None
         if lane is not None and max(map(len, payloads)) <= self._max_payload_bytes(
             queues.get(lane[0])
         ):
             self._check_lane(lane)
-            return [Part(lane, range(len(payloads)), payloads)], {}
+            part = Part(lane, range(len(payloads)), payloads)
+            if items[0].transaction_id is not None:
+                queue = queues.get(lane[0])
+                ids = [item.transaction_id for item in items]
+                part.marked = self._marked_by_ids(ids, has_keys=queue is None or queue.has_dedup)
+            if items[0].transaction_id is None or part.marked is not None:
+                return [part], {}
         return self._sort_each(items, queues, producer_id, are_valid=are_valid)
+
+    def _marked_by_ids(self, ids: Sequence[str | None], *, has_keys: bool) -> Marked | None:
+        """What messages have that have a transactionId each; None if one needs a closer look."""
+        if None in ids:
+            return None
+        names: list[str] = ids  # pyright: ignore[reportAssignmentType] - None is not in it
+        text = "".join(names)
+        if not text.isascii() or not text.isprintable() or '"' in text or "\\" in text:
+            return None
+        sizes = list(map(len, names))
+        if min(sizes) < 3 or max(sizes) > self._settings.max_name_bytes:
+            return None
+        marked = Marked(has_keys=has_keys)
+        marked.transaction_ids = dict(enumerate(names))
+        marked.extras = {
+            place: b'{"transactionId":"%b"}' % name.encode() for place, name in enumerate(names)
+        }
+        return marked
 
     def _sort_each(
         self,
@@ -87,10 +111,9 @@ class Items:
                 continue
             if part is None:
                 part = parts[lane] = Part(lane, [], [])
-                part.marked = Marked()
+                part.marked = Marked(has_keys=queue is None or queue.has_dedup)
             assert part.marked is not None
-            has_key = queue is None or queue.has_dedup
-            part.marked.add(part, index, item, extra, minted, has_key=has_key)
+            part.marked.add(part, index, item, extra, minted)
         return list(parts.values()), refused
 
     def _max_payload_bytes(self, queue: Queue | None) -> int:
@@ -180,14 +203,13 @@ def _is_bare(item: PushItem) -> bool:
 
 
 def _common_lane(items: Sequence[PushItem]) -> LaneName | None:
-    """The lane of all items, if they share one and none has more than a payload."""
+    """The lane of all items, if they share one and none has more than payload and transactionId."""
     queue, partition = items[0].queue, items[0].partition
     for item in items:
         # Written out: a call for each of many thousand items would cost as much as all the rest.
         if (
             item.queue != queue
             or item.partition != partition
-            or item.transaction_id is not None
             or item.trace_id is not None
             or item.headers is not None
             or item.delay_seconds is not None
@@ -196,4 +218,7 @@ def _common_lane(items: Sequence[PushItem]) -> LaneName | None:
             or item.priority is not None
         ):
             return None
+    # With and without transactionIds does not mix.
+    if items[0].transaction_id is None and any([item.transaction_id for item in items]):
+        return None
     return (queue, partition, 0)

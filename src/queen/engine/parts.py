@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 from datetime import datetime
 from typing import NamedTuple, overload
 
-from queen.codec.identity import dedup_key, message_id
+from queen.codec.identity import message_id
 from queen.engine.catalogue import LaneName
 from queen.wire import Pushed, PushItem
 
@@ -19,6 +19,7 @@ class Scheduled(NamedTuple):
     delay_seconds: float | None
     due_at: datetime | None
     ttl_seconds: float | None
+    has_key: bool
 
 
 class Part:
@@ -86,18 +87,19 @@ class Marked:
         "duplicates",
         "echoes",
         "extras",
-        "keys",
+        "has_keys",
         "refused",
         "scheduled",
         "transaction_ids",
         "ttls",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_keys: bool) -> None:
+        self.has_keys = has_keys
+        """Whether the queue remembers transactionIds."""
         self.extras: dict[int, bytes] = {}
         self.ttls: dict[int, float] = {}
         self.transaction_ids: dict[int, str] = {}
-        self.keys: dict[int, bytes] = {}
         self.scheduled: list[Scheduled] = []
         self.duplicates: dict[int, int | None] = {}
         """Places whose transactionId was known, and the offset of the first message with it."""
@@ -106,6 +108,14 @@ class Marked:
         self.refused: dict[int, Pushed] = {}
         """Places that the database refused, and the answer to them."""
 
+    def has_ids_alone(self, count: int) -> bool:
+        """All of so many messages have a transactionId, and nothing sets one apart from others."""
+        return (
+            len(self.transaction_ids) == count
+            and len(self.extras) == count
+            and not (self.ttls or self.scheduled or self.duplicates or self.refused)
+        )
+
     def add(
         self,
         part: Part,
@@ -113,30 +123,14 @@ class Marked:
         item: PushItem,
         extra: bytes | None,
         minted: str | None,
-        *,
-        has_key: bool,
     ) -> None:
         """Take an item that is more than a payload, with the transactionId that it was given."""
-        is_held = item.delay_seconds is not None or item.available_at is not None
-        place = -1 - len(self.scheduled) if is_held else len(part.payloads)
+        if item.delay_seconds is not None or item.available_at is not None:
+            self._schedule(index, item, extra, minted)
+            return
+        place = len(part.payloads)
         if item.transaction_id is not None:
             self.transaction_ids[place] = item.transaction_id
-            if has_key:
-                self.keys[place] = dedup_key(item.transaction_id)
-        elif minted is not None:
-            self.transaction_ids[place] = minted
-        if is_held:
-            self.scheduled.append(
-                Scheduled(
-                    index,
-                    bytes(item.payload),
-                    extra,
-                    item.delay_seconds,
-                    item.available_at,
-                    item.ttl_seconds,
-                )
-            )
-            return
         if extra is not None:
             self.extras[place] = extra
         if item.ttl_seconds is not None:
@@ -144,6 +138,22 @@ class Marked:
         assert isinstance(part.items, list)
         part.items.append(index)
         part.payloads.append(item.payload)  # pyright: ignore[reportArgumentType] - Raw is a buffer
+
+    def _schedule(
+        self, index: int, item: PushItem, extra: bytes | None, minted: str | None
+    ) -> None:
+        self.scheduled.append(
+            Scheduled(
+                item=index,
+                payload=bytes(item.payload),
+                extra=extra,
+                delay_seconds=item.delay_seconds,
+                due_at=item.available_at,
+                ttl_seconds=item.ttl_seconds,
+                has_key=self.has_keys and minted is None,
+            )
+        )
+        self.transaction_ids[-len(self.scheduled)] = item.transaction_id or minted or ""
 
     def outcome(self, part: Part, place: int) -> tuple[str, int | None]:
         """Status and offset of one message of a part."""

@@ -77,7 +77,7 @@ from queen.transact(
 
 -- name: find_delivery
 -- The delivery that a message is in, for an ack without a lease.
-select id, token, partition_id, "offset", is_settled from queen.find_delivery($1, $2, $3, $4, $5, $6, $7, $8);
+select id, token, partition_id, "offset", is_settled from queen.find_delivery($1, $2, $3, $4, $5, $6, $7);
 
 -- name: last_sequence
 -- The newest sequence of a producer.

@@ -162,7 +162,6 @@ class Messages:
         lease: tuple[int, UUID] | None,
         partition_id: int | None,
         transaction_id: str,
-        key: bytes,
         place: tuple[int, int] | None,
     ) -> list[Record]:
         return await self._database.fetch(
@@ -171,7 +170,6 @@ class Messages:
             *(lease or (None, None)),
             partition_id,
             transaction_id,
-            pgproto.UUID(key),
             *(place or (None, None)),
         )
 

@@ -401,7 +401,12 @@ begin
     select d.*
     from queen.due_deliveries(
       p_group_id, p_level, p_lanes, p_since, p_now,
-      case when p_budget is null and p_slots is null then 1000 else 1 end
+      -- A few more than are wanted: some may be over. Whatever is found is locked, so no more than that.
+      case when p_budget is null and p_slots is null then (
+        select least(1000, 10 + sum(o.lanes))::integer
+        from unnest(p_left, p_lanes_left) o (messages, lanes)
+        where o.messages > 0
+      ) else 1 end
     ) d
   loop
     while v_request <= cardinality(p_left)

@@ -1,6 +1,6 @@
 -- The current delivery of a message for a group, for an ack that does not say all of it.
 --
--- A message is named by its transactionId (with its hash p_key), or by the partition and offset that its id encodes.
+-- A message is named by its transactionId, or by the partition and offset that its id encodes.
 -- A transactionId is looked for among what the group holds, in p_partition_id or in delivery p_delivery_id where
 -- (with its token) given; the place only if that finds nothing: a client may use the id of one message as the transactionId of another.
 -- Answers a row for each match; more than one is for the caller to refuse. A row without id: the message at that
@@ -11,7 +11,6 @@ create or replace function queen.find_delivery (
   p_token          uuid,
   p_partition_id   bigint,
   p_transaction_id text,
-  p_key            uuid,
   p_place_id       bigint,
   p_place_offset   bigint
 )
@@ -26,15 +25,43 @@ create or replace function queen.find_delivery (
   set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+  v_ids bigint[];
 begin
+  -- Which deliveries it may be in: each way of naming them is a search of its own, by its own index.
+  if p_delivery_id is not null then
+    v_ids := array(
+      select d.id from queen.deliveries d where d.id = p_delivery_id and d.token = p_token and d.held
+    );
+  elsif p_partition_id is not null then
+    v_ids := array(
+      select d.id
+      from queen.deliveries d
+      where d.partition_id = p_partition_id
+        and d.held
+        and exists (
+          select 1 from queen.groups g where g.id = d.group_id and g.name = p_group and g.deleted_at is null offset 0
+        )
+    );
+  else
+    v_ids := array(
+      select d.id
+      from queen.groups g
+      cross join lateral (select d.id from queen.deliveries d where d.group_id = g.id and d.held offset 0) d
+      where g.name = p_group and g.deleted_at is null
+    );
+  end if;
+
   return query
   select d.id, d.token, d.partition_id, k."offset", false
-  from queen.groups g
-  join queen.deliveries d on d.group_id = g.id and d.held
-  join queen.dedup k on k.partition_id = d.partition_id and k.key = p_key
-  where (p_delivery_id is not null or g.name = p_group)
-    and g.deleted_at is null
-    and (p_delivery_id is null or (d.id = p_delivery_id and d.token = p_token))
+  from queen.deliveries d
+  cross join lateral (
+    select k."offset"
+    from queen.dedup k
+    where k.key = queen.dedup_key(d.partition_id, p_transaction_id)
+    offset 0
+  ) k
+  where d.id = any (v_ids)
     and d.partition_id = coalesce(p_partition_id, d.partition_id)
     and queen.handed_out(d) @> k."offset"
   limit 2;
@@ -46,8 +73,7 @@ begin
     -- Not remembered as a key any more, or never: it stands beside the message.
     return query
     select d.id, d.token, d.partition_id, m."offset", false
-    from queen.groups g
-    join queen.deliveries d on d.group_id = g.id and d.held
+    from queen.deliveries d
     cross join lateral (
       select s.base_offset + i as "offset", queen.extra_at(s.extras, s.message_count, i) as extra
       from queen.segments s
@@ -66,9 +92,7 @@ begin
       union all
       select lower(d.pending), d.extras where d.payload is not null
     ) m
-    where (p_delivery_id is not null or g.name = p_group)
-      and g.deleted_at is null
-      and (p_delivery_id is null or (d.id = p_delivery_id and d.token = p_token))
+    where d.id = any (v_ids)
       and d.partition_id = coalesce(p_partition_id, d.partition_id)
       and queen.handed_out(d) @> m."offset"
       and convert_from(m.extra, 'UTF8')::json ->> 'transactionId' = p_transaction_id
@@ -83,7 +107,12 @@ begin
     return query
     select null::bigint, null::uuid, d.partition_id, k."offset", true
     from queen.deliveries d
-    join queen.dedup k on k.partition_id = d.partition_id and k.key = p_key
+    cross join lateral (
+      select k."offset"
+      from queen.dedup k
+      where k.key = queen.dedup_key(d.partition_id, p_transaction_id)
+      offset 0
+    ) k
     where d.id = p_delivery_id and d.token = p_token and d.held
     limit 1;
     if found then
@@ -111,8 +140,12 @@ begin
       order by c.version desc
       limit 1
     ) c
-    left join queen.deliveries d
-      on d.group_id = g.id and d.partition_id = p.id and d.held and queen.handed_out(d) @> p_place_offset
+    left join lateral (
+      select d.id, d.token, d.partition_id
+      from queen.deliveries d
+      where d.partition_id = p_place_id and d.group_id = g.id and d.held and queen.handed_out(d) @> p_place_offset
+      offset 0
+    ) d on true
     where p.id = p_place_id;
   end if;
 end

@@ -26,14 +26,14 @@ begin
   if p_create then
     if exists (
       select 1 from unnest(p_queues) n (name)
-      where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null)
+      where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
     ) then
       insert into queen.queues overriding system value
       select (jsonb_populate_record(null::queen.queues, queen.new_queue(p_defaults) || jsonb_build_object('name', n.name))).*
       from (
         select distinct n.name
         from unnest(p_queues) n (name)
-        where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null)
+        where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
         order by n.name
       ) n
       on conflict (name) where deleted_at is null do nothing;
@@ -48,6 +48,7 @@ begin
       where not exists (
         select 1 from queen.partitions p
         where p.queue_id = q.id and p.name = n.partition and p.level = n.level
+        offset 0
       )
     ) then
       -- A group is made under the exclusive form of this lock: it sees all partitions, or they see it.
@@ -76,6 +77,7 @@ begin
         where not exists (
           select 1 from queen.partitions p
           where p.queue_id = q.id and p.name = n.partition and p.level = n.level
+          offset 0
         )
         order by q.id, n.partition, n.level
         on conflict on constraint partitions_are_named_once do nothing

@@ -131,8 +131,7 @@ begin
     set "offset" = v_row."offset" + k.n - 1
     from unnest(string_to_array(v_keys[v_row.ordinal], ',')) with ordinality k (key, n)
     where k.key <> ''
-      and d.partition_id = v_partitions[v_row.ordinal]
-      and d.key = k.key::uuid
+      and d.key = nullif(k.key, '')::uuid
       and d."offset" is null;
   end loop;
   return v_count;

@@ -355,23 +355,17 @@ begin
     cross join lateral (
       select d."offset", d.at
       from queen.dedup d
-      where d.generation = v_generation
-        and d.partition_id = p_partition_ids[k.entry]
-        and d.key = k.key
+      where d.generation = v_generation and d.key = k.key and d.at > p_now - v_windows[k.entry]
       limit 1
-    ) d
-    where d.at > p_now - v_windows[k.entry];
+    ) d;
     v_is_known := v_is_known or found;
   end loop;
   if v_is_known then
     return;
   end if;
 
-  -- A key that is still there is older than its window.
-  insert into queen.dedup (generation, partition_id, key, "offset", at)
-  select v_generations[k.entry], p_partition_ids[k.entry], k.key, v_bases[k.entry] + k.place, p_now
-  from unnest(p_keys, p_key_entries, p_key_places) k (key, entry, place)
-  on conflict (partition_id, key, generation)
-  do update set "offset" = excluded."offset", at = excluded.at;
+  insert into queen.dedup (generation, key, "offset", at)
+  select v_generations[k.entry], k.key, v_bases[k.entry] + k.place, p_now
+  from unnest(p_keys, p_key_entries, p_key_places) k (key, entry, place);
 end
 $$;

@@ -207,14 +207,15 @@ create table queen.dead_letters (
 create index dead_letters_of_queue on queen.dead_letters (queue_id, id);
 
 -- Generations of keys, three to a class of windows; a whole one is truncated when none of its keys matters.
+-- The hash of partition and transactionId is the key, found by a hash index: it costs half of what a b-tree does, and
+-- that nothing stands here twice is the partition's lock to see to (docs/decisions/0006).
 create table queen.dedup (
-  generation   smallint not null,
-  partition_id bigint not null,
-  key          uuid not null,
-  "offset"     bigint,
-  at           timestamptz not null,
-  primary key (partition_id, key, generation)
+  generation smallint not null,
+  key        uuid not null,
+  "offset"   bigint,
+  at         timestamptz not null
 ) partition by list (generation);
+create index dedup_key on queen.dedup using hash (key);
 do $$
 begin
   for v_generation in 0 .. 11 loop
