@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -70,6 +70,7 @@ class Engine:
             wake_all=waiters.wake_all,
         )
         self._tasks: list[asyncio.Task[None]] = []
+        self._newest_queue_id = 0
 
     @classmethod
     async def open(
@@ -203,6 +204,8 @@ class Engine:
         )
         self.catalogue.forget(queue)
         self._tell({row["id"]})
+        # It may have moved into a namespace that somebody reads.
+        self._pops.waiters.wake_open()
         return row
 
     async def configure_partition(self, queue: str, partition: str, *, priority: int) -> None:
@@ -319,18 +322,25 @@ class Engine:
     def _tell(self, queue_ids: Iterable[int]) -> None:
         """These queues have work: wake those here, and tell the other processes."""
         ids = set(queue_ids)
-        self._pops.waiters.wake_queues(ids)
-        self._pops.waiters.wake_unknown()
+        self._wake(ids)
         if self._notifications is not None:
             self._notifications.tell(ids)
+
+    def _wake(self, queue_ids: Collection[int]) -> None:
+        waiters = self._pops.waiters
+        waiters.wake_queues(queue_ids)
+        # Ids rise: a higher one is a queue that those who wait for any have not seen.
+        newest = max(queue_ids, default=0)
+        if newest > self._newest_queue_id:
+            self._newest_queue_id = newest
+            waiters.wake_open()
 
     def _hear(self, queue_ids: list[int] | None) -> None:
         """Another process has pushed or configured; None: look everywhere."""
         if queue_ids is None:
             self._pops.waiters.wake_all()
         else:
-            self._pops.waiters.wake_queues(queue_ids)
-            self._pops.waiters.wake_unknown()
+            self._wake(queue_ids)
 
     async def _poll(self) -> None:
         """The safety net behind the wake-ups: one statement for all who wait, however many."""
@@ -338,9 +348,9 @@ class Engine:
             await asyncio.sleep(self.settings.safety_poll_seconds)
             if not self._pops.waiters.count:
                 continue
-            self._pops.waiters.wake_unknown()
-            group_ids = self._pops.waiters.group_ids
-            if not group_ids:
-                continue
+            waiters = self._pops.waiters
             with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
-                self._pops.waiters.wake_groups(await self.store.groups.ready(group_ids))
+                if waiters.has_open:
+                    self._wake([await self.store.queues.newest_id()])
+                if group_ids := waiters.group_ids:
+                    waiters.wake_groups(await self.store.groups.ready(group_ids))

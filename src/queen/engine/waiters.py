@@ -84,6 +84,12 @@ class Waiters:
         self._targets: dict[TargetName, Target] = {}
         self._by_queue: dict[int, set[Target]] = {}
         self._by_group: dict[int, set[Target]] = {}
+        self._open: set[Target] = set()
+        """Targets that a new queue may concern: without a queue yet, or a whole namespace."""
+
+    @property
+    def has_open(self) -> bool:
+        return bool(self._open)
 
     @property
     def count(self) -> int:
@@ -98,6 +104,7 @@ class Waiters:
         target = self._targets.get(name)
         if target is None:
             target = self._targets[name] = Target(name)
+            self._open.add(target)
         return target
 
     def know(self, target: Target, groups: Iterable[tuple[int, int, str]]) -> None:
@@ -109,12 +116,17 @@ class Waiters:
             target.queues[group_id] = queue
             self._by_queue.setdefault(queue_id, set()).add(target)
             self._by_group.setdefault(group_id, set()).add(target)
+        if target.group_ids and target.name.queue is not None:
+            self._open.discard(target)
+        else:
+            self._open.add(target)
 
     def forget(self, target: Target) -> None:
         """Nobody waits here any more."""
         if target.timer is not None:
             target.timer.cancel()
         self._unlink(target)
+        self._open.discard(target)
         self._targets.pop(target.name, None)
 
     def _unlink(self, target: Target) -> None:
@@ -140,11 +152,10 @@ class Waiters:
         if group_id in self._by_group:
             asyncio.get_running_loop().call_later(seconds, self.wake_groups, (group_id,))
 
-    def wake_unknown(self) -> None:
-        """Those who wait for a queue that did not exist, or for whatever is in a namespace."""
-        for target in tuple(self._targets.values()):
-            if not target.group_ids or target.name.queue is None:
-                self.wake(target)
+    def wake_open(self) -> None:
+        """There is a new queue: those whom it may concern look again."""
+        for target in tuple(self._open):
+            self.wake(target)
 
     def wake_all(self) -> None:
         for target in tuple(self._targets.values()):

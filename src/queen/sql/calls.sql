@@ -137,6 +137,10 @@ limit $4;
 -- What the slowest group of a queue has not settled.
 select queen.backlog($1, $2) as messages;
 
+-- name: newest_queue_id
+-- The highest id that a queue was given.
+select last_value as id from queen.queues_id_seq;
+
 -- name: notify
 -- Tell other processes which queues have work.
 select pg_notify('queen', $1);
