@@ -1,0 +1,416 @@
+"""Locks are taken in one order: partitions, consumers, deliveries, by key. A pop waits for none."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from tests.sql.calls import (
+    Call,
+    Lease,
+    ack,
+    configure,
+    configure_partition,
+    extend,
+    leases,
+    nack,
+    partition_ids,
+    pop,
+    purge,
+    push,
+    release,
+    run,
+    seek,
+    subscribe,
+    transact,
+)
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+ROUNDS = 100
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+Connect = Callable[[], Awaitable["Connection"]]
+
+
+@pytest.fixture
+async def connect(dsn: str) -> AsyncIterator[Connect]:
+    """Connections that find a deadlock at once."""
+    async with AsyncExitStack() as stack:
+
+        async def connect() -> "Connection":
+            settings = {"deadlock_timeout": "20ms", "lock_timeout": "20s"}
+            connection = await asyncpg.connect(dsn, server_settings=settings)
+            stack.push_async_callback(connection.close)
+            return connection
+
+        yield connect
+
+
+class Scene(NamedTuple):
+    """A queue with lanes in every state, for one group and a second one that has drained them."""
+
+    group_id: int
+    ready: int
+    idle: int
+    held: tuple[int, int]
+    due: int
+    expired: int
+    lent: tuple[Lease, Lease]
+    dead: tuple[int, int]
+
+
+async def group(connection: "Connection", name: str) -> int:
+    (row,) = await run(connection, subscribe("orders", name))
+    return row["group_id"]
+
+
+async def lanes(connection: "Connection", *names: str) -> list[int]:
+    rows = await run(connection, partition_ids("orders", *names))
+    return [row["partition_id"] for row in rows]
+
+
+async def lend(
+    connection: "Connection", group_id: int, partition: str, *, lease_seconds: float | None = None
+) -> Lease:
+    popped = await run(connection, pop(group_id, partition=partition, lease_seconds=lease_seconds))
+    (lease,) = leases(popped)
+    return lease
+
+
+async def arrange(connection: "Connection", options: Mapping[str, object]) -> Scene:
+    await run(connection, configure("orders", **options))
+    group_id, other_id = [await group(connection, name) for name in ("workers", "others")]
+    names = ("ready", "idle", "held", "held too", "due", "expired")
+    ids = await lanes(connection, *names)
+    await run(connection, push(*ids))
+    dead: list[int] = []
+    for name in ("idle", "held"):
+        await run(connection, nack(await lend(connection, group_id, name), kind="dead"))
+    for row in await connection.fetch("select id from queen.dead_letters order by partition_id"):
+        dead.append(row["id"])
+    await run(connection, push(ids[2]))
+    # The first lane has the last lease, so that an order by lane is not one by id.
+    lent = [await lend(connection, group_id, name) for name in ("held too", "held")]
+    await run(connection, nack(await lend(connection, group_id, "due"), kind="retry"))
+    await lend(connection, group_id, "expired", lease_seconds=0.000_001)
+    drained = await run(connection, pop(other_id, batch=100, partitions=100, is_auto=True))
+    assert len(drained) >= len(names)
+    # A message whose time has come, in a lane that is idle.
+    await run(connection, push(scheduled=[(ids[1], LONG_AGO)]))
+    return Scene(
+        group_id=group_id,
+        ready=ids[0],
+        idle=ids[1],
+        held=(ids[2], ids[3]),
+        due=ids[4],
+        expired=ids[5],
+        lent=(lent[1], lent[0]),
+        dead=(dead[0], dead[1]),
+    )
+
+
+async def attempt(connection: "Connection", call: Call) -> None:
+    """Make a call and take it back."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        await run(connection, call)
+    finally:
+        await transaction.rollback()
+
+
+async def waits(
+    watcher: "Connection", connection: "Connection", task: "asyncio.Task[None]"
+) -> None:
+    """Until the call of that connection waits for a lock, or is over."""
+    async with asyncio.timeout(10):
+        pid = connection.get_server_pid()
+        while not task.done():
+            if await watcher.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
+                return
+
+
+async def test_pushes_to_the_same_partitions_in_any_order_do_not_deadlock(connect: Connect) -> None:
+    connections = [await connect() for _ in range(4)]
+    await run(connections[0], configure("orders"))
+    await group(connections[0], "workers")
+    ids = await lanes(connections[0], "a", "b", "c", "d")
+
+    async def push_often(connection: "Connection", number: int) -> None:
+        order = random.Random(number)
+        for sequence in range(ROUNDS):
+            partitions = order.sample(ids, len(ids))
+            producers = [(f"{name} {number % 2}", sequence) for name in order.sample("xyz", 3)]
+            keys = [uuid4().bytes for _ in ids]
+            await run(connection, push(*partitions, keys=keys, producers=producers))
+
+    await asyncio.gather(*(push_often(each, number) for number, each in enumerate(connections)))
+
+
+async def test_transactions_both_ways_do_not_deadlock(connect: Connect) -> None:
+    one, other, popper = [await connect() for _ in range(3)]
+    await run(popper, configure("orders"))
+    group_id = await group(popper, "workers")
+    await group(popper, "others")
+    ids = await lanes(popper, "a", "b")
+    await run(popper, push(*ids))
+
+    for _ in range(ROUNDS):
+        lent = [await lend(popper, group_id, partition) for partition in ("a", "b")]
+        answers = await asyncio.gather(
+            run(one, transact(acked=[lent[0]], pushed=[ids[1]])),
+            run(other, transact(acked=[lent[1]], pushed=[ids[0]])),
+        )
+        assert [row["kind"] for rows in answers for row in rows] == ["stored", "stored"]
+
+
+Pair = Callable[[Scene], tuple[Call, Call]]
+
+CROSSINGS: Mapping[str, Pair] = {
+    "ack, ack": lambda s: (ack(*s.lent), ack(*reversed(s.lent))),
+    "ack, extend": lambda s: (ack(*reversed(s.lent)), extend(*s.lent)),
+    "ack, nack": lambda s: (ack(*reversed(s.lent)), nack(*s.lent)),
+    "ack, release": lambda s: (ack(*reversed(s.lent)), release(*s.lent)),
+    "ack, transact": lambda s: (ack(*reversed(s.lent)), transact(acked=s.lent, pushed=s.held)),
+    "nack, nack": lambda s: (nack(*s.lent), nack(*reversed(s.lent))),
+    "nack, extend": lambda s: (nack(*reversed(s.lent)), extend(*s.lent)),
+    "extend, extend": lambda s: (extend(*s.lent), extend(*reversed(s.lent))),
+    "extend, release": lambda s: (extend(*s.lent), release(*reversed(s.lent))),
+    "transact, transact": lambda s: (
+        transact(acked=[s.lent[0]], nacked=[s.lent[1]], pushed=s.held),
+        transact(acked=[s.lent[1]], nacked=[s.lent[0]], pushed=s.held[::-1]),
+    ),
+    "transact, transact elsewhere": lambda s: (
+        transact(acked=[s.lent[0]], pushed=[s.held[1], s.idle]),
+        transact(acked=[s.lent[1]], pushed=[s.held[0], s.idle]),
+    ),
+    "push, transact": lambda s: (
+        push(s.held[1], s.idle, s.held[0]),
+        transact(acked=s.lent, pushed=[s.idle]),
+    ),
+    "push, redrive": lambda s: (push(s.held[1], s.held[0], s.idle), ("redrive", list(s.dead))),
+    "redrive, redrive": lambda s: (
+        ("redrive", list(s.dead)),
+        ("redrive", list(reversed(s.dead))),
+    ),
+    "redrive, ack": lambda s: (("redrive", list(s.dead)), ack(*reversed(s.lent))),
+    "seek, ack": lambda s: (seek("orders", "workers", LONG_AGO), ack(*reversed(s.lent))),
+    "seek, extend": lambda s: (seek("orders", "workers", LONG_AGO), extend(*s.lent)),
+    "seek, push": lambda s: (
+        seek("orders", "workers", LONG_AGO),
+        push(s.held[1], s.idle, s.held[0]),
+    ),
+    "seek, redrive": lambda s: (seek("orders", "workers", LONG_AGO), ("redrive", list(s.dead))),
+    "purge, ack": lambda s: (purge("orders"), ack(*reversed(s.lent))),
+    "purge, extend": lambda s: (purge("orders"), extend(*s.lent)),
+    "purge, nack": lambda s: (purge("orders"), nack(*s.lent)),
+    "purge, redrive": lambda s: (purge("orders"), ("redrive", list(s.dead))),
+    "configure_partition, ack": lambda s: (
+        configure_partition("orders", "held", priority=1),
+        ack(*reversed(s.lent)),
+    ),
+}
+
+
+GATES = (
+    "select 1 from queen.partitions where id = $1 for update",
+    "select 1 from queen.consumers where partition_id = $1 for update",
+    "select 1 from queen.deliveries where partition_id = $1 for update",
+)
+
+
+async def cross(
+    gate: "Connection", statement: str, partition_id: int, calls: Mapping["Connection", Call]
+) -> bool:
+    """Let the calls wait, one behind the other, for a row that a third holds; did they deadlock?"""
+    transaction = gate.transaction()
+    await transaction.start()
+    await gate.fetch(statement, partition_id)
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        for connection, call in calls.items():
+            tasks.append(asyncio.create_task(attempt(connection, call)))
+            await waits(gate, connection, tasks[-1])
+    finally:
+        # When it lets go, one of them has the row, and wants what the other has.
+        await transaction.rollback()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    deadlocks = [isinstance(each, asyncpg.DeadlockDetectedError) for each in results]
+    assert all(deadlocks[i] or each is None for i, each in enumerate(results)), results
+    return any(deadlocks)
+
+
+@pytest.mark.parametrize("is_ordered", [True, False], ids=["ordered", "unordered"])
+async def test_calls_that_cross_do_not_deadlock(connect: Connect, is_ordered: bool) -> None:
+    gate, one, other = [await connect() for _ in range(3)]
+    scene = await arrange(gate, QUEUES["ordered" if is_ordered else "unordered"])
+
+    deadlocked: set[str] = set()
+    for name, crossing in CROSSINGS.items():
+        for statement in GATES:
+            for partition_id in (*scene.held, scene.idle):
+                for first, second in (crossing(scene), crossing(scene)[::-1]):
+                    if await cross(gate, statement, partition_id, {one: first, other: second}):
+                        deadlocked.add(f"{name}, at {statement.split()[3]}")
+
+    assert sorted(deadlocked) == []
+
+
+HOLDERS: Mapping[str, Callable[[Scene], Call]] = {
+    "push": lambda s: push(s.ready, s.idle, *s.held, s.due, s.expired),
+    "push of a message for later": lambda s: push(scheduled=[(s.idle, LONG_AGO)]),
+    "pop": lambda s: pop(s.group_id),
+    "pop of what is due": lambda s: pop(s.group_id, partitions=10, is_due_first=True),
+    "pop of everything": lambda s: pop(s.group_id, batch=100, partitions=100),
+    "pop without lease": lambda s: pop(s.group_id, batch=100, partitions=100, is_auto=True),
+    "ack": lambda s: ack(*s.lent),
+    "nack": lambda s: nack(*s.lent),
+    "nack to the dead letters": lambda s: nack(*s.lent, kind="dead"),
+    "extend": lambda s: extend(*s.lent),
+    "release": lambda s: release(*s.lent),
+    "transact": lambda s: transact(acked=s.lent, pushed=[s.ready, s.idle]),
+    "redrive": lambda s: ("redrive", list(s.dead)),
+    "seek": lambda _: seek("orders", "workers", LONG_AGO),
+    "purge": lambda _: purge("orders"),
+    "configure": lambda _: configure("orders", retry_limit=7),
+    "configure_partition": lambda _: configure_partition("orders", "ready", priority=1),
+    "partition_ids": lambda _: partition_ids("orders", "new"),
+    "subscribe": lambda _: subscribe("orders", "newcomers"),
+}
+
+POPS: Mapping[str, Callable[[Scene], Call]] = {
+    "pop": lambda s: pop(s.group_id, batch=100, partitions=100),
+    "pop of what is due": lambda s: pop(s.group_id, batch=100, partitions=100, is_due_first=True),
+    "pop without lease": lambda s: pop(s.group_id, batch=100, partitions=100, is_auto=True),
+    "pop of a lane that is ready": lambda s: pop(s.group_id, partition="ready"),
+    "pop of a lane that is due": lambda s: pop(s.group_id, partition="due", is_due_first=True),
+}
+
+QUEUES: Mapping[str, Mapping[str, object]] = {
+    "ordered": {"ordered": True},
+    "unordered": {"ordered": False},
+    "limited in rate": {"rate_max": 1_000, "rate_ms": 1_000, "rate_per": "queue"},
+    "limited in rate by partition": {"rate_max": 1_000, "rate_ms": 1_000, "rate_per": "partition"},
+    "limited in concurrency": {"ordered": False, "concurrency_limit": 100},
+}
+
+
+async def hold_and_pop(
+    hold: Awaitable[object], holder: "Connection", popper: "Connection", scene: Scene
+) -> list[str]:
+    """Pop in every way while a transaction of another is open; which of them waited."""
+    waited: list[str] = []
+    transaction = holder.transaction()
+    await transaction.start()
+    try:
+        await hold
+        for name, call in POPS.items():
+            try:
+                await attempt(popper, call(scene))
+            except (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError):
+                waited.append(name)
+    finally:
+        await transaction.rollback()
+    return waited
+
+
+async def warm(popper: "Connection", scene: Scene) -> None:
+    """Plan once, then be impatient: any wait for a lock ends as an error."""
+    for call in POPS.values():
+        await attempt(popper, call(scene))
+    await popper.execute("set lock_timeout = '50ms'; set statement_timeout = '200ms'")
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+async def test_a_pop_waits_for_no_call_of_another(connect: Connect, queue: str) -> None:
+    holder, popper = [await connect() for _ in range(2)]
+    scene = await arrange(holder, QUEUES[queue])
+    await warm(popper, scene)
+
+    waited = {
+        name: pops
+        for name, call in HOLDERS.items()
+        if (pops := await hold_and_pop(run(holder, call(scene)), holder, popper, scene))
+    }
+
+    assert waited == {}
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+async def test_a_pop_waits_for_no_row(connect: Connect, queue: str) -> None:
+    holder, popper = [await connect() for _ in range(2)]
+    scene = await arrange(holder, QUEUES[queue])
+    await warm(popper, scene)
+
+    waited: dict[str, list[str]] = {}
+    for table in (
+        "partitions",
+        "consumers",
+        "deliveries",
+        "scheduled",
+        "limits",
+        "queues",
+        "groups",
+    ):
+        hold = holder.fetch(f"select 1 from queen.{table} for update")
+        if pops := await hold_and_pop(hold, holder, popper, scene):
+            waited[table] = pops
+
+    assert waited == {}
+
+
+async def test_first_pops_of_a_limited_group_do_not_wait_for_each_other(connect: Connect) -> None:
+    holder, popper = [await connect() for _ in range(2)]
+    await run(holder, configure("orders", **QUEUES["limited in rate"]))
+    group_id = await group(holder, "workers")
+    await run(holder, push(*await lanes(holder, "a", "b")))
+    await popper.execute("set lock_timeout = '50ms'")
+
+    transaction = holder.transaction()
+    await transaction.start()
+    await run(holder, pop(group_id))
+    popped = await run(popper, pop(group_id))
+    await transaction.rollback()
+
+    assert leases(popped) == []
+    assert popped[-1]["wait_seconds"] is not None
+
+
+async def test_the_lock_of_a_partition_leaves_no_trace_in_its_row(connect: Connect) -> None:
+    connections = [await connect() for _ in range(4)]
+    await run(connections[0], configure("orders", ordered=False))
+    group_id = await group(connections[0], "workers")
+    ids = await lanes(connections[0], "a", "b", "c")
+    rows = "select id, ctid::text, xmin::text from queen.partitions order by id"
+    before = await connections[0].fetch(rows)
+
+    async def work(connection: "Connection", number: int) -> None:
+        order = random.Random(number)
+        for _ in range(25):
+            await run(connection, push(*order.sample(ids, 2)))
+            # Without a lease it locks the partitions it drains.
+            await run(connection, pop(group_id, batch=10, partitions=3, is_auto=number % 2 == 0))
+            popped = await run(connection, pop(group_id, batch=10, partitions=3))
+            await run(connection, ack(*leases(popped)))
+
+    await asyncio.gather(*(work(each, number) for number, each in enumerate(connections)))
+
+    assert await connections[0].fetch(rows) == before
+    await connections[0].execute("create extension pageinspect schema public")
+    (page,) = await connections[0].fetch(
+        """
+        select
+          count(*) as versions,
+          count(*) filter (where (t_infomask & x'1000'::integer) <> 0) as multixacts
+        from public.heap_page_items(public.get_raw_page('queen.partitions', 0))
+        """
+    )
+    assert (page["versions"], page["multixacts"]) == (len(ids), 0)

@@ -1,0 +1,184 @@
+"""Databases are brought to this release by one process, forward only, all of it or nothing."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import MappingProxyType
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from queen import errors, sql
+from queen.store.migrations import migrate, pending
+from tests.postgres import Server
+from tests.schema import dump
+
+EVERYTHING = [*sql.MIGRATIONS, "functions"]
+TASKS = 16
+PROCESSES = 4
+PROCESS = """
+import asyncio, json, sys
+from queen.store.migrations import migrate
+print("ready", flush=True)
+sys.stdin.readline()
+print(json.dumps(asyncio.run(migrate(sys.argv[1]))), flush=True)
+"""
+REFUSE_DDL = """
+create function public.refuse () returns event_trigger language plpgsql as $$
+begin
+  raise exception 'DDL was sent: %', tg_tag;
+end
+$$;
+create event trigger no_ddl on ddl_command_start execute function public.refuse();
+"""
+
+
+@pytest.fixture
+def empty_dsn(postgres: Server) -> str:
+    """A database without anything of ours."""
+    return postgres.create_database(f"test_{uuid4().hex}")
+
+
+async def query(dsn: str, statement: str) -> list[asyncpg.Record]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return await connection.fetch(statement)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+def processes(empty_dsn: str) -> Iterator[list["subprocess.Popen[bytes]"]]:
+    """Processes that have imported all they need, and migrate when they are told to."""
+    with ExitStack() as stack:
+        processes: list[subprocess.Popen[bytes]] = []
+        for _ in range(PROCESSES):
+            process = subprocess.Popen(
+                [sys.executable, "-c", PROCESS, empty_dsn],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+            processes.append(process)
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+        yield processes
+
+
+async def let_go(process: "subprocess.Popen[bytes]") -> list[str]:
+    out, err = await asyncio.to_thread(process.communicate, b"go\n", 30)
+    assert process.returncode == 0, err.decode()
+    return json.loads(out)
+
+
+async def test_twenty_servers_start_at_once_and_one_migrates(
+    dsn: str, empty_dsn: str, processes: list["subprocess.Popen[bytes]"]
+) -> None:
+    applied = await asyncio.gather(
+        *(let_go(process) for process in processes), *(migrate(empty_dsn) for _ in range(TASKS))
+    )
+
+    assert sorted(applied) == [[]] * 19 + [EVERYTHING]
+    assert dump(empty_dsn) == dump(dsn)
+
+
+async def test_a_second_run_applies_nothing_and_sends_no_ddl(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(REFUSE_DDL)
+    await connection.close()
+    book = "select name, checksum, applied_at, xmin::text from queen.migrations order by name"
+    before = await query(dsn, book)
+
+    assert await pending(dsn) == []
+    assert await migrate(dsn) == []
+
+    assert await query(dsn, book) == before
+
+
+async def test_a_first_run_would_have_been_caught_sending_ddl(empty_dsn: str) -> None:
+    connection = await asyncpg.connect(empty_dsn)
+    await connection.execute(REFUSE_DDL)
+    await connection.close()
+
+    assert await pending(empty_dsn) == EVERYTHING
+    with pytest.raises(asyncpg.RaiseError, match="DDL was sent: CREATE SCHEMA"):
+        await migrate(empty_dsn)
+
+
+async def test_a_migration_that_changed_after_it_was_applied_is_refused(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dump(dsn)
+    name = next(iter(sql.MIGRATIONS))
+    changed = MappingProxyType({**sql.MIGRATIONS, name: sql.MIGRATIONS[name] + "\n-- changed\n"})
+    monkeypatch.setattr(sql, "MIGRATIONS", changed)
+
+    with pytest.raises(errors.DatabaseUnsafe, match=name):
+        await migrate(dsn)
+    with pytest.raises(errors.DatabaseUnsafe, match=name):
+        await pending(dsn)
+
+    assert dump(dsn) == before
+
+
+async def test_functions_that_changed_are_applied_again(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = sql.FUNCTIONS["now"].replace("clock_timestamp()", "timestamptz ''2030-01-01''")
+    added = "create function queen.added () returns integer language sql as 'select 1';"
+    monkeypatch.setattr(
+        sql, "FUNCTIONS", MappingProxyType({**sql.FUNCTIONS, "now": changed, "added": added})
+    )
+
+    assert await pending(dsn) == ["functions"]
+    assert await migrate(dsn) == ["functions"]
+    assert await migrate(dsn) == []
+
+    (row,) = await query(
+        dsn,
+        """
+        select
+          queen.now() = '2030-01-01' as is_changed,
+          has_function_privilege('public', 'queen.added()', 'execute') as is_open
+        """,
+    )
+    assert (row["is_changed"], row["is_open"]) == (True, False)
+
+
+async def test_a_new_migration_is_applied_and_the_functions_again(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = {"9999_notes": "create table queen.notes (id bigint primary key);"}
+    monkeypatch.setattr(sql, "MIGRATIONS", MappingProxyType({**sql.MIGRATIONS, **added}))
+
+    assert await migrate(dsn) == ["9999_notes", "functions"]
+    assert await migrate(dsn) == []
+    assert await query(dsn, "select id from queen.notes") == []
+
+
+async def test_a_run_that_fails_leaves_nothing_behind(
+    empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {
+        "zz_broken": "create function queen.broken () returns nothing_known language sql as '';"
+    }
+    monkeypatch.setattr(sql, "FUNCTIONS", MappingProxyType({**sql.FUNCTIONS, **broken}))
+    with pytest.raises(asyncpg.PostgresError):
+        await migrate(empty_dsn)
+    (row,) = await query(empty_dsn, "select to_regnamespace('queen') is null as is_gone")
+    assert row["is_gone"]
+
+    monkeypatch.undo()
+    assert await migrate(empty_dsn) == EVERYTHING
+
+
+async def test_a_database_that_is_away_is_unavailable(postgres: Server) -> None:
+    with pytest.raises(errors.DatabaseUnavailable):
+        await migrate(postgres.dsn("there_is_no_such_database"))

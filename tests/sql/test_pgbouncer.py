@@ -1,0 +1,131 @@
+"""Everything works through PgBouncer in transaction mode, where a connection keeps no state."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from queen import errors
+from queen.engine.engine import Engine
+from tests.engine.helpers import ack_all, asleep, drain, item, pop, pop_later, push, values
+from tests.postgres import Server
+from tests.sql.pgbouncer import PgBouncer, program
+
+QUEUE = "orders"
+CALLS = 600
+POOL_SIZE = 3
+
+pytestmark = pytest.mark.skipif(program() is None, reason="pgbouncer is not installed")
+
+
+@pytest.fixture(scope="module")
+def pgbouncer(postgres: Server) -> Iterator[PgBouncer]:
+    with PgBouncer(postgres.dsn(), pool_size=POOL_SIZE) as pgbouncer:
+        yield pgbouncer
+
+
+@pytest.fixture
+def pooled_dsn(pgbouncer: PgBouncer, dsn: str) -> str:
+    """The test's own database, through PgBouncer."""
+    return pgbouncer.dsn(urlsplit(dsn).path.removeprefix("/"))
+
+
+@pytest.fixture
+async def engines(pooled_dsn: str) -> AsyncIterator[list[Engine]]:
+    """As two processes would have them."""
+    engines = [await Engine.open(pooled_dsn, is_pooled=True) for _ in range(2)]
+    yield engines
+    for engine in engines:
+        await engine.close()
+
+
+async def test_connections_really_share_servers(pooled_dsn: str) -> None:
+    """Otherwise the tests below prove nothing."""
+    connections = [
+        await asyncpg.connect(pooled_dsn, statement_cache_size=0) for _ in range(POOL_SIZE * 3)
+    ]
+    pids = {
+        pid
+        for connection in connections
+        for pid in [await connection.fetchval("select pg_backend_pid()")]
+    }
+    for connection in connections:
+        await connection.close()
+
+    assert len(pids) <= POOL_SIZE
+
+
+async def test_600_calls_at_once_fail_nowhere_and_leave_nothing(engines: list[Engine]) -> None:
+    taken: list[int] = []
+
+    async def call(number: int) -> None:
+        engine = engines[number % 2]
+        if number % 3 == 0:
+            await push(engine, QUEUE, number, partition=f"lane {number % 7}")
+            return
+        deliveries = await pop(engine, QUEUE, batch=3, partitions=2)
+        taken.extend(values(deliveries))
+        await ack_all(engine, deliveries)
+
+    # The queue is there before anybody pops from it.
+    await push(engines[0], QUEUE, 0, partition="lane 0")
+    await asyncio.gather(*(call(number) for number in range(1, CALLS + 1)))
+    taken += await drain(engines[0], QUEUE)
+
+    assert sorted(taken) == [0, *(n for n in range(1, CALLS + 1) if n % 3 == 0)]
+    assert await drain(engines[1], QUEUE) == []
+
+
+async def test_every_verb_works(engines: list[Engine]) -> None:
+    one, other = engines
+    await one.configure(QUEUE, {"retry_delay_ms": 0})
+    await push(one, QUEUE, 1, 2)
+    (delivery,) = await pop(other, QUEUE, batch=2)
+    assert delivery.lease_id is not None
+    await other.extend(delivery.lease_id, seconds=600)
+    await other.release(delivery.lease_id)
+    (delivery,) = await pop(one, QUEUE, batch=2)
+    assert delivery.lease_id is not None
+    await one.ack(delivery.lease_id, [0])
+    await one.transact(items=[item(QUEUE, 3)], required_leases=[delivery.lease_id])
+    await one.ack(delivery.lease_id)
+    await one.seek(QUEUE, None, to_start=True)
+
+    assert await drain(other, QUEUE) == [1, 2, 3]
+
+
+async def test_a_pop_that_waits_is_woken_by_a_push_of_its_own_process(
+    engines: list[Engine],
+) -> None:
+    waiting = asyncio.create_task(pop_later(engines[0], QUEUE))
+    await asleep(engines[0], 1)
+
+    await push(engines[0], QUEUE, "here")
+
+    assert values(await waiting) == ["here"]
+
+
+async def test_a_pop_that_waits_is_woken_by_a_push_of_another_process_a_little_later(
+    engines: list[Engine],
+) -> None:
+    await push(engines[1], QUEUE, "before")
+    await drain(engines[0], QUEUE)
+    waiting = asyncio.create_task(pop_later(engines[0], QUEUE, seconds=20))
+    await asleep(engines[0], 1)
+
+    await push(engines[1], QUEUE, "there")
+
+    # Nobody tells it, for there is no connection to listen on: the slow poll finds it.
+    assert values(await waiting) == ["there"]
+
+
+async def test_errors_leave_the_connections_usable(engines: list[Engine]) -> None:
+    engine = engines[0]
+    for _ in range(20):
+        with pytest.raises(errors.InvalidOption):
+            await engine.configure(QUEUE, {"retry_limit": -1})
+
+    await push(engine, QUEUE, 1)
+    assert await drain(engine, QUEUE) == [1]

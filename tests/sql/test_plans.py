@@ -1,0 +1,464 @@
+"""What hot calls read: by the index made for it, and no more when there is more in the database."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+import pytest
+import uvloop
+
+from tests.postgres import Server
+from tests.sql.calls import (
+    Call,
+    Lease,
+    ack,
+    backlog,
+    extend,
+    find_delivery,
+    nack,
+    partition_ids,
+    pop,
+    push,
+    ready_groups,
+    release,
+    segments,
+    transact,
+)
+from tests.sql.plans import Explained, Scan
+
+pytestmark = pytest.mark.timeout(240)  # Building a hundred thousand partitions is in it.
+
+ROUNDS = 7
+"""Five executions of a statement may be planned each for itself before they share a plan."""
+SMALL_PAGES = 20
+LARGE_TABLES = {
+    *("consumers", "dead_letters", "dedup", "deliveries"),
+    *("partitions", "producers", "scheduled", "segments"),
+}
+
+QUEUE = """
+select queen.configure('orders', null, null, '{}', false, null, null);
+do $$
+declare
+  v_table regclass;
+begin
+  for v_table in
+    select c.oid from pg_class c where c.relnamespace = 'queen'::regnamespace and c.relkind = 'r'
+  loop
+    -- Analysed when a test says so, and only then.
+    execute format('alter table %s set (autovacuum_enabled = off)', v_table);
+  end loop;
+end
+$$;
+"""
+
+# Partition i of group 1: i % 5 = 1 ready, 2 ready in an hour, 3 idle, 4 held, 0 due again.
+# Group 2 has drained them all, group 3 is ready in an hour everywhere, those above 3 lag.
+PARTITIONS = """
+insert into queen.groups (queue_id, name, start_mode, start_at, created_at, filled_to, fill_end)
+select 1, 'group ' || g, 'all', '-infinity', now(), null, 0
+from generate_series(1, 3 + {lagging}) g
+on conflict (queue_id, name) where deleted_at is null do nothing;
+
+insert into queen.partitions (id, queue_id, name) overriding system value
+select i, 1, 'p' || i from generate_series({first}, {last}) i;
+select setval('queen.partitions_id_seq', {last});
+
+insert into queen.segments
+  (partition_id, base_offset, message_count, created_at, queue_id, xid, body, ends)
+select
+  i, 0, 2, now() - interval '1 hour', 1, pg_current_xact_id(), '[]{{}}',
+  '\\x000000000200000004000000'
+from generate_series({first}, {last}) i;
+
+insert into queen.consumers (partition_id, group_id, claimed, held, ready_at, idle_at, priority)
+select
+  i, 1, case when i % 5 in (1, 2) then 0 else 2 end, i % 5 in (4, 0),
+  case i % 5
+    when 1 then now() - interval '10 minutes' + i * interval '1 millisecond'
+    when 2 then now() + interval '1 hour' + i * interval '1 millisecond'
+  end,
+  case when i % 5 = 3 then now() - interval '10 minutes' end,
+  0
+from generate_series({first}, {last}) i;
+insert into queen.consumers (partition_id, group_id, claimed, ready_at, idle_at, priority)
+select
+  i, g, case when g = 2 then 2 else 0 end,
+  now() + case
+    when g = 3 then interval '1 hour'
+    when g > 3 then interval '-1 hour'
+  end + i * interval '1 millisecond',
+  case when g = 2 then now() - interval '10 minutes' end,
+  0
+from generate_series(2, 3 + {lagging}) g, generate_series({first}, {last}) i;
+
+insert into queen.deliveries
+  (id, token, group_id, partition_id, priority, pending, until, held, ordered)
+select
+  i, md5(i::text)::uuid, 1, i, 0, '{{[0,2)}}',
+  now() + case when i % 5 = 4 then 1 else -1 end * interval '5 minutes' + i * interval '1 ms',
+  i % 5 = 4, true
+from generate_series({first}, {last}) i
+where i % 5 in (4, 0);
+select setval('queen.delivery_ids', {last});
+
+insert into queen.dedup (generation, key, "offset", at)
+select
+  queen.dedup_generation(queen.dedup_class(86400), queen.now(), 0), md5(i::text)::uuid, 0, now()
+from generate_series({first}, {last}) i;
+insert into queen.producers (producer_id, sequence, at)
+select 'p' || i, 0, now() from generate_series({first} + 4, {last}, 5) i;
+insert into queen.scheduled (queue_id, partition_id, due_at, payload)
+select 1, i, now() + interval '1 hour', '{{}}' from generate_series({first} + 4, {last}, 5) i;
+"""
+
+# One partition. Groups 1 to 3 stand at its start, 4 to 6 near its end; of either three: ready,
+# held and due again. Group 7 has drained it.
+BACKLOG = """
+insert into queen.partitions (queue_id, name) values (1, 'p1');
+insert into queen.segments
+  (partition_id, base_offset, message_count, created_at, queue_id, xid, body, ends)
+select
+  1, i * 2, 2, now() - interval '1 hour' + i * interval '1 millisecond', 1, pg_current_xact_id(),
+  '[]{{}}', '\\x000000000200000004000000'
+from generate_series(0, {segments} - 1) i;
+insert into queen.groups (queue_id, name, start_mode, start_at, created_at, filled_to, fill_end)
+select 1, 'group ' || g, 'all', '-infinity', now(), null, 0 from generate_series(1, 7) g;
+insert into queen.consumers (partition_id, group_id, claimed, held, ready_at, idle_at, priority)
+select
+  1, g, c.claimed, g % 3 <> 1 and g < 7,
+  case when g % 3 = 1 and g < 7 then now() - interval '1 minute' end,
+  case when g = 7 then now() end,
+  0
+from generate_series(1, 7) g
+cross join lateral (
+  select case when g < 4 then 20 when g < 7 then {segments} * 2 - 40 else {segments} * 2 end
+) c (claimed);
+insert into queen.deliveries
+  (id, token, group_id, partition_id, priority, pending, until, held, ordered)
+select
+  c.group_id, md5(c.group_id::text)::uuid, c.group_id, 1, 0,
+  int8multirange(int8range(c.claimed - 2, c.claimed)),
+  now() + interval '5 minutes' * case when c.group_id % 3 = 2 then 1 else -1 end,
+  c.group_id % 3 = 2, true
+from queen.consumers c
+where c.held;
+select setval('queen.delivery_ids', 100);
+"""
+
+
+class Profile(NamedTuple):
+    """What a call did in all its rounds, and the fewest pages that one of the last took."""
+
+    scans: list[Scan]
+    pages: int
+
+
+class Growth(NamedTuple):
+    """The same calls on a small database and on a large one."""
+
+    small: Mapping[str, Profile]
+    large: Mapping[str, Profile]
+
+
+Calls = Mapping[str, Callable[[int], Call]]
+
+
+def lent(number: int) -> Lease:
+    """Delivery `number`, whose token is `md5(number::text)::uuid`."""
+    return number, UUID(hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest())
+
+
+def push_all(number: int) -> Call:
+    """All that a push can bring: a key, a sequence, a message for later."""
+    partition_id = 5 * number + 3
+    return push(
+        partition_id,
+        keys=[uuid4().bytes],
+        producers=[(f"p{5 * number}", number)],
+        scheduled=[(partition_id, datetime(2100, 1, 1, tzinfo=UTC))],
+    )
+
+
+OF_PARTITIONS: Calls = {
+    "push": push_all,
+    "push to ten": lambda n: push(*range(5 * n + 1, 5 * n + 11)),
+    "pop": lambda _: pop(1),
+    "pop without lease": lambda _: pop(1, is_auto=True),
+    "pop of what is due": lambda _: pop(1, is_due_first=True),
+    "pop of a partition": lambda n: pop(1, partition=f"p{5 * n + 1}"),
+    "pop of a partition that is due": lambda n: pop(1, partition=f"p{5 * n}", is_due_first=True),
+    "pop of a partition that has nothing": lambda n: pop(1, partition=f"p{5 * n + 2}"),
+    "pop of a drained group": lambda _: pop(2),
+    "pop of a delayed group": lambda _: pop(3),
+    "ack": lambda n: ack(lent(5 * n + 4)),
+    "ack of a part": lambda n: ack(lent(5 * n + 4), offsets=(0, 1)),
+    "nack": lambda n: nack(lent(5 * n + 4)),
+    "nack to the dead letters": lambda n: nack(lent(5 * n + 4), kind="dead"),
+    "find_delivery by lease": lambda n: find_delivery("group 1", f"t{n}", lease=lent(5 * n + 4)),
+    "find_delivery by place": lambda n: find_delivery("group 1", f"t{n}", place=(5 * n + 4, 0)),
+    "extend": lambda n: extend(lent(5 * n + 4)),
+    "release": lambda n: release(lent(5 * n + 4)),
+    "transact": lambda n: transact(
+        acked=[lent(5 * n + 4)],
+        nacked=[lent(5 * n + 9)],
+        required=[lent(5 * n + 4)],
+        pushed=[5 * n + 3],
+    ),
+    "partition_ids": lambda n: partition_ids("orders", f"p{n}"),
+    "partition_ids of a new one": lambda n: partition_ids("orders", f"new {n}"),
+    "ready_groups": lambda _: ready_groups(1),
+    "ready_groups, drained": lambda _: ready_groups(2),
+    "ready_groups, delayed": lambda _: ready_groups(3),
+    "segments": lambda n: segments(n, 0),
+    "backlog": lambda _: backlog(1, 10),
+}
+
+OF_BACKLOG: Calls = {
+    "push": lambda _: push(1),
+    "pop at the start": lambda _: pop(1),
+    "pop near the end": lambda _: pop(4),
+    "pop without lease": lambda _: pop(4, is_auto=True),
+    "pop of a partition": lambda _: pop(4, partition="p1"),
+    "pop of what is due at the start": lambda _: pop(3, is_due_first=True),
+    "pop of what is due near the end": lambda _: pop(6, is_due_first=True),
+    "pop of a drained group": lambda _: pop(7),
+    "ack at the start": lambda _: ack(lent(2)),
+    "ack near the end": lambda _: ack(lent(5)),
+    "nack to the dead letters at the start": lambda _: nack(lent(2), offset=18, kind="dead"),
+    "ready_groups": lambda _: ready_groups(*range(1, 8)),
+    "segments": lambda _: segments(1, 0),
+    "backlog": lambda _: backlog(1, 10),
+}
+
+USED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "push": (
+        ("partitions_pkey", "id = ANY"),
+        ("segments_pkey", "partition_id =", "backward"),
+        ("consumers_idle", "partition_id =", "idle_at >="),
+        ("dedup_key_idx", "key ="),
+        ("producers_pkey", "producer_id =", "backward"),
+    ),
+    "pop": (
+        ("consumers_ready", "group_id =", "priority =", "ready_at >=", "ready_at <="),
+        ("segments_pkey", "partition_id =", "base_offset <=", "backward"),
+    ),
+    "pop of what is due": (
+        ("deliveries_due", "group_id =", "priority =", "until >=", "until <="),
+        ("scheduled_due", "queue_id =", "due_at <="),
+    ),
+    "pop of a partition": (
+        ("partitions_are_named_once", "queue_id =", "name ="),
+        ("consumers_pkey", "partition_id =", "group_id =", "backward"),
+    ),
+    "pop of a delayed group": (
+        ("consumers_ready", "group_id =", "priority =", "ready_at >"),
+        ("deliveries_due", "group_id =", "priority =", "until >"),
+        ("scheduled_due", "queue_id =", "due_at >"),
+    ),
+    "ack": (
+        ("deliveries_pkey", "id ="),
+        ("consumers_pkey", "partition_id =", "group_id =", "backward"),
+        ("segments_pkey", "partition_id =", "backward"),
+    ),
+    "nack": (
+        ("deliveries_pkey", "id ="),
+        ("consumers_pkey", "partition_id =", "group_id =", "backward"),
+    ),
+    "extend": (("deliveries_pkey", "id ="),),
+    "release": (("deliveries_pkey", "id ="),),
+    "partition_ids": (("partitions_are_named_once", "queue_id =", "name =", "level ="),),
+    "ready_groups, drained": (
+        ("consumers_ready", "group_id =", "priority =", "ready_at <="),
+        ("deliveries_due", "group_id =", "priority =", "until <="),
+        ("scheduled_due", "queue_id =", "due_at <="),
+    ),
+    "segments": (("segments_pkey", "partition_id =", "base_offset ="),),
+}
+"""The index that serves a call, and what it must be searched by."""
+
+
+async def profile(database: Explained, calls: Calls) -> dict[str, Profile]:
+    profiles: dict[str, Profile] = {}
+    for name, call in calls.items():
+        executions = [await database.call(call(number)) for number in range(1, ROUNDS + 1)]
+        profiles[name] = Profile(
+            [scan for execution in executions for scan in execution.scans],
+            min(execution.pages for execution in executions[-2:]),
+        )
+    return profiles
+
+
+def measure(
+    server: Server, database: str, calls: Calls, *, is_analysed: bool
+) -> dict[str, Profile]:
+    """Profile the calls in a copy of the database, for they leave dead rows behind."""
+    name = f"test_{uuid4().hex}"
+    dsn = server.create_database(name, template=database)
+    if is_analysed:
+        server.execute("analyze", name)
+
+    async def run() -> dict[str, Profile]:
+        async with await Explained.connect(dsn) as database:
+            return await profile(database, calls)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(run())
+
+
+def partitions(last: int, *, first: int = 1, lagging: int = 0) -> str:
+    return PARTITIONS.format(first=first, last=last, lagging=lagging)
+
+
+def build(server: Server, template: str, statements: str) -> str:
+    name = f"test_{uuid4().hex}"
+    server.create_database(name, template=template)
+    server.execute(QUEUE + statements, name)
+    return name
+
+
+@pytest.fixture(scope="module")
+def few(postgres: Server, template: str) -> str:
+    """A database of 100 partitions."""
+    return build(postgres, template, partitions(100))
+
+
+@pytest.fixture(scope="module")
+def many(postgres: Server, template: str) -> str:
+    """A database of 100,000 partitions."""
+    return build(postgres, template, partitions(100_000))
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["analysed", "not analysed"])
+def of_partitions(postgres: Server, few: str, many: str, request: pytest.FixtureRequest) -> Growth:
+    small, large = (
+        measure(postgres, database, OF_PARTITIONS, is_analysed=request.param)
+        for database in (few, many)
+    )
+    return Growth(small, large)
+
+
+def whole(growth: Growth) -> list[str]:
+    """Scans that read all of a large table or index, by call."""
+    return sorted(
+        {
+            f"{name}: {scan.kind} {scan.index} on {scan.table} by {scan.statement[:200]}"
+            for profiles in growth
+            for name, profile in profiles.items()
+            for scan in profile.scans
+            if scan.table in LARGE_TABLES and not scan.condition
+        }
+    )
+
+
+def grown(growth: Growth) -> list[str]:
+    """Calls that read more in the large database than deeper indexes explain."""
+    return [
+        f"{name}: {few.pages} pages, then {growth.large[name].pages}"
+        for name, few in growth.small.items()
+        if growth.large[name].pages > 2 * few.pages + SMALL_PAGES
+    ]
+
+
+def check(complaints: list[str]) -> None:
+    assert not complaints, "\n".join(complaints)
+
+
+def is_used(scans: list[Scan], index: str, *words: str) -> bool:
+    return any(
+        scan.index == index
+        and all(
+            scan.is_backward if word == "backward" else f"({word}" in f"({scan.condition}"
+            for word in words
+        )
+        for scan in scans
+    )
+
+
+def test_hot_calls_search_the_index_made_for_them_and_read_no_table_whole(
+    of_partitions: Growth,
+) -> None:
+    unused = [
+        f"{name}: {' '.join(search)} is not used"
+        for profiles in of_partitions
+        for name, searches in USED.items()
+        for search in searches
+        if not is_used(profiles[name].scans, *search)
+    ]
+
+    check(unused + whole(of_partitions))
+
+
+def test_hot_calls_read_no_more_at_100_000_partitions_than_at_100(of_partitions: Growth) -> None:
+    check(grown(of_partitions))
+
+
+@pytest.mark.parametrize("is_analysed", [True, False], ids=["analysed", "not analysed"])
+def test_hot_calls_read_no_more_behind_100_000_segments_than_behind_100(
+    postgres: Server, template: str, is_analysed: bool
+) -> None:
+    small, large = (
+        measure(
+            postgres,
+            build(postgres, template, BACKLOG.format(segments=segments)),
+            OF_BACKLOG,
+            is_analysed=is_analysed,
+        )
+        for segments in (100, 100_000)
+    )
+
+    check(grown(Growth(small, large)))
+
+
+def test_hot_calls_read_no_more_with_100_groups_that_lag_than_with_none(
+    postgres: Server, template: str
+) -> None:
+    # A new partition gets a place in each group, and the backlog is that of the slowest.
+    calls = {
+        name: call
+        for name, call in OF_PARTITIONS.items()
+        if name not in ("partition_ids of a new one", "backlog")
+    }
+    small, large = (
+        measure(
+            postgres,
+            build(postgres, template, partitions(100, lagging=lagging)),
+            calls,
+            is_analysed=True,
+        )
+        for lagging in (0, 100)
+    )
+
+    check(grown(Growth(small, large)))
+
+
+def test_an_index_that_is_lost_would_be_noticed(postgres: Server, template: str) -> None:
+    with_index = build(postgres, template, partitions(5_000))
+    without = build(postgres, template, partitions(5_000) + "drop index queen.consumers_ready;")
+    calls = {"pop": OF_PARTITIONS["pop"]}
+
+    small, large = (
+        measure(postgres, database, calls, is_analysed=True) for database in (with_index, without)
+    )
+
+    assert not is_used(large["pop"].scans, *USED["pop"][0])
+    assert grown(Growth(small, large))
+
+
+async def test_calls_that_were_planned_at_100_partitions_read_no_more_at_20_000(
+    postgres: Server, few: str
+) -> None:
+    """Connections live long and keep their plans; tables may grow faster than they are analysed."""
+    name = f"test_{uuid4().hex}"
+    dsn = postgres.create_database(name, template=few)
+    postgres.execute("analyze", name)
+
+    async with await Explained.connect(dsn) as database:
+        small = await profile(database, OF_PARTITIONS)
+        await asyncio.to_thread(postgres.execute, partitions(20_000, first=101), name)
+        large = await profile(database, OF_PARTITIONS)
+
+    check(grown(Growth(small, large)))

@@ -1,0 +1,172 @@
+"""What the SQL is: the tables and functions of a fresh install, and what is true of each."""
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from queen import errors, sql
+from tests.schema import SCHEMA, dump
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+FUNCTIONS = """
+select
+  p.oid, p.oid::regprocedure::text as name, p.proname, p.prosrc, p.prosecdef, p.proconfig, l.lanname
+from pg_proc p
+join pg_language l on l.oid = p.prolang
+where p.pronamespace = 'queen'::regnamespace
+order by name
+"""
+DUMPED_BY = 15
+"""The major release that `make schema` ran on; another one words its dump differently."""
+
+
+@pytest.fixture
+async def connection(dsn: str) -> AsyncIterator["Connection"]:
+    connection = await asyncpg.connect(dsn)
+    yield connection
+    await connection.close()
+
+
+async def test_a_fresh_install_is_the_schema_that_reviews_see(
+    dsn: str, connection: "Connection"
+) -> None:
+    if (major := connection.get_server_version().major) != DUMPED_BY:
+        pytest.skip(f"schema.sql is a dump of PostgreSQL {DUMPED_BY}, this is {major}")
+
+    assert dump(dsn) == SCHEMA.read_text(), "run `make schema` and review what changed"
+
+
+async def test_all_functions_apply_again_with_their_bodies_checked(
+    dsn: str, connection: "Connection"
+) -> None:
+    before = dump(dsn)
+
+    await connection.execute("set check_function_bodies = on")
+    for text in sql.FUNCTIONS.values():
+        await connection.execute(text)
+
+    assert dump(dsn) == before
+
+
+async def test_every_call_prepares(connection: "Connection") -> None:
+    refused: dict[str, str] = {}
+    for name, text in sql.CALLS.items():
+        try:
+            await connection.prepare(text)
+        except asyncpg.PostgresError as error:
+            refused[name] = str(error)
+
+    assert refused == {}
+
+
+def test_every_call_says_what_it_is_for() -> None:
+    silent = [name for name, text in sql.CALLS.items() if not text.startswith("-- ")]
+
+    assert silent == []
+
+
+async def test_public_may_use_nothing(connection: "Connection") -> None:
+    granted = await connection.fetch(
+        """
+        select o.name, a.privilege_type
+        from (
+          select p.oid::regprocedure::text, coalesce(p.proacl, acldefault('f', p.proowner))
+          from pg_proc p
+          where p.pronamespace = 'queen'::regnamespace
+          union all
+          select
+            c.oid::regclass::text,
+            -- A relation that nobody granted anything on is its owner's alone.
+            c.relacl
+          from pg_class c
+          where c.relnamespace = 'queen'::regnamespace
+          union all
+          select n.nspname, coalesce(n.nspacl, acldefault('n', n.nspowner))
+          from pg_namespace n
+          where n.nspname = 'queen'
+        ) o (name, acl)
+        cross join lateral aclexplode(o.acl) a
+        where a.grantee = 0  -- PUBLIC
+        """
+    )
+
+    assert [tuple(row) for row in granted] == []
+
+
+async def test_no_function_runs_with_the_rights_of_its_owner(connection: "Connection") -> None:
+    functions = await connection.fetch(FUNCTIONS)
+
+    assert [row["name"] for row in functions if row["prosecdef"]] == []
+
+
+async def test_functions_that_touch_tables_fix_their_search_path(connection: "Connection") -> None:
+    relations = await connection.fetch(
+        "select relname from pg_class where relnamespace = 'queen'::regnamespace and relkind <> 'i'"
+    )
+    touches = re.compile(rf"\bqueen\.({'|'.join(row['relname'] for row in relations)})\b")
+    functions = await connection.fetch(FUNCTIONS)
+
+    loose = [
+        row["name"]
+        for row in functions
+        if (row["lanname"] == "plpgsql" or touches.search(row["prosrc"]))
+        and "search_path=pg_catalog, pg_temp" not in (row["proconfig"] or [])
+    ]
+    assert loose == []
+
+
+async def test_no_function_builds_its_statements_as_text(connection: "Connection") -> None:
+    functions = await connection.fetch(FUNCTIONS)
+
+    assert [row["name"] for row in functions if re.search(r"\bexecute\b", row["prosrc"])] == []
+
+
+async def test_no_function_has_an_overload(connection: "Connection") -> None:
+    count = Counter(row["proname"] for row in await connection.fetch(FUNCTIONS))
+
+    assert [name for name, times in count.items() if times > 1] == []
+
+
+async def test_no_verb_has_more_than_two_versions(connection: "Connection") -> None:
+    functions = await connection.fetch(FUNCTIONS)
+    versions = Counter(re.sub(r"_v\d+$", "", row["proname"]) for row in functions)
+
+    assert [name for name, times in versions.items() if times > 2] == []
+
+
+async def test_every_refusal_of_the_sql_is_an_error_of_ours(connection: "Connection") -> None:
+    functions = await connection.fetch(FUNCTIONS)
+    codes = {code for row in functions for code in re.findall(r"'(QN\d{3})'", row["prosrc"])}
+
+    assert codes
+    assert [code for code in sorted(codes) if errors.of_sqlstate(code) is None] == []
+
+
+async def test_the_bodies_of_all_functions_pass_the_checker(connection: "Connection") -> None:
+    if not await connection.fetchval(
+        "select exists (select 1 from pg_available_extensions where name = 'plpgsql_check')"
+    ):
+        pytest.skip("plpgsql_check is not installed; `make packages` installs it on Debian")
+    await connection.execute("create extension plpgsql_check schema public")
+
+    complaints: list[str] = []
+    for function in await connection.fetch(FUNCTIONS):
+        if function["lanname"] == "plpgsql":
+            found = await connection.fetch(
+                """
+                select level, lineno, statement, sqlstate, message, detail
+                from public.plpgsql_check_function_tb(funcoid => $1::oid, fatal_errors => false)
+                -- Errors, and what is declared in vain; the rest is taste.
+                where level in ('error', 'warning extra')
+                """,
+                function["oid"],
+            )
+            complaints += [f"{function['name']}: {tuple(row)}" for row in found]
+
+    assert not complaints, "\n".join(complaints)
