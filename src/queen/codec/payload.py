@@ -1,5 +1,6 @@
 """What a payload must be to be stored: JSON in UTF-8, not too deep. Its bytes stay as they are."""
 
+import re
 from collections.abc import Sequence
 from operator import methodcaller
 from typing import Final
@@ -11,6 +12,9 @@ from queen.errors import InvalidItem
 _RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _COUNT_BRACES: Final = methodcaller("count", b"{")
 _COUNT_BRACKETS: Final = methodcaller("count", b"[")
+# Unless one bracket stands right behind another, a level takes four bytes and more: `[0,` and `]`,
+# or `{"":` and `}`.
+_ADJOINING: Final = re.compile(rb"\[[ \t\r\n]*\[")
 _RAW: Final = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -28,6 +32,8 @@ def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
     # A payload like `1,2` or `[1` can hide among others; not if each is as long as what was sent.
     if list(map(len, raws)) != list(map(len, payloads)):
         return False
+    if max(map(len, payloads)) <= 4 * max_depth and _ADJOINING.search(joined) is None:
+        return True
     # As many levels as brackets that open, at the most.
     deepest = max(map(_COUNT_BRACES, payloads)) + max(map(_COUNT_BRACKETS, payloads))
     return deepest <= max_depth
@@ -42,6 +48,8 @@ def is_valid(payload: bytes | msgspec.Raw, max_depth: int) -> bool:
         _RAW.decode(text)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return False
+    if len(text) <= 2 * max_depth:
+        return True
     # As many levels as brackets that open, at the most.
     return text.count(b"{") + text.count(b"[") <= max_depth
 

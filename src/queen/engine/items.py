@@ -16,6 +16,7 @@ from queen.settings import Settings
 from queen.wire import Extra, Pushed, PushItem
 
 _ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
+_FIRST: Final = range(1)
 _MAX_TTL_SECONDS: Final = 315_360_000
 _LAST_YEAR: Final = 9000
 """What PostgreSQL can add to; how far ahead an instant may be is judged there, by its clock."""
@@ -27,39 +28,27 @@ class Items:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def is_plain(self, item: PushItem, queue: Queue) -> bool:
-        """Whether an item is nothing but a payload, and a good one: nothing to be sorted."""
-        if not _is_bare(item) or len(item.payload) > self._max_payload_bytes(queue):
-            return False
-        return payload.is_valid(item.payload, self._settings.max_json_depth)
+    def plain(self, items: Sequence[PushItem], lane: LaneName, queue: Queue) -> Part | None:
+        """
+        The part of items that are for one lane, good, and nothing but payload and transactionId.
 
-    def sort(
-        self, items: Sequence[PushItem], queues: dict[str, Queue], producer_id: str | None
-    ) -> tuple[list[Part], dict[int, Pushed]]:
-        """Parts by lane, and answers for the items that are refused on their own."""
-        settings = self._settings
-        if not 0 < len(items) <= settings.max_items:
-            if items:
-                raise errors.TooManyItems(
-                    f"{len(items)} items; at most {settings.max_items} fit a request"
-                )
-            raise errors.BadRequest("a push needs at least one item")
+        None for all others: they are sorted, one by one. What a crowd of producers sends all day
+        comes through here, so it looks at each item once.
+        """
+        if not 0 < len(items) <= self._settings.max_items or not _are_alike(items):
+            return None
         # Raw is a buffer too: it joins and slices like bytes.
         payloads: list[bytes] = [i.payload for i in items]  # pyright: ignore[reportAssignmentType]
-        are_valid = payload.are_valid(payloads, settings.max_json_depth)
-        lane = _common_lane(items) if are_valid and producer_id is None else None
-        if lane is not None and max(map(len, payloads)) <= self._max_payload_bytes(
-            queues.get(lane[0])
-        ):
-            self._check_lane(lane)
-            part = Part(lane, range(len(payloads)), payloads)
-            if items[0].transaction_id is not None:
-                queue = queues.get(lane[0])
-                ids = [item.transaction_id for item in items]
-                part.marked = self._marked_by_ids(ids, has_keys=queue is None or queue.has_dedup)
-            if items[0].transaction_id is None or part.marked is not None:
-                return [part], {}
-        return self._sort_each(items, queues, producer_id, are_valid=are_valid)
+        if max(map(len, payloads)) > self._max_payload_bytes(queue):
+            return None
+        if not payload.are_valid(payloads, self._settings.max_json_depth):
+            return None
+        part = Part(lane, _FIRST if len(payloads) == 1 else range(len(payloads)), payloads)
+        if items[0].transaction_id is not None:
+            ids = [item.transaction_id for item in items]
+            part.marked = self._marked_by_ids(ids, has_keys=queue.has_dedup)
+            return part if part.marked is not None else None
+        return part
 
     def _marked_by_ids(self, ids: Sequence[str | None], *, has_keys: bool) -> Marked | None:
         """What messages have that have a transactionId each; None if one needs a closer look."""
@@ -79,14 +68,19 @@ class Items:
         }
         return marked
 
-    def _sort_each(
-        self,
-        items: Sequence[PushItem],
-        queues: dict[str, Queue],
-        producer_id: str | None,
-        *,
-        are_valid: bool,
+    def sort(
+        self, items: Sequence[PushItem], queues: dict[str, Queue], producer_id: str | None
     ) -> tuple[list[Part], dict[int, Pushed]]:
+        """Parts by lane, and answers for the items that are refused on their own."""
+        settings = self._settings
+        if not items:
+            raise errors.BadRequest("a push needs at least one item")
+        if len(items) > settings.max_items:
+            raise errors.TooManyItems(
+                f"{len(items)} items; at most {settings.max_items} fit a request"
+            )
+        payloads: list[bytes] = [i.payload for i in items]  # pyright: ignore[reportAssignmentType]
+        are_valid = payload.are_valid(payloads, settings.max_json_depth)
         parts: dict[LaneName, Part] = {}
         refused: dict[int, Pushed] = {}
         for index, item in enumerate(items):
@@ -190,26 +184,15 @@ def refusal(error: errors.QueenError) -> Pushed:
     return Pushed(status="failed", code=error.code, error=str(error))
 
 
-def _is_bare(item: PushItem) -> bool:
-    return (
-        item.transaction_id is None
-        and item.trace_id is None
-        and item.headers is None
-        and item.delay_seconds is None
-        and item.available_at is None
-        and item.ttl_seconds is None
-        and item.priority is None
-    )
-
-
-def _common_lane(items: Sequence[PushItem]) -> LaneName | None:
-    """The lane of all items, if they share one and none has more than payload and transactionId."""
+def _are_alike(items: Sequence[PushItem]) -> bool:
+    """Whether all are for one lane, with a transactionId or without, and have nothing else."""
     queue, partition = items[0].queue, items[0].partition
+    has_id = items[0].transaction_id is not None
     for item in items:
-        # Written out: a call for each of many thousand items would cost as much as all the rest.
         if (
             item.queue != queue
             or item.partition != partition
+            or (item.transaction_id is not None) is not has_id
             or item.trace_id is not None
             or item.headers is not None
             or item.delay_seconds is not None
@@ -217,8 +200,5 @@ def _common_lane(items: Sequence[PushItem]) -> LaneName | None:
             or item.ttl_seconds is not None
             or item.priority is not None
         ):
-            return None
-    # With and without transactionIds does not mix.
-    if items[0].transaction_id is None and any([item.transaction_id for item in items]):
-        return None
-    return (queue, partition, 0)
+            return False
+    return True

@@ -18,7 +18,6 @@ from queen.store.store import Store
 from queen.wire import Pushed, PushItem
 
 _ROUNDS: Final = 10
-_FIRST: Final = (0,)
 
 
 class Pushes:
@@ -61,11 +60,11 @@ class Pushes:
         sequence: int | None = None,
     ) -> PushResult:
         """Store the items, durably, before this returns."""
-        if len(items) == 1 and producer_id is None and (part := self._lone(items[0])) is not None:
+        if producer_id is None and (part := self._plain(items)) is not None:
             unit = PushUnit((part,))
             self._lanes.submit(unit)
             await unit.done
-            return PushResult(1, unit.parts, {}, shard=self._store.shard)
+            return PushResult(len(items), unit.parts, {}, shard=self._store.shard)
         parts, refused = await self.prepare(items, producer_id)
         shard = self._store.shard
         if producer_id is not None:
@@ -83,15 +82,16 @@ class Pushes:
             refused.update(await self._push_each(parts))
         return PushResult(len(items), parts, refused, shard=shard)
 
-    def _lone(self, item: PushItem) -> Part | None:
-        """One plain message to a lane that is known: what a crowd of producers sends all day."""
-        queue = self._catalogue.known(item.queue)
-        lane = (item.queue, item.partition, 0)
+    def _plain(self, items: Sequence[PushItem]) -> Part | None:
+        """The part of a request that needs no sorting, for a lane that is known."""
+        if not items:
+            return None
+        first = items[0]
+        lane = (first.queue, first.partition, 0)
+        queue = self._catalogue.known(first.queue)
         if queue is None or queue.max_size or self._catalogue.lane(lane) is None:
             return None
-        if not self._items.is_plain(item, queue):
-            return None
-        return Part(lane, _FIRST, [item.payload])  # pyright: ignore[reportArgumentType] - Raw is a buffer
+        return self._items.plain(items, lane, queue)
 
     async def _push_each(self, parts: Sequence[Part]) -> dict[int, Pushed]:
         """Lanes of one request stand alone: one that fails takes nothing from the others."""
@@ -114,28 +114,17 @@ class Pushes:
         self, items: Sequence[PushItem], producer_id: str | None
     ) -> tuple[list[Part], dict[int, Pushed]]:
         """Check the items and sort them by lane; those refused on their own are answered."""
-        queues = self._known_queues(items)
-        if queues is None:
-            for name in {item.queue for item in items}:
+        names = {item.queue for item in items}
+        queues = {name: queue for name in names if (queue := self._catalogue.known(name))}
+        if len(queues) < len(names):
+            for name in names:
                 check_queue_name("queue", name, self._settings.max_name_bytes)
-            queues = await self._catalogue.queues({item.queue for item in items})
+            queues = await self._catalogue.queues(names)
         parts, refused = self._items.sort(items, queues, producer_id)
         for queue in queues.values():
             if queue.max_size:
                 parts = await self._leave_out_full(queue, parts, refused)
         return parts, refused
-
-    def _known_queues(self, items: Sequence[PushItem]) -> dict[str, Queue] | None:
-        known: dict[str, Queue] = {}
-        last: str | None = None
-        for item in items:
-            name = item.queue
-            if name is not last and name not in known:
-                if (queue := self._catalogue.known(name)) is None:
-                    return None
-                known[name] = queue
-            last = name
-        return known
 
     async def _leave_out_full(
         self, queue: Queue, parts: list[Part], refused: dict[int, Pushed]
