@@ -17,6 +17,7 @@ import asyncpg
 import uvloop
 
 from benchmarks.load import SETTINGS, closed_loop, machine, payloads
+from benchmarks.slow_disk import slow_disk
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.migrations import migrate
@@ -266,7 +267,7 @@ RATIOS: dict[str, tuple[str, str, float]] = {
 
 
 async def measure(arguments: argparse.Namespace) -> dict[str, object]:
-    with Postgres(SETTINGS) as postgres:
+    with slow_disk(arguments.fsync_ms), Postgres(SETTINGS) as postgres:
         dsn = postgres.create_database("bench")
         await migrate(dsn)
         admin = await asyncpg.connect(dsn)
@@ -331,6 +332,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, object]:
         "settings": SETTINGS,
         "rounds": arguments.rounds,
         "seconds": arguments.seconds,
+        "added_fsync_ms": arguments.fsync_ms,
         "push_partitions": PARTITIONS,
         "lanes": settings.push_lanes,
         "callers": {"1000": 8, "100": 32, "10": 64, "1": 256},
@@ -345,6 +347,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--only", nargs="*")
+    parser.add_argument(
+        "--fsync-ms",
+        type=float,
+        default=0,
+        help="add so much to each fsync of PostgreSQL: few disks answer in 0.05 ms",
+    )
     arguments = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(measure(arguments))
