@@ -873,7 +873,9 @@ begin
   end if;
 
   insert into queen.queues overriding system value
-  select (jsonb_populate_record(null::queen.queues, queen.new_queue(p_defaults) || jsonb_build_object('name', p_name))).*
+  select r.*
+  from (select queen.new_queue(p_defaults) || jsonb_build_object('name', p_name) as columns offset 0) n
+  cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
   where not exists (select 1 from queen.queues q where q.name = p_name and q.deleted_at is null)
   on conflict (name) where deleted_at is null do nothing;
   select q.* into v_old
@@ -2165,13 +2167,18 @@ begin
       where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
     ) then
       insert into queen.queues overriding system value
-      select (jsonb_populate_record(null::queen.queues, queen.new_queue(p_defaults) || jsonb_build_object('name', n.name))).*
+      select r.*
       from (
-        select distinct n.name
-        from unnest(p_queues) n (name)
-        where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
-        order by n.name
+        select queen.new_queue(p_defaults) || jsonb_build_object('name', n.name) as columns
+        from (
+          select distinct n.name
+          from unnest(p_queues) n (name)
+          where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
+          order by n.name
+        ) n
+        offset 0
       ) n
+      cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
       on conflict (name) where deleted_at is null do nothing;
     end if;
 
@@ -2516,14 +2523,16 @@ begin
       exit when not queen.wants_more(v_left, v_lanes_left) or v_round >= c_rounds;
       v_round := v_round + 1;
       v_has_news := v_phase = 'due' and queen.promote(v_queue.id, 1000) > 0;
-      v_has_looked := true;
-      -- The earliest instant found at any level; the marks move only when every level was looked at.
+      -- The earliest instant found at any level: below it all was empty. The marks move only when every level was
+      -- looked at.
       v_marks := array[v_now];
       foreach v_level in array v_levels loop
+        v_has_looked := false;
         loop
-          v_has_looked := queen.wants_more(v_left, v_lanes_left) and coalesce(least(v_budget, v_slots) > 0, true)
-            and (v_phase = 'due' or v_is_fresh);
-          exit when not v_has_looked;
+          exit when not queen.wants_more(v_left, v_lanes_left)
+            or least(v_budget, v_slots) <= 0
+            or (v_phase = 'new' and not v_is_fresh);
+          v_has_looked := true;
           if v_phase = 'due' then
             v_claim := queen.claim_due(
               v_note.group_id, v_queue, v_level, v_lanes, coalesce(v_note.due_since, '-infinity'), v_left,

@@ -70,7 +70,9 @@ class Engine:
             wake_all=waiters.wake_all,
         )
         self._tasks: list[asyncio.Task[None]] = []
-        self._newest_queue_id = 0
+        self._seen_queue_ids: set[int] = set()
+        self._scopes: object = None
+        """What the queues of all namespaces were like when they were last looked at."""
 
     @classmethod
     async def open(
@@ -329,18 +331,36 @@ class Engine:
     def _wake(self, queue_ids: Collection[int]) -> None:
         waiters = self._pops.waiters
         waiters.wake_queues(queue_ids)
-        # Ids rise: a higher one is a queue that those who wait for any have not seen.
-        newest = max(queue_ids, default=0)
-        if newest > self._newest_queue_id:
-            self._newest_queue_id = newest
+        # Not by the highest id: queues commit in another order than they take their ids.
+        if unseen := self._unseen(queue_ids):
+            self._seen_queue_ids |= unseen
             waiters.wake_open()
+
+    def _unseen(self, queue_ids: Collection[int]) -> set[int]:
+        if len(self._seen_queue_ids) > self.settings.catalogue_entries:
+            self._seen_queue_ids.clear()
+        return {each for each in queue_ids if each not in self._seen_queue_ids}
 
     def _hear(self, queue_ids: list[int] | None) -> None:
         """Another process has pushed or configured; None: look everywhere."""
         if queue_ids is None:
+            # The connection is new, and perhaps the server: a crash may have forgotten claims.
+            self._pops.forget_marks()
             self._pops.waiters.wake_all()
         else:
             self._wake(queue_ids)
+
+    async def _poll_open(self) -> None:
+        """Those who wait for a queue that was not there, or for any of a namespace."""
+        waiters = self._pops.waiters
+        if names := waiters.missing_queues:
+            found = await self.store.queues.named(names)
+            waiters.wake_missing({row["name"] for row in found})
+        if waiters.has_scopes:
+            scopes = await self.store.queues.signature()
+            if scopes != self._scopes:
+                self._scopes = scopes
+                waiters.wake_open()
 
     async def _poll(self) -> None:
         """The safety net behind the wake-ups: one statement for all who wait, however many."""
@@ -350,7 +370,6 @@ class Engine:
                 continue
             waiters = self._pops.waiters
             with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
-                if waiters.has_open:
-                    self._wake([await self.store.queues.newest_id()])
+                await self._poll_open()
                 if group_ids := waiters.group_ids:
                     waiters.wake_groups(await self.store.groups.ready(group_ids))

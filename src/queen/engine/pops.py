@@ -68,6 +68,10 @@ class Pops:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
+    def forget_marks(self) -> None:
+        """Search from the start again: what was seen to be empty may not be so any more."""
+        self._marks.clear()
+
     async def pop(self, request: PopRequest) -> list[Delivery]:
         """Deliveries for one consumer; empty when there is nothing, or nothing came in time."""
         if self._is_closed:
@@ -181,8 +185,12 @@ class Pops:
         is_gone = False
         if target.group_ids:
             await self._fill(target)
-            async with self._lanes:
-                claimed = await self._claim(target, units)
+            try:
+                async with self._lanes:
+                    claimed = await self._claim(target, units)
+            except (errors.ServiceError, errors.OutcomeUnknown):
+                self.forget_marks()
+                raise
             gone, wait_seconds = self._learn(target, claimed)
             await self._hand_out(target, claimed, served)
             is_gone = bool(gone)
@@ -300,7 +308,7 @@ class Pops:
                 gone.add(group_id)
                 self._marks.pop(group_id, None)
                 continue
-            mark = self._marks[group_id]
+            mark = self._marks.setdefault(group_id, Marks())
             mark.ready_since, mark.due_since = row["ready_since"], row["due_since"]
             self.expired += row["expired"]
             if row["wait_seconds"] is not None:

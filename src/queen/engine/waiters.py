@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from queen.engine.deliveries import Delivery
@@ -88,8 +88,14 @@ class Waiters:
         """Targets that a new queue may concern: without a queue yet, or a whole namespace."""
 
     @property
-    def has_open(self) -> bool:
-        return bool(self._open)
+    def missing_queues(self) -> list[str]:
+        """Queues that somebody waits for and that were not there."""
+        return [target.name.queue for target in self._open if target.name.queue is not None]
+
+    @property
+    def has_scopes(self) -> bool:
+        """Whether somebody waits for any queue of a namespace or task."""
+        return any(target.name.queue is None for target in self._open)
 
     @property
     def count(self) -> int:
@@ -156,6 +162,11 @@ class Waiters:
         """There is a new queue: those whom it may concern look again."""
         for target in tuple(self._open):
             self.wake(target)
+
+    def wake_missing(self, queues: Collection[str]) -> None:
+        for target in tuple(self._open):
+            if target.name.queue in queues:
+                self.wake(target)
 
     def wake_all(self) -> None:
         for target in tuple(self._targets.values()):

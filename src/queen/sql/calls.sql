@@ -137,9 +137,9 @@ limit $4;
 -- What the slowest group of a queue has not settled.
 select queen.backlog($1, $2) as messages;
 
--- name: newest_queue_id
--- The highest id that a queue was given.
-select last_value as id from queen.queues_id_seq;
+-- name: queues_signature
+-- Two numbers that change when a queue is made, deleted or configured.
+select count(*) as queues, coalesce(sum(version + id), 0)::bigint as versions from queen.queues where deleted_at is null;
 
 -- name: notify
 -- Tell other processes which queues have work.

@@ -77,9 +77,10 @@ class Queues:
         rows = await self._database.fetch("erase", limit)
         return rows[0]["is_done"]
 
-    async def newest_id(self) -> int:
-        rows = await self._database.fetch("newest_queue_id")
-        return rows[0]["id"]
+    async def signature(self) -> tuple[int, int]:
+        """Two numbers that change when a queue is made, deleted or configured."""
+        rows = await self._database.fetch("queues_signature")
+        return rows[0]["queues"], rows[0]["versions"]
 
     async def backlog(self, queue_id: int, most: int) -> int:
         rows = await self._database.fetch("backlog", queue_id, most)

@@ -29,7 +29,9 @@ begin
   end if;
 
   insert into queen.queues overriding system value
-  select (jsonb_populate_record(null::queen.queues, queen.new_queue(p_defaults) || jsonb_build_object('name', p_name))).*
+  select r.*
+  from (select queen.new_queue(p_defaults) || jsonb_build_object('name', p_name) as columns offset 0) n
+  cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
   where not exists (select 1 from queen.queues q where q.name = p_name and q.deleted_at is null)
   on conflict (name) where deleted_at is null do nothing;
   select q.* into v_old

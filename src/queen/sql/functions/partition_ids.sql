@@ -29,13 +29,18 @@ begin
       where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
     ) then
       insert into queen.queues overriding system value
-      select (jsonb_populate_record(null::queen.queues, queen.new_queue(p_defaults) || jsonb_build_object('name', n.name))).*
+      select r.*
       from (
-        select distinct n.name
-        from unnest(p_queues) n (name)
-        where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
-        order by n.name
+        select queen.new_queue(p_defaults) || jsonb_build_object('name', n.name) as columns
+        from (
+          select distinct n.name
+          from unnest(p_queues) n (name)
+          where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
+          order by n.name
+        ) n
+        offset 0
       ) n
+      cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
       on conflict (name) where deleted_at is null do nothing;
     end if;
 

@@ -111,14 +111,16 @@ begin
       exit when not queen.wants_more(v_left, v_lanes_left) or v_round >= c_rounds;
       v_round := v_round + 1;
       v_has_news := v_phase = 'due' and queen.promote(v_queue.id, 1000) > 0;
-      v_has_looked := true;
-      -- The earliest instant found at any level; the marks move only when every level was looked at.
+      -- The earliest instant found at any level: below it all was empty. The marks move only when every level was
+      -- looked at.
       v_marks := array[v_now];
       foreach v_level in array v_levels loop
+        v_has_looked := false;
         loop
-          v_has_looked := queen.wants_more(v_left, v_lanes_left) and coalesce(least(v_budget, v_slots) > 0, true)
-            and (v_phase = 'due' or v_is_fresh);
-          exit when not v_has_looked;
+          exit when not queen.wants_more(v_left, v_lanes_left)
+            or least(v_budget, v_slots) <= 0
+            or (v_phase = 'new' and not v_is_fresh);
+          v_has_looked := true;
           if v_phase = 'due' then
             v_claim := queen.claim_due(
               v_note.group_id, v_queue, v_level, v_lanes, coalesce(v_note.due_since, '-infinity'), v_left,
