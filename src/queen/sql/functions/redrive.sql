@@ -47,6 +47,18 @@ begin
     if not found then
       continue;
     end if;
+    -- A seek has given the message back already: then the letter is all that goes.
+    if v_letter."offset" >= v_consumer.claimed or exists (
+      select 1
+      from queen.deliveries d
+      where d.partition_id = v_letter.partition_id
+        and d.group_id = v_letter.group_id
+        and d.pending @> v_letter."offset"
+    ) then
+      delete from queen.dead_letters l where l.id = v_letter.id;
+      return query select v_letter.id, v_letter.group_id;
+      continue;
+    end if;
     v_now := queen.now();
     v_ordered := v_letter.in_order;
     insert into queen.deliveries (
