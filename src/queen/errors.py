@@ -127,7 +127,6 @@ class MessageNotFound(RequestError):
 
     code = "message_not_found"
     http_status = 404
-    sqlstates = ("QN011",)
 
 
 class LeaseLost(RequestError):
@@ -158,7 +157,6 @@ class Duplicate(RequestError):
 
     code = "duplicate"
     http_status = 409
-    sqlstates = ("QN008",)
 
 
 class SequenceStale(RequestError):

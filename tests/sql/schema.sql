@@ -90,74 +90,7 @@ CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multira
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-declare
-  v_whole      integer[];
-  v_ctids      tid[];
-  v_groups     bigint[];
-  v_counts     bigint[];
-  v_partitions bigint[];
-  v_pairs      bigint[];
-  v_request    record;
-  v_settled    record;
-begin
-  perform queen.lock_consumers(p_ids, p_tokens);
-
-  -- What nearly all are: the whole of a delivery that was handed out whole. The others are locked with them.
-  select
-    array_agg(l.ordinal) filter (where l.is_whole),
-    array_agg(l.ctid) filter (where l.is_whole),
-    array_agg(l.group_id) filter (where l.is_whole),
-    array_agg(l.settled) filter (where l.is_whole),
-    array_agg(l.partition_id) filter (where l.is_whole and l.ordered),
-    array_agg(l.group_id) filter (where l.is_whole and l.ordered)
-  into v_whole, v_ctids, v_groups, v_counts, v_partitions, v_pairs
-  from (
-    select
-      a.ordinal::integer as ordinal, d.ctid, d.group_id, d.partition_id, d.ordered,
-      a.offsets is null and d.head is null and d.out_end is null as is_whole,
-      case
-        when int8multirange(range_merge(d.pending)) = d.pending then upper(d.pending) - lower(d.pending)
-        else queen.count_of(d.pending)
-      end as settled
-    from (
-      select u.*
-      from unnest(p_ids, p_tokens, p_offsets) with ordinality u (id, token, offsets, ordinal)
-      order by u.id
-    ) a
-    cross join lateral (
-      select d.ctid, d.group_id, d.partition_id, d.ordered, d.head, d.out_end, d.pending
-      from queen.deliveries d
-      where d.id = a.id and d.token = a.token and d.held
-      for no key update
-    ) d
-  ) l;
-  if v_whole is not null then
-    delete from queen.deliveries d using unnest(v_ctids) u (ctid) where d.ctid = u.ctid;
-    if v_partitions is not null then
-      perform queen.free(v_partitions, v_pairs);
-    end if;
-    return query
-    select w.ordinal, w.group_id, w.settled, true, null::text
-    from unnest(v_whole, v_groups, v_counts) w (ordinal, group_id, settled);
-  end if;
-
-  if cardinality(v_whole) = cardinality(p_ids) then
-    return;
-  end if;
-  for v_request in
-    select a.id, a.token, a.offsets, a.ordinal::integer as ordinal
-    from unnest(p_ids, p_tokens, p_offsets) with ordinality a (id, token, offsets, ordinal)
-    where v_whole is null or a.ordinal <> all (v_whole)
-    order by a.id
-  loop
-    select s.* into v_settled from queen.settle(v_request.id, v_request.token, v_request.offsets) s;
-    return query
-    select v_request.ordinal, v_settled.group_id, v_settled.settled, v_settled.is_over, v_settled.code;
-  end loop;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -167,11 +100,7 @@ $$;
 CREATE FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms integer, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select p_max - coalesce(sum(p_recent[i + 1]), 0)::bigint
-  from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
-  where p_recent[i] >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
-$$;
+    AS $$ … $$;
 
 
 --
@@ -186,81 +115,7 @@ CREATE FUNCTION queen.backlog(p_queue_id bigint, p_most bigint) RETURNS bigint
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-declare
-  v_group_id bigint;
-  v_levels   integer[];
-  v_count    bigint;
-  v_largest  bigint := 0;
-  v_has_group boolean := false;
-begin
-  select q.levels into v_levels from queen.queues q where q.id = p_queue_id;
-  for v_group_id in
-    select g.id from queen.groups g
-    where g.queue_id = p_queue_id and g.deleted_at is null and g.filled_to is null
-  loop
-    v_has_group := true;
-    select coalesce(sum(n.next_offset - c.claimed), 0) into v_count
-    from (
-      select c.partition_id, c.claimed
-      from queen.consumers c
-      where c.group_id = v_group_id and c.priority = any (v_levels) and c.ready_at is not null
-      limit p_most
-    ) c
-    cross join lateral (
-      select s.base_offset + s.message_count as next_offset
-      from queen.segments s
-      where s.partition_id = c.partition_id
-      order by s.base_offset desc
-      limit 1
-    ) n;
-    -- What is out, and on an ordered queue what waits behind it.
-    v_count := v_count + (
-      select coalesce(sum(queen.count_of(d.pending) + case when d.ordered and d.until < 'infinity' then h.behind else 0 end), 0)
-      from (
-        select d.* from queen.deliveries d
-        where d.group_id = v_group_id and d.priority = any (v_levels) limit p_most
-      ) d
-      left join lateral (
-        select n.next_offset - c.claimed as behind
-        from (
-          select c.claimed
-          from queen.consumers c
-          where c.partition_id = d.partition_id and c.group_id = d.group_id
-          order by c.version desc
-          limit 1
-        ) c
-        cross join lateral (
-          select s.base_offset + s.message_count as next_offset
-          from queen.segments s
-          where s.partition_id = d.partition_id
-          order by s.base_offset desc
-          limit 1
-        ) n
-      ) h on d.ordered
-    );
-    v_largest := greatest(v_largest, v_count);
-  end loop;
-  if not v_has_group then
-    select coalesce(sum(n.next_offset - n.first_offset), 0) into v_largest
-    from (select p.id from queen.partitions p where p.queue_id = p_queue_id limit p_most) p
-    cross join lateral (
-      select
-        (
-          select s.base_offset + s.message_count
-          from queen.segments s where s.partition_id = p.id order by s.base_offset desc limit 1
-        ) as next_offset,
-        (
-          select case when s.body is null then s.base_offset + s.message_count else s.base_offset end
-          from queen.segments s where s.partition_id = p.id order by s.base_offset limit 1
-        ) as first_offset
-    ) n;
-  end if;
-  return v_largest + (select count(*) from (
-    select 1 from queen.scheduled s where s.queue_id = p_queue_id limit p_most
-  ) s);
-end
-$$;
+    AS $$ … $$;
 
 
 SET default_tablespace = '';
@@ -325,12 +180,7 @@ CREATE TABLE queen.queues (
 CREATE FUNCTION queen.backoff(p_queue queen.queues, p_attempts integer) RETURNS interval
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select make_interval(secs => least(
-    p_queue.max_retry_delay_ms,
-    p_queue.retry_delay_ms * power(p_queue.retry_backoff, least(p_attempts, 31) - 1)
-  ) * (0.8 + 0.2 * random()) / 1000.0)
-$$;
+    AS $$ … $$;
 
 
 --
@@ -378,21 +228,7 @@ WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000',
 CREATE FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, p_attempts integer, p_kind text, p_error text, p_now timestamp with time zone) RETURNS void
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  insert into queen.dead_letters (
-    queue_id, group_id, partition_id, "offset", queue, "group", partition, level, payload, extras,
-    created_at, attempts, reason, error, failed_at
-  )
-  select
-    q.id, g.id, p.id, p_offset, q.name, g.name, p.name, p.level, m.payload, m.extras,
-    m.created_at, p_attempts, p_kind, coalesce(p_error, p_delivery.error), p_now
-  from queen.partitions p
-  join queen.queues q on q.id = p.queue_id
-  join queen.groups g on g.id = p_delivery.group_id
-  cross join lateral queen.message_at(p_delivery, p_offset) m
-  where p.id = p_delivery.partition_id
-  on conflict on constraint dead_letters_are_one_per_message_and_group do nothing
-$$;
+    AS $$ … $$;
 
 
 --
@@ -402,21 +238,7 @@ $$;
 CREATE FUNCTION queen.change_order(p_queue_id bigint) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-begin
-  perform 1 from queen.queues q where q.id = p_queue_id for no key update skip locked;
-  if not found then
-    return false;
-  end if;
-  if exists (
-    select 1 from queen.groups g join queen.deliveries d on d.group_id = g.id where g.queue_id = p_queue_id
-  ) then
-    return false;
-  end if;
-  update queen.queues q set in_order = q.ordered where q.id = p_queue_id and q.in_order <> q.ordered;
-  return true;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -426,43 +248,7 @@ $$;
 CREATE FUNCTION queen.check_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-#variable_conflict use_column
-begin
-  -- A first row is made, so that two first requests of a producer wait for each other.
-  insert into queen.producers (producer_id, sequence, at)
-  select n.producer_id, -1, p_now
-  from unnest(p_producers) n (producer_id)
-  where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id)
-  order by n.producer_id
-  on conflict (producer_id, sequence) do nothing;
-
-  perform 1
-  from (select distinct n.producer_id from unnest(p_producers) n (producer_id) order by n.producer_id) n
-  cross join lateral (
-    select p.sequence
-    from queen.producers p
-    where p.producer_id = n.producer_id
-    order by p.sequence desc
-    limit 1
-    for no key update
-  ) l;
-
-  return query
-  select
-    'producer', n.ordinal::integer, null::bigint, null::timestamptz, null::bigint,
-    case when n.sequence < l.sequence then 'QN009' end
-  from unnest(p_producers, p_sequences) with ordinality n (producer_id, sequence, ordinal)
-  cross join lateral (
-    select p.sequence
-    from queen.producers p
-    where p.producer_id = n.producer_id
-    order by p.sequence desc
-    limit 1
-  ) l
-  where n.sequence <= l.sequence;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -472,142 +258,7 @@ $$;
 CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-#variable_conflict use_column
-declare
-  v_claim    queen.claim;
-  v_delivery queen.deliveries;
-  v_consumer queen.consumers;
-  v_request  integer := 1;
-  v_out      int8multirange;
-  v_dead     int8multirange;
-  v_run      int8range;
-  v_count    bigint;
-  v_most     bigint;
-  v_budget   bigint := p_budget;
-begin
-  v_claim.taken := 0;
-  v_claim.messages := 0;
-  v_claim.expired := 0;
-  v_claim.has_more := false;
-  v_claim.left_messages := p_left;
-  v_claim.left_lanes := p_lanes_left;
-  for v_delivery in
-    select d.*
-    from queen.due_deliveries(
-      p_group_id, p_level, p_lanes, p_since, p_now,
-      -- A few more than are wanted: some may be over. Whatever is found is locked, so no more than that.
-      case when p_budget is null and p_slots is null then (
-        select least(1000, 10 + sum(o.lanes))::integer
-        from unnest(p_left, p_lanes_left) o (messages, lanes)
-        where o.messages > 0
-      ) else 1 end
-    ) d
-  loop
-    while v_request <= cardinality(p_left)
-      and (v_claim.left_messages[v_request] <= 0 or v_claim.left_lanes[v_request] <= 0)
-    loop
-      v_request := v_request + 1;
-    end loop;
-    exit when v_request > cardinality(p_left) or v_budget <= 0;
-    v_claim.first_at := least(v_claim.first_at, v_delivery.until);
-
-    -- Whoever ends an ordered delivery moves its pair: have that first, or leave the delivery alone.
-    if v_delivery.ordered or p_queue.rate_per = 'partition' then
-      select c.* into v_consumer
-      from queen.consumers c
-      where c.partition_id = v_delivery.partition_id and c.group_id = p_group_id
-      order by c.version desc
-      limit 1
-      for no key update skip locked;
-      continue when not found;
-    end if;
-
-    if v_delivery.held then
-      perform queen.fail(
-        v_delivery, p_queue, lower(queen.handed_out(v_delivery)), 'expired', 'the lease expired', null,
-        v_delivery.until, p_now
-      );
-      -- What of it is due now is found by the next call.
-      v_claim.has_more := true;
-      continue;
-    end if;
-
-    v_dead := queen.expired_of(v_delivery, p_now);
-    if not isempty(v_dead) then
-      v_claim.expired := v_claim.expired + queen.count_of(v_dead);
-      v_claim.has_more := true;
-      perform queen.drop_expired(v_delivery, v_dead);
-      continue;
-    end if;
-
-    v_most := least(v_claim.left_messages[v_request], v_budget);
-    if p_queue.rate_per = 'partition' then
-      v_count := queen.allowance(v_consumer.recent, p_queue.rate_max, p_queue.rate_ms, p_now);
-      if v_count <= 0 then
-        update queen.deliveries d
-        set until = queen.rate_opens_at(v_consumer.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
-        where d.id = v_delivery.id;
-        continue;
-      end if;
-      v_most := least(v_most, v_count);
-    end if;
-    v_out := queen.first_of(queen.handed_out(v_delivery), v_most);
-    v_count := queen.count_of(v_out);
-    if p_queue.rate_per = 'partition' then
-      update queen.consumers c
-      set version = c.version + 1, recent = queen.spend(c.recent, p_queue.rate_ms, p_now, v_count)
-      where c.partition_id = v_consumer.partition_id and c.group_id = p_group_id and c.version = v_consumer.version;
-    end if;
-    if not v_delivery.ordered and v_out <> v_delivery.pending then
-      -- The rest of an unordered range need not wait for this part.
-      insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
-      values (
-        p_group_id, v_delivery.partition_id, v_delivery.priority, v_delivery.pending - v_out, p_now, false, false
-      );
-      v_delivery.pending := v_out;
-      v_claim.has_more := true;
-    end if;
-    update queen.deliveries d
-    set
-      id = nextval('queen.delivery_ids'),
-      token = gen_random_uuid(),
-      pending = v_delivery.pending,
-      out_end = case when v_delivery.head is null and v_out <> v_delivery.pending then upper(v_out) end,
-      held = true,
-      until = p_now + make_interval(secs => coalesce(p_leases[v_request], p_queue.lease_seconds))
-    where d.id = v_delivery.id
-    returning d.* into v_delivery;
-    if p_auto then
-      perform queen.shrink(v_delivery, v_out);
-      v_delivery.id := null;
-      v_delivery.token := null;
-      v_delivery.until := null;
-    end if;
-
-    v_claim.taken := v_claim.taken + 1;
-    v_claim.messages := v_claim.messages + v_count;
-    v_budget := v_budget - v_count;
-    v_claim.left_messages[v_request] := v_claim.left_messages[v_request] - v_count;
-    v_claim.left_lanes[v_request] := v_claim.left_lanes[v_request] - 1;
-    for v_run in select r from unnest(v_out) r order by lower(r) loop
-      v_claim.requests := v_claim.requests || v_request;
-      v_claim.delivery_ids := v_claim.delivery_ids || v_delivery.id;
-      v_claim.tokens := v_claim.tokens || v_delivery.token;
-      v_claim.partition_ids := v_claim.partition_ids || v_delivery.partition_id;
-      v_claim.attempts := v_claim.attempts || v_delivery.attempts;
-      v_claim.untils := v_claim.untils || v_delivery.until;
-      v_claim.firsts := v_claim.firsts || lower(v_run);
-      v_claim.ends := v_claim.ends || upper(v_run);
-      v_claim.payloads := v_claim.payloads || v_delivery.payload;
-      v_claim.extras := v_claim.extras || v_delivery.extras;
-      v_claim.created_ats := v_claim.created_ats || v_delivery.created_at;
-    end loop;
-  end loop;
-  v_claim.has_more := v_claim.has_more or (v_claim.taken > 0 and num_nonnulls(p_budget, p_slots) > 0);
-  return v_claim;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -617,240 +268,7 @@ $$;
 CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-#variable_conflict use_column
-declare
-  v_slots      integer[];
-  v_ids        bigint[];
-  v_ctids      tid[];
-  v_claimeds   bigint[];
-  v_first_at   timestamptz;
-  v_takes      bigint[];
-  v_passed     integer[];
-  v_found      integer;
-  v_locked     bigint[];
-  v_hold       boolean := p_queue.in_order and not p_auto;
-  v_wait       double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
-  v_expired    bigint := 0;
-  v_left       integer[] := p_left;
-  v_lanes_left integer[] := p_lanes_left;
-  v_claim      queen.claim;
-begin
-  -- One slot for each partition that a request may still take, first ones first.
-  v_slots := array(
-    select u.request::integer
-    from unnest(p_left, p_lanes_left) with ordinality u (messages, lanes, request)
-    cross join lateral generate_series(1, u.lanes) as k
-    where u.messages > 0
-    order by k, u.request
-    limit case when p_budget is null and p_slots is null then 1000 else 1 end
-  );
-
-  if p_lanes is null then
-    select array_agg(c.partition_id), array_agg(c.ctid), array_agg(c.claimed), min(c.ready_at)
-    into v_ids, v_ctids, v_claimeds, v_first_at
-    from (
-      select c.ctid, c.partition_id, c.claimed, c.ready_at
-      from queen.consumers c
-      where c.group_id = p_group_id
-        and c.priority = p_level
-        and c.ready_at >= p_since
-        and c.ready_at <= p_now
-      order by c.ready_at
-      limit cardinality(v_slots)
-      for no key update skip locked
-    ) c;
-  else
-    select array_agg(c.partition_id), array_agg(c.ctid), array_agg(c.claimed)
-    into v_ids, v_ctids, v_claimeds
-    from (
-      select c.ctid, c.partition_id, c.claimed
-      from unnest(p_lanes) l (id)
-      cross join lateral (
-        select c.ctid, c.partition_id, c.claimed, c.ready_at, c.priority
-        from queen.consumers c
-        where c.partition_id = l.id and c.group_id = p_group_id
-        order by c.version desc
-        limit 1
-        for no key update skip locked
-      ) c
-      where c.ready_at <= p_now and c.priority = p_level
-      limit cardinality(v_slots)
-    ) c;
-  end if;
-  v_found := coalesce(cardinality(v_ids), 0);
-  if v_found = 0 then
-    v_claim.taken := 0;
-    v_claim.expired := 0;
-    v_claim.has_more := false;
-    return v_claim;
-  end if;
-
-  -- How much of each may be taken: what is there, due and alive, and what its request still wants.
-  select
-    array_agg(m.take order by m.slot),
-    array_agg(m.slot::integer) filter (where m.available = 0 or m.allowed <= 0)
-  into v_takes, v_passed
-  from (
-    select
-      c.slot,
-      e.available,
-      a.allowed,
-      greatest(0, least(
-        e.available,
-        p_left[v_slots[c.slot]] - (
-          sum(e.available) over (partition by v_slots[c.slot] order by c.slot) - e.available
-        ),
-        a.allowed,
-        p_budget
-      )) as take
-    from unnest(v_ids, v_ctids, v_claimeds) with ordinality c (partition_id, ctid, claimed, slot)
-    cross join lateral (
-      select case
-        when min(s.base_offset) <= c.claimed
-          and coalesce(min(s.base_offset) filter (where s.expires_at <= p_now) > c.claimed, true)
-        then greatest(0, least(
-          max(s.base_offset + s.message_count),
-          min(s.base_offset) filter (where s.expires_at <= p_now),
-          c.claimed + p_left[v_slots[c.slot]]
-        ) - c.claimed)
-        else 0
-      end as available
-      from queen.segments s
-      where s.partition_id = c.partition_id
-        and s.base_offset >= coalesce(
-          (
-            select h.base_offset
-            from queen.segments h
-            where h.partition_id = c.partition_id and h.base_offset <= c.claimed
-            order by h.base_offset desc
-            limit 1
-          ),
-          c.claimed
-        )
-        and s.base_offset < c.claimed + p_left[v_slots[c.slot]]
-        and s.created_at <= p_now - make_interval(secs => p_queue.delay_seconds)
-        and s.body is not null
-    ) e
-    cross join lateral (
-      select case when p_queue.rate_per = 'partition' then (
-        select queen.allowance(r.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
-        from queen.consumers r
-        where r.ctid = c.ctid
-      ) end as allowed
-    ) a
-  ) m;
-
-  if v_passed is not null then
-    v_expired := queen.pass(
-      array(select v_ctids[p] from unnest(v_passed) p), array(select v_ids[p] from unnest(v_passed) p), p_queue
-    );
-  end if;
-  -- Idle is said only under the partition's lock; who cannot have it at once stays ready.
-  if not v_hold then
-    v_locked := array(
-      select p.id
-      from queen.partitions p
-      where p.id = any (v_ids)
-      for no key update skip locked
-    );
-  end if;
-
-  -- What each request still wants after this.
-  for v_slot in 1 .. v_found loop
-    if v_takes[v_slot] > 0 then
-      v_left[v_slots[v_slot]] := v_left[v_slots[v_slot]] - v_takes[v_slot];
-      v_lanes_left[v_slots[v_slot]] := v_lanes_left[v_slots[v_slot]] - 1;
-    end if;
-  end loop;
-
-  with take as materialized (
-    select
-      v_slots[t.slot] as request,
-      t.slot,
-      t.partition_id,
-      t.ctid,
-      t.claimed as first_offset,
-      t.claimed + t.take as end_offset,
-      t.take,
-      case when not p_auto then nextval('queen.delivery_ids') end as delivery_id,
-      case when not p_auto then gen_random_uuid() end as token,
-      p_now + make_interval(secs => coalesce(p_leases[v_slots[t.slot]], p_queue.lease_seconds)) as until
-    from unnest(v_ids, v_ctids, v_claimeds, v_takes) with ordinality t (partition_id, ctid, claimed, take, slot)
-    where t.take > 0
-  ),
-  moved as (
-    update queen.consumers c
-    set
-      version = c.version + 1,
-      claimed = t.end_offset,
-      held = v_hold,
-      idle_at = case when not v_hold and t.is_idle then greatest(p_now, t.newest_at) end,
-      ready_at = case
-        when v_hold or t.is_idle then null
-        when p_queue.rate_per = 'partition' then greatest(t.ready_at, queen.rate_opens_at(
-          queen.spend(c.recent, p_queue.rate_ms, p_now, t.take), p_queue.rate_max, p_queue.rate_ms, p_now
-        ))
-        else t.ready_at
-      end,
-      recent = case
-        when p_queue.rate_per = 'partition' then queen.spend(c.recent, p_queue.rate_ms, p_now, t.take)
-      end
-    from (
-      select
-        t.*,
-        n.created_at as newest_at,
-        t.end_offset >= n.next_offset and t.partition_id = any (v_locked) as is_idle,
-        case
-          when v_hold then null
-          when t.end_offset >= n.next_offset or v_wait = 0 then queen.now()
-          else queen.head_ready(t.partition_id, t.end_offset, v_wait, queen.now())
-        end as ready_at
-      from take t
-      -- Who holds the pair will look when it is settled.
-      left join lateral (
-        select s.base_offset + s.message_count as next_offset, s.created_at
-        from queen.segments s
-        where s.partition_id = t.partition_id and not v_hold
-        order by s.base_offset desc
-        limit 1
-      ) n on true
-      offset 0
-    ) t
-    where c.ctid = t.ctid
-  ),
-  lent as (
-    insert into queen.deliveries (id, token, group_id, partition_id, priority, pending, until, held, ordered)
-    select
-      t.delivery_id, t.token, p_group_id, t.partition_id, p_level,
-      int8multirange(int8range(t.first_offset, t.end_offset)), t.until, true, p_queue.in_order
-    from take t
-    where not p_auto
-  )
-  select
-    count(t.slot)::integer,
-    coalesce(sum(t.take), 0)::bigint,
-    v_first_at,
-    v_expired,
-    v_found = cardinality(v_slots),
-    array_agg(t.request order by t.slot),
-    array_agg(t.delivery_id order by t.slot),
-    array_agg(t.token order by t.slot),
-    array_agg(t.partition_id order by t.slot),
-    array_agg(0 order by t.slot),
-    array_agg(case when not p_auto then t.until end order by t.slot),
-    array_agg(t.first_offset order by t.slot),
-    array_agg(t.end_offset order by t.slot),
-    array_agg(null::bytea),
-    array_agg(null::bytea),
-    array_agg(null::timestamptz),
-    v_left,
-    v_lanes_left
-  into v_claim
-  from take t;
-  return v_claim;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -860,70 +278,7 @@ $$;
 CREATE FUNCTION queen.configure(p_name text, p_namespace text, p_task text, p_options jsonb, p_replace boolean, p_version bigint, p_defaults jsonb) RETURNS SETOF queen.queues
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  v_defaults jsonb := queen.default_options() || coalesce(p_defaults, '{}');
-  v_unknown  text;
-  v_old      queen.queues;
-  v_new      queen.queues;
-begin
-  select k into v_unknown from jsonb_object_keys(p_options) k where not queen.default_options() ? k limit 1;
-  if v_unknown is not null then
-    raise exception 'there is no option %', v_unknown using errcode = 'QN006';
-  end if;
-
-  insert into queen.queues overriding system value
-  select r.*
-  from (select queen.new_queue(p_defaults) || jsonb_build_object('name', p_name) as columns offset 0) n
-  cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
-  where not exists (select 1 from queen.queues q where q.name = p_name and q.deleted_at is null)
-  on conflict (name) where deleted_at is null do nothing;
-  select q.* into v_old
-  from queen.queues q
-  where q.name = p_name and q.deleted_at is null
-  for no key update;
-  if p_version is not null and v_old.version <> p_version then
-    raise exception 'queue % is at version %, not %', p_name, v_old.version, p_version using errcode = 'QN007';
-  end if;
-
-  begin
-    v_new := jsonb_populate_record(
-      v_old,
-      case when p_replace then v_defaults else '{}' end || (
-        select coalesce(jsonb_object_agg(o.key, case when o.value = 'null' then v_defaults -> o.key else o.value end), '{}')
-        from jsonb_each(p_options) o
-      )
-    );
-  exception when invalid_text_representation or numeric_value_out_of_range then
-    raise exception 'an option has a value that it cannot have: %', sqlerrm using errcode = 'QN006';
-  end;
-  -- While nothing is out there is nothing to wait for.
-  if not exists (
-    select 1 from queen.groups g join queen.deliveries d on d.group_id = g.id where g.queue_id = v_old.id
-  ) then
-    v_new.in_order := v_new.ordered;
-  end if;
-  if queen.dedup_class(v_new.dedup_seconds) <> queen.dedup_class(v_old.dedup_seconds) then
-    v_new.old_dedup_class := queen.dedup_class(v_old.dedup_seconds);
-    v_new.old_dedup_until := queen.now() + make_interval(secs => v_old.dedup_seconds);
-  end if;
-
-  return query
-  update queen.queues q
-  set
-    namespace = coalesce(p_namespace, q.namespace), task = coalesce(p_task, q.task), version = q.version + 1,
-    in_order = v_new.in_order, old_dedup_class = v_new.old_dedup_class, old_dedup_until = v_new.old_dedup_until,
-    lease_seconds = v_new.lease_seconds, retry_limit = v_new.retry_limit, retry_delay_ms = v_new.retry_delay_ms,
-    max_retry_delay_ms = v_new.max_retry_delay_ms, retry_backoff = v_new.retry_backoff, priority = v_new.priority,
-    delay_seconds = v_new.delay_seconds, window_seconds = v_new.window_seconds, dead_letter = v_new.dead_letter,
-    max_size = v_new.max_size, ttl_seconds = v_new.ttl_seconds, dedup_seconds = v_new.dedup_seconds,
-    ordered = v_new.ordered, rate_max = v_new.rate_max, rate_ms = v_new.rate_ms, rate_per = v_new.rate_per,
-    concurrency_limit = v_new.concurrency_limit, paused = v_new.paused,
-    max_payload_bytes = v_new.max_payload_bytes
-  where q.id = v_old.id
-  returning q.*;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -933,45 +288,7 @@ $$;
 CREATE FUNCTION queen.configure_partition(p_queue text, p_partition text, p_priority integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  v_queue_id bigint;
-  v_ids      bigint[];
-begin
-  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
-  perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue_id));
-  select array_agg(l.id) into v_ids
-  from (
-    select p.id
-    from queen.partitions p
-    where p.queue_id = v_queue_id and p.name = p_partition
-    order by p.id
-    for no key update
-  ) l;
-  if v_ids is null then
-    raise exception 'queue % has no partition %', p_queue, p_partition using errcode = 'QN004';
-  end if;
-  update queen.partitions p set priority = p_priority where p.id = any (v_ids);
-  update queen.consumers c
-  set version = c.version + 1, priority = p_priority * 10 + p.level
-  from queen.partitions p
-  where p.id = any (v_ids) and c.partition_id = p.id;
-  update queen.deliveries d
-  set priority = p_priority * 10 + p.level
-  from queen.partitions p
-  where p.id = any (v_ids) and d.partition_id = p.id;
-  update queen.queues q
-  set levels = array(
-    select distinct l
-    from unnest(q.levels || array(select p_priority * 10 + p.level from queen.partitions p where p.id = any (v_ids))) l
-    order by l desc
-  )
-  where q.id = v_queue_id;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -981,9 +298,7 @@ $$;
 CREATE FUNCTION queen.count_of(p_offsets int8multirange) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select coalesce(sum(upper(u) - lower(u)), 0)::bigint from unnest(p_offsets) as u
-$$;
+    AS $$ … $$;
 
 
 --
@@ -992,14 +307,7 @@ $$;
 
 CREATE FUNCTION queen.dedup_class(p_seconds double precision) RETURNS integer
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select case
-    when p_seconds <= 3600 then 0
-    when p_seconds <= 86400 then 1
-    when p_seconds <= 604800 then 2
-    else 3
-  end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1008,9 +316,7 @@ $$;
 
 CREATE FUNCTION queen.dedup_generation(p_class integer, p_at timestamp with time zone, p_back integer) RETURNS smallint
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select (p_class * 3 + (floor(extract(epoch from p_at) / queen.dedup_length(p_class))::bigint - p_back) % 3)::smallint
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1019,9 +325,7 @@ $$;
 
 CREATE FUNCTION queen.dedup_key(p_partition_id bigint, p_transaction_id text) RETURNS uuid
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select encode(substr(sha256(int8send(p_partition_id) || convert_to(p_transaction_id, 'UTF8')), 1, 16), 'hex')::uuid
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1030,9 +334,7 @@ $$;
 
 CREATE FUNCTION queen.dedup_length(p_class integer) RETURNS bigint
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select (array[3600, 86400, 604800, 2678400])[p_class + 1]::bigint
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1041,29 +343,7 @@ $$;
 
 CREATE FUNCTION queen.default_options() RETURNS jsonb
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select jsonb_build_object(
-    'lease_seconds', 300,
-    'retry_limit', 3,
-    'retry_delay_ms', 1000,
-    'max_retry_delay_ms', 300000,
-    'retry_backoff', 2,
-    'priority', 0,
-    'delay_seconds', 0,
-    'window_seconds', 0,
-    'dead_letter', true,
-    'max_size', 0,
-    'ttl_seconds', 0,
-    'dedup_seconds', 86400,
-    'ordered', true,
-    'rate_max', null,
-    'rate_ms', null,
-    'rate_per', null,
-    'concurrency_limit', 0,
-    'paused', false,
-    'max_payload_bytes', null
-  )
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1073,25 +353,7 @@ $$;
 CREATE FUNCTION queen.delete_group(p_queue text, p_group text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  v_queue_id bigint;
-  v_id       bigint;
-begin
-  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
-  update queen.groups g
-  set deleted_at = queen.now()
-  where g.queue_id = v_queue_id and g.name = p_group and g.deleted_at is null
-  returning g.id into v_id;
-  if not found then
-    raise exception 'queue % has no group %', p_queue, p_group using errcode = 'QN003';
-  end if;
-  return v_id;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1101,21 +363,7 @@ $$;
 CREATE FUNCTION queen.delete_queue(p_queue text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  v_id bigint;
-begin
-  update queen.queues q
-  set deleted_at = queen.now(), version = q.version + 1
-  where q.name = p_queue and q.deleted_at is null
-  returning q.id into v_id;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
-  update queen.groups g set deleted_at = queen.now() where g.queue_id = v_id and g.deleted_at is null;
-  return v_id;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1125,20 +373,7 @@ $$;
 CREATE FUNCTION queen.drop_expired(p_delivery queen.deliveries, p_dead int8multirange) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-begin
-  if p_dead @> p_delivery.pending then
-    perform queen.shrink(p_delivery, p_dead);
-    return;
-  end if;
-  update queen.deliveries d
-  set
-    pending = d.pending - p_dead,
-    head = case when p_dead @> d.head then null else d.head end,
-    attempts = case when p_dead @> d.head then 0 else d.attempts end
-  where d.id = p_delivery.id;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1148,33 +383,7 @@ $$;
 CREATE FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) RETURNS SETOF queen.deliveries
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-begin
-  if p_lanes is null then
-    return query
-    select d.*
-    from queen.deliveries d
-    where d.group_id = p_group_id and d.priority = p_level and d.until >= p_since and d.until <= p_now
-    order by d.until
-    limit p_limit
-    for no key update skip locked;
-  else
-    return query
-    select d.*
-    from unnest(p_lanes) l (id)
-    cross join lateral (
-      select d.*
-      from queen.deliveries d
-      where d.partition_id = l.id and d.group_id = p_group_id and d.until >= p_since and d.until <= p_now
-      order by d.until
-      limit p_limit
-      for no key update skip locked
-    ) d
-    where d.priority = p_level
-    limit p_limit;
-  end if;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1183,12 +392,7 @@ $$;
 
 CREATE FUNCTION queen.end_at(p_ends bytea, p_index integer) RETURNS integer
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select get_byte(p_ends, 4 * p_index)
-    + (get_byte(p_ends, 4 * p_index + 1) << 8)
-    + (get_byte(p_ends, 4 * p_index + 2) << 16)
-    + (get_byte(p_ends, 4 * p_index + 3) << 24)
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1197,10 +401,7 @@ $$;
 
 CREATE FUNCTION queen.end_bytes(p_end integer) RETURNS bytea
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select substr(b, 4, 1) || substr(b, 3, 1) || substr(b, 2, 1) || substr(b, 1, 1)
-  from int4send(p_end) as b
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1209,13 +410,7 @@ $$;
 
 CREATE FUNCTION queen.ends_of(p_values bytea[]) RETURNS bytea
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select '\x00000000'::bytea || string_agg(queen.end_bytes(v.until::integer), '' order by v.ordinal)
-  from (
-    select e.ordinal, sum(length(coalesce(e.value, ''))) over (order by e.ordinal) as until
-    from unnest(p_values) with ordinality as e (value, ordinal)
-  ) v
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1230,57 +425,7 @@ CREATE FUNCTION queen.erase(p_limit integer) RETURNS boolean
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-declare
-  v_id       bigint;
-  v_group    queen.groups;
-  v_ids      bigint[];
-begin
-  select q.id into v_id
-  from queen.queues q where q.deleted_at is not null order by q.id limit 1 for update skip locked;
-  if found then
-    v_ids := array(
-      select p.id from queen.partitions p where p.queue_id = v_id order by p.id limit p_limit for update
-    );
-    delete from queen.deliveries d
-    using queen.groups g
-    where g.queue_id = v_id and d.group_id = g.id and d.partition_id = any (v_ids);
-    delete from queen.consumers c where c.partition_id = any (v_ids);
-    delete from queen.segments s where s.partition_id = any (v_ids);
-    delete from queen.scheduled s where s.queue_id = v_id and s.partition_id = any (v_ids);
-    delete from queen.partitions p where p.id = any (v_ids);
-    if cardinality(v_ids) < p_limit then
-      delete from queen.limits l using queen.groups g where g.queue_id = v_id and l.group_id = g.id;
-      delete from queen.groups g where g.queue_id = v_id;
-      delete from queen.queues q where q.id = v_id;
-    end if;
-    return false;
-  end if;
-
-  select g.* into v_group
-  from queen.groups g where g.deleted_at is not null order by g.id limit 1 for update skip locked;
-  if not found then
-    return true;
-  end if;
-  -- The cursor of filling counts on from the start again, this time erasing.
-  v_ids := array(
-    select p.id
-    from queen.partitions p
-    where p.queue_id = v_group.queue_id and p.id > coalesce(-nullif(v_group.fill_end, abs(v_group.fill_end)), 0)
-    order by p.id
-    limit p_limit
-  );
-  delete from queen.deliveries d where d.group_id = v_group.id and d.partition_id = any (v_ids);
-  delete from queen.consumers c where c.group_id = v_group.id and c.partition_id = any (v_ids);
-  if cardinality(v_ids) < p_limit then
-    delete from queen.limits l where l.group_id = v_group.id;
-    delete from queen.groups g where g.id = v_group.id;
-  else
-    update queen.groups g set fill_end = -v_ids[p_limit] where g.id = v_group.id;
-  end if;
-  return false;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1290,23 +435,7 @@ $$;
 CREATE FUNCTION queen.expired_of(p_delivery queen.deliveries, p_now timestamp with time zone) RETURNS int8multirange
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select p_delivery.pending * coalesce(
-    range_agg(int8range(s.base_offset, s.base_offset + s.message_count)), '{}'::int8multirange
-  )
-  from queen.segments s
-  where p_delivery.payload is null
-    and s.partition_id = p_delivery.partition_id
-    and s.base_offset >= (
-      select h.base_offset
-      from queen.segments h
-      where h.partition_id = p_delivery.partition_id and h.base_offset <= lower(p_delivery.pending)
-      order by h.base_offset desc
-      limit 1
-    )
-    and s.base_offset < upper(p_delivery.pending)
-    and s.expires_at <= p_now
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1321,34 +450,7 @@ CREATE FUNCTION queen.extend(p_ids bigint[], p_tokens uuid[], p_seconds double p
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-declare
-  v_now timestamptz;
-begin
-  perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
-  -- Only now: the wait for the locks must not come out of the lease.
-  v_now := queen.now();
-  return query
-  with moved as (
-    update queen.deliveries d
-    set until = greatest(d.until, v_now + make_interval(secs => a.seconds))
-    from (
-      select a.ordinal, a.seconds, d.ctid
-      from unnest(p_ids, p_tokens, p_seconds) with ordinality a (id, token, seconds, ordinal)
-      cross join lateral (
-        select d.ctid from queen.deliveries d where d.id = a.id and d.token = a.token and d.held offset 0
-      ) d
-    ) a
-    where d.ctid = a.ctid
-    returning a.ordinal, d.until
-  )
-  select a.ordinal::integer, m.until, case when m.ordinal is null then 'QN002' end
-  from unnest(p_ids) with ordinality a (id, ordinal)
-  left join moved m on m.ordinal = a.ordinal
-  order by a.ordinal;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1357,9 +459,7 @@ $$;
 
 CREATE FUNCTION queen.extra_at(p_extras bytea, p_count integer, p_index integer) RETURNS bytea
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select nullif(queen.payload_at(substr(p_extras, 4 * (p_count + 1) + 1), p_extras, p_index), ''::bytea)
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1369,65 +469,7 @@ $$;
 CREATE FUNCTION queen.fail(p_delivery queen.deliveries, p_queue queen.queues, p_offset bigint, p_kind text, p_error text, p_delay double precision, p_from timestamp with time zone, p_now timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  v_failed   int8multirange := int8multirange(int8range(p_offset, p_offset + 1));
-  v_left     int8multirange := p_delivery.pending - v_failed;
-  v_attempts integer := case when p_offset = p_delivery.head then p_delivery.attempts else 0 end;
-  v_due      timestamptz;
-begin
-  if p_kind in ('failed', 'expired') then
-    v_attempts := v_attempts + 1;
-  end if;
-
-  if p_kind = 'dead' or (p_kind <> 'retry' and v_attempts > p_queue.retry_limit) then
-    if p_kind = 'dead' or p_queue.dead_letter then
-      perform queen.bury(
-        p_delivery, p_offset, v_attempts + (p_kind = 'dead')::integer, p_kind, p_error, p_now
-      );
-    end if;
-    if p_kind = 'dead' or isempty(v_left) or (p_kind = 'failed' and not p_delivery.ordered) then
-      perform queen.shrink(p_delivery, v_failed);
-    else
-      -- The rest is due at once, and free of the blame.
-      update queen.deliveries d
-      set
-        id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_left,
-        head = null, attempts = 0, error = null, out_end = null, held = false, until = p_now
-      where d.id = p_delivery.id;
-    end if;
-    return null;
-  end if;
-
-  v_due := case
-    when p_delay is not null then p_now + make_interval(secs => p_delay)
-    when p_kind = 'retry' then p_now
-    else p_from + queen.backoff(p_queue, v_attempts)
-  end;
-  if p_delivery.ordered or isempty(v_left) then
-    update queen.deliveries d
-    set
-      id = nextval('queen.delivery_ids'), token = gen_random_uuid(), head = p_offset,
-      attempts = v_attempts, error = coalesce(p_error, d.error), out_end = null, held = false, until = v_due
-    where d.id = p_delivery.id;
-  else
-    insert into queen.deliveries (
-      group_id, partition_id, priority, pending, head, until, held, ordered, attempts, error
-    ) values (
-      p_delivery.group_id, p_delivery.partition_id, p_delivery.priority, v_failed, p_offset, v_due, false,
-      false, v_attempts, p_error
-    );
-    if p_kind = 'expired' then
-      update queen.deliveries d
-      set id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_left, held = false, until = p_now
-      where d.id = p_delivery.id;
-    else
-      update queen.deliveries d set pending = v_left where d.id = p_delivery.id;
-    end if;
-  end if;
-  return v_due;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1442,61 +484,7 @@ CREATE FUNCTION queen.fill(p_group_id bigint, p_limit integer) RETURNS boolean
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-declare
-  v_group queen.groups;
-  v_queue queen.queues;
-  v_ids   bigint[];
-  v_now   timestamptz;
-begin
-  select g.* into v_group from queen.groups g where g.id = p_group_id for no key update;
-  if not found or v_group.filled_to is null or v_group.deleted_at is not null then
-    return true;
-  end if;
-  select q.* into v_queue from queen.queues q where q.id = v_group.queue_id;
-  select array_agg(l.id) into v_ids
-  from (
-    select p.id
-    from queen.partitions p
-    where p.queue_id = v_group.queue_id and p.id > v_group.filled_to and p.id <= v_group.fill_end
-    order by p.id
-    limit p_limit
-    for no key update
-  ) l;
-  v_now := queen.now();
-  insert into queen.consumers (partition_id, group_id, claimed, ready_at, idle_at, priority)
-  select
-    p.id,
-    p_group_id,
-    f.first_offset,
-    case when f.first_offset < n.next_offset then
-      queen.head_ready(p.id, f.first_offset, greatest(v_queue.delay_seconds, v_queue.window_seconds), v_now)
-    end,
-    case when f.first_offset >= coalesce(n.next_offset, 0) then greatest(v_now, n.created_at) end,
-    p.priority * 10 + p.level
-  from unnest(v_ids) k (id)
-  join queen.partitions p on p.id = k.id
-  left join lateral (
-    select s.base_offset + s.message_count as next_offset, s.created_at
-    from queen.segments s
-    where s.partition_id = p.id
-    order by s.base_offset desc
-    limit 1
-  ) n on true
-  cross join lateral (
-    select case
-      when v_group.start_mode <> 'all' then queen.offset_after(p.id, v_group.start_at)
-      else coalesce(
-        (select s.base_offset from queen.segments s where s.partition_id = p.id order by s.base_offset limit 1), 0
-      )
-    end as first_offset
-  ) f;
-  update queen.groups g
-  set filled_to = case when coalesce(cardinality(v_ids), 0) = p_limit then v_ids[p_limit] end
-  where g.id = p_group_id;
-  return coalesce(cardinality(v_ids), 0) < p_limit;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1511,133 +499,7 @@ CREATE FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p_token 
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-declare
-  v_ids bigint[];
-begin
-  -- Which deliveries it may be in: each way of naming them is a search of its own, by its own index.
-  if p_delivery_id is not null then
-    v_ids := array(
-      select d.id from queen.deliveries d where d.id = p_delivery_id and d.token = p_token and d.held
-    );
-  elsif p_partition_id is not null then
-    v_ids := array(
-      select d.id
-      from queen.deliveries d
-      where d.partition_id = p_partition_id
-        and d.held
-        and exists (
-          select 1 from queen.groups g where g.id = d.group_id and g.name = p_group and g.deleted_at is null offset 0
-        )
-    );
-  else
-    v_ids := array(
-      select d.id
-      from queen.groups g
-      cross join lateral (select d.id from queen.deliveries d where d.group_id = g.id and d.held offset 0) d
-      where g.name = p_group and g.deleted_at is null
-    );
-  end if;
-
-  return query
-  select d.id, d.token, d.partition_id, k."offset", false
-  from queen.deliveries d
-  cross join lateral (
-    select k."offset"
-    from queen.dedup k
-    where k.key = queen.dedup_key(d.partition_id, p_transaction_id)
-    offset 0
-  ) k
-  where d.id = any (v_ids)
-    and d.partition_id = coalesce(p_partition_id, d.partition_id)
-    and queen.handed_out(d) @> k."offset"
-  limit 2;
-  if found then
-    return;
-  end if;
-
-  if p_delivery_id is not null or p_partition_id is not null then
-    -- Not remembered as a key any more, or never: it stands beside the message.
-    return query
-    select d.id, d.token, d.partition_id, m."offset", false
-    from queen.deliveries d
-    cross join lateral (
-      select s.base_offset + i as "offset", queen.extra_at(s.extras, s.message_count, i) as extra
-      from queen.segments s
-      cross join lateral generate_series(0, s.message_count - 1) i
-      where d.payload is null
-        and s.partition_id = d.partition_id
-        and s.base_offset >= (
-          select h.base_offset
-          from queen.segments h
-          where h.partition_id = d.partition_id and h.base_offset <= lower(d.pending)
-          order by h.base_offset desc
-          limit 1
-        )
-        and s.base_offset < upper(d.pending)
-        and s.extras is not null
-      union all
-      select lower(d.pending), d.extras where d.payload is not null
-    ) m
-    where d.id = any (v_ids)
-      and d.partition_id = coalesce(p_partition_id, d.partition_id)
-      and queen.handed_out(d) @> m."offset"
-      and convert_from(m.extra, 'UTF8')::json ->> 'transactionId' = p_transaction_id
-    limit 2;
-    if found then
-      return;
-    end if;
-  end if;
-
-  if p_delivery_id is not null then
-    -- The lease is current, and the message was one of it that is settled.
-    return query
-    select null::bigint, null::uuid, d.partition_id, k."offset", true
-    from queen.deliveries d
-    cross join lateral (
-      select k."offset"
-      from queen.dedup k
-      where k.key = queen.dedup_key(d.partition_id, p_transaction_id)
-      offset 0
-    ) k
-    where d.id = p_delivery_id and d.token = p_token and d.held
-    limit 1;
-    if found then
-      return;
-    end if;
-  end if;
-
-  if p_place_id is not null then
-    return query
-    select
-      d.id, d.token, d.partition_id, p_place_offset,
-      d.id is null
-        and c.claimed > p_place_offset
-        and not exists (
-          select 1 from queen.deliveries o
-          where o.group_id = g.id and o.partition_id = p_place_id and o.pending @> p_place_offset
-        )
-        and (p_delivery_id is null or not queen.is_over(p_delivery_id, p_token))
-    from queen.partitions p
-    join queen.groups g on g.queue_id = p.queue_id and g.name = p_group and g.deleted_at is null
-    cross join lateral (
-      select c.claimed
-      from queen.consumers c
-      where c.partition_id = p.id and c.group_id = g.id
-      order by c.version desc
-      limit 1
-    ) c
-    left join lateral (
-      select d.id, d.token, d.partition_id
-      from queen.deliveries d
-      where d.partition_id = p_place_id and d.group_id = g.id and d.held and queen.handed_out(d) @> p_place_offset
-      offset 0
-    ) d on true
-    where p.id = p_place_id;
-  end if;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1647,19 +509,7 @@ $$;
 CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS int8multirange
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select coalesce(
-    range_agg(int8range(r.low, least(r.high, r.low + p_count - r.before))) filter (where r.before < p_count),
-    '{}'::int8multirange
-  )
-  from (
-    select
-      lower(u) as low,
-      upper(u) as high,
-      (sum(upper(u) - lower(u)) over (order by lower(u)))::bigint - (upper(u) - lower(u)) as before
-    from unnest(p_offsets) as u
-  ) r
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1674,85 +524,7 @@ CREATE FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]) RETUR
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-declare
-  v_ctids    tid[];
-  v_claimeds bigint[];
-  v_parked   integer[];
-  v_drained  bigint[];
-  v_locked   bigint[];
-  v_now      timestamptz;
-begin
-  select
-    array_agg(c.ctid order by r.ordinal),
-    array_agg(c.claimed order by r.ordinal),
-    array_agg(c.parked order by r.ordinal),
-    array_agg(r.partition_id) filter (where c.claimed >= n.next_offset)
-  into v_ctids, v_claimeds, v_parked, v_drained
-  from unnest(p_partition_ids, p_group_ids) with ordinality r (partition_id, group_id, ordinal)
-  cross join lateral (
-    select c.ctid, c.claimed, c.parked
-    from queen.consumers c
-    where c.partition_id = r.partition_id and c.group_id = r.group_id
-    order by c.version desc
-    limit 1
-  ) c
-  cross join lateral (
-    select s.base_offset + s.message_count as next_offset
-    from queen.segments s
-    where s.partition_id = r.partition_id
-    order by s.base_offset desc
-    limit 1
-  ) n;
-  if v_drained is not null then
-    v_locked := array(
-      select p.id from queen.partitions p where p.id = any (v_drained) for no key update skip locked
-    );
-  end if;
-  v_now := queen.now();
-
-  update queen.consumers c
-  set
-    version = c.version + 1,
-    held = n.parked_id is not null,
-    parked = c.parked - (n.parked_id is not null)::integer,
-    idle_at = case when n.is_idle and n.parked_id is null then greatest(v_now, n.created_at) end,
-    ready_at = case
-      when n.is_idle or n.parked_id is not null then null
-      when n.rate_per = 'partition' then greatest(n.ready_at, queen.rate_opens_at(c.recent, n.rate_max, n.rate_ms, v_now))
-      else n.ready_at
-    end
-  from (
-    select
-      r.ctid, s.created_at, q.rate_per, q.rate_max, q.rate_ms,
-      r.claimed >= s.next_offset and r.partition_id = any (v_locked) as is_idle,
-      case
-        when r.claimed >= s.next_offset or q.wait_seconds = 0 then v_now
-        else queen.head_ready(r.partition_id, r.claimed, q.wait_seconds, v_now)
-      end as ready_at,
-      case when r.parked > 0 then queen.unpark(r.partition_id, r.group_id, v_now) end as parked_id
-    from (
-      -- A few groups, read once.
-      select g.id, q.rate_per, q.rate_max, q.rate_ms, greatest(q.delay_seconds, q.window_seconds) as wait_seconds
-      from (select distinct u.id from unnest(p_group_ids) u (id)) u
-      cross join lateral (select g.id, g.queue_id from queen.groups g where g.id = u.id offset 0) g
-      cross join lateral (select q.* from queen.queues q where q.id = g.queue_id offset 0) q
-      offset 0
-    ) q
-    join unnest(p_partition_ids, p_group_ids, v_ctids, v_claimeds, v_parked)
-      r (partition_id, group_id, ctid, claimed, parked) on r.group_id = q.id
-    cross join lateral (
-      select s.base_offset + s.message_count as next_offset, s.created_at
-      from queen.segments s
-      where s.partition_id = r.partition_id
-      order by s.base_offset desc
-      limit 1
-    ) s
-    offset 0
-  ) n
-  where c.ctid = n.ctid;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1762,12 +534,7 @@ $$;
 CREATE FUNCTION queen.handed_out(p_delivery queen.deliveries) RETURNS int8multirange
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select p_delivery.pending * int8multirange(case
-    when p_delivery.head is not null then int8range(p_delivery.head, p_delivery.head + 1)
-    else int8range(null, p_delivery.out_end)
-  end)
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1777,24 +544,7 @@ $$;
 CREATE FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_seconds double precision, p_now timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select greatest(p_now, s.created_at + make_interval(secs => p_seconds))
-  from queen.segments s
-  where s.partition_id = p_partition_id
-    and s.base_offset >= coalesce(
-      (
-        select h.base_offset
-        from queen.segments h
-        where h.partition_id = p_partition_id and h.base_offset <= p_offset
-        order by h.base_offset desc
-        limit 1
-      ),
-      p_offset
-    )
-    and s.base_offset + s.message_count > p_offset
-  order by s.base_offset
-  limit 1
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1804,9 +554,7 @@ $$;
 CREATE FUNCTION queen.is_over(p_id bigint, p_token uuid) RETURNS boolean
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select not exists (select 1 from queen.deliveries d where d.id = p_id and d.token = p_token and d.held)
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1815,13 +563,7 @@ $$;
 
 CREATE FUNCTION queen.join_extras(p_extras bytea[]) RETURNS bytea
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select case
-    when count(e.extra) > 0
-    then queen.ends_of(p_extras) || string_agg(coalesce(e.extra, ''), '' order by e.ordinal)
-  end
-  from unnest(p_extras) with ordinality as e (extra, ordinal)
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1831,16 +573,7 @@ $$;
 CREATE FUNCTION queen.levels_by_turn(p_queue queen.queues, p_turn integer) RETURNS integer[]
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select case
-    when p_queue.in_order or p_turn % 4 <> 3 or cardinality(p_queue.levels) = 1 then p_queue.levels
-    else array(
-      select u.level
-      from unnest(p_queue.levels) with ordinality u (level, ordinal)
-      order by (u.ordinal + p_turn / 4) % cardinality(p_queue.levels)
-    )
-  end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1855,30 +588,7 @@ CREATE FUNCTION queen.lock_consumers(p_ids bigint[], p_tokens uuid[]) RETURNS vo
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-begin
-  perform 1
-  from (
-    select distinct d.partition_id, d.group_id
-    from unnest(p_ids, p_tokens) a (id, token)
-    cross join lateral (
-      select d.partition_id, d.group_id
-      from queen.deliveries d
-      where d.id = a.id and d.token = a.token and d.ordered
-      offset 0
-    ) d
-    order by d.partition_id, d.group_id
-  ) d
-  cross join lateral (
-    select c.version
-    from queen.consumers c
-    where c.partition_id = d.partition_id and c.group_id = d.group_id
-    order by c.version desc
-    limit 1
-    for no key update
-  ) c;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1888,49 +598,7 @@ $$;
 CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, budget bigint, slots bigint, opens_at timestamp with time zone)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  v_limit queen.limits;
-begin
-  if not exists (select 1 from queen.limits l where l.group_id = p_group_id) then
-    -- Whoever comes second must not wait for the first one's commit.
-    if not pg_try_advisory_xact_lock(hashtextextended('queen.limit', p_group_id)) then
-      return query select null::bigint, 0::bigint, null::bigint, p_now + interval '5 milliseconds';
-      return;
-    end if;
-    insert into queen.limits (group_id, version, recent) values (p_group_id, 0, '{}') on conflict do nothing;
-  end if;
-  select l.* into v_limit
-  from queen.limits l
-  where l.group_id = p_group_id
-  order by l.version desc
-  limit 1
-  for no key update skip locked;
-  if not found then
-    return query select null::bigint, 0::bigint, null::bigint, p_now + interval '5 milliseconds';
-    return;
-  end if;
-  return query select
-    v_limit.version,
-    case when p_queue.rate_per = 'queue' then
-      queen.allowance(v_limit.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
-    end,
-    case when p_queue.concurrency_limit > 0 then
-      p_queue.concurrency_limit - (
-        select count(*)
-        from (
-          select 1
-          from queen.deliveries d
-          where d.group_id = p_group_id and d.held and d.until > p_now
-          limit p_queue.concurrency_limit
-        ) d
-      )
-    end,
-    case when p_queue.rate_per = 'queue' then
-      nullif(queen.rate_opens_at(v_limit.recent, p_queue.rate_max, p_queue.rate_ms, p_now), p_now)
-    end;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1940,24 +608,7 @@ $$;
 CREATE FUNCTION queen.message_at(p_delivery queen.deliveries, p_offset bigint) RETURNS TABLE(payload bytea, extras bytea, created_at timestamp with time zone)
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select p_delivery.payload, p_delivery.extras, p_delivery.created_at
-  where p_delivery.payload is not null
-  union all
-  (
-    select
-      queen.payload_at(s.body, s.ends, (p_offset - s.base_offset)::integer),
-      queen.extra_at(s.extras, s.message_count, (p_offset - s.base_offset)::integer),
-      s.created_at
-    from queen.segments s
-    where p_delivery.payload is null
-      and s.partition_id = p_delivery.partition_id
-      and s.base_offset <= p_offset
-      and s.body is not null
-    order by s.base_offset desc
-    limit 1
-  )
-$$;
+    AS $$ … $$;
 
 
 --
@@ -1972,73 +623,7 @@ CREATE FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigi
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-declare
-  v_request  record;
-  v_delivery queen.deliveries;
-  v_queue    queen.queues;
-  v_now      timestamptz;
-  v_due      timestamptz;
-  v_ended    bigint[] := '{}';
-begin
-  perform queen.lock_consumers(p_ids, p_tokens);
-  perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
-  v_now := queen.now();
-
-  for v_request in
-    select a.*
-    from unnest(p_ids, p_tokens, p_partition_ids, p_offsets, p_kinds, p_errors, p_delays)
-      with ordinality a (id, token, partition_id, "offset", kind, error, delay, ordinal)
-    -- What is done or dead leaves while the delivery is still there to leave from.
-    order by a.id, a.kind <> 'completed', a.kind <> 'dead', a."offset"
-  loop
-    if v_request.id = any (v_ended) then
-      -- The delivery ended at a lower message of this call; this one goes back uncounted.
-      return query select v_request.ordinal::integer, v_delivery.group_id, 0::double precision, false, true, null::text;
-      continue;
-    end if;
-    select d.* into v_delivery
-    from queen.deliveries d
-    where d.id = v_request.id and d.token = v_request.token and d.held
-      and d.partition_id = coalesce(v_request.partition_id, d.partition_id);
-    if not found then
-      return query select
-        v_request.ordinal::integer, null::bigint, null::double precision, null::boolean, null::boolean, 'QN002';
-      continue;
-    end if;
-    if v_request.kind = 'completed' then
-      perform queen.shrink(
-        v_delivery,
-        queen.handed_out(v_delivery) * int8multirange(int8range(v_request."offset", v_request."offset" + 1))
-      );
-      return query select
-        v_request.ordinal::integer, v_delivery.group_id, null::double precision, false,
-        queen.is_over(v_request.id, v_request.token), null::text;
-      continue;
-    end if;
-    if not queen.handed_out(v_delivery) @> v_request."offset" then
-      return query
-      select
-        v_request.ordinal::integer, v_delivery.group_id, null::double precision, null::boolean, false, 'QN010';
-      continue;
-    end if;
-    select q.* into v_queue
-    from queen.groups g join queen.queues q on q.id = g.queue_id
-    where g.id = v_delivery.group_id;
-    v_due := queen.fail(
-      v_delivery, v_queue, v_request."offset", v_request.kind, v_request.error, v_request.delay, v_now, v_now
-    );
-    if v_delivery.ordered and v_request.kind <> 'dead' then
-      v_ended := v_ended || v_request.id;
-    end if;
-    return query
-    select
-      v_request.ordinal::integer, v_delivery.group_id, extract(epoch from v_due - v_now)::double precision,
-      v_due is null and (v_request.kind = 'dead' or v_queue.dead_letter), queen.is_over(v_request.id, v_request.token), null::text;
-  end loop;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2048,12 +633,7 @@ $$;
 CREATE FUNCTION queen.new_queue(p_defaults jsonb) RETURNS jsonb
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select queen.default_options() || coalesce(p_defaults, '{}') || jsonb_build_object(
-    'id', nextval('queen.queues_id_seq'), 'namespace', '', 'task', '', 'version', 1, 'created_at', queen.now(), 'levels', array[0], 'in_order',
-    coalesce(p_defaults -> 'ordered', queen.default_options() -> 'ordered')
-  )
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2063,39 +643,7 @@ $$;
 CREATE FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) RETURNS double precision
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select extract(epoch from greatest(coalesce(min(n.at), p_opens_at), p_opens_at, p_now) - p_now)::double precision
-  -- Nothing in sight and no limit in the way: null, until somebody wakes.
-  from (
-    select (
-      select c.ready_at
-      from queen.consumers c
-      where c.group_id = p_group_id and c.priority = l.level and c.ready_at > p_now
-      order by c.ready_at
-      limit 1
-    )
-    from unnest(p_queue.levels) l (level)
-    where p_slots is null or p_slots > 0
-    union all
-    select (
-      select d.until
-      from queen.deliveries d
-      where d.group_id = p_group_id and d.priority = l.level and d.until > p_now and d.until < 'infinity'
-      order by d.until
-      limit 1
-    )
-    from unnest(p_queue.levels) l (level)
-    union all
-    (
-      select s.due_at
-      from queen.scheduled s
-      where s.queue_id = p_queue.id and s.due_at > p_now
-      order by s.due_at
-      limit 1
-    )
-  ) n (at)
-  having min(n.at) is not null or p_opens_at is not null
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2104,7 +652,7 @@ $$;
 
 CREATE FUNCTION queen.now() RETURNS timestamp with time zone
     LANGUAGE sql
-    AS $$select clock_timestamp()$$;
+    AS $$ … $$;
 
 
 --
@@ -2114,35 +662,7 @@ CREATE FUNCTION queen.now() RETURNS timestamp with time zone
 CREATE FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  v_low    bigint;
-  v_high   bigint;
-  v_middle record;
-begin
-  select s.base_offset into v_low
-  from queen.segments s where s.partition_id = p_partition_id order by s.base_offset limit 1;
-  if v_low is null then
-    return 0;
-  end if;
-  select s.base_offset + s.message_count into v_high
-  from queen.segments s where s.partition_id = p_partition_id order by s.base_offset desc limit 1;
-  -- Everything below v_low is not after p_at, everything from v_high on is.
-  while v_low < v_high loop
-    select s.base_offset, s.base_offset + s.message_count as next, s.created_at into v_middle
-    from queen.segments s
-    where s.partition_id = p_partition_id and s.base_offset <= (v_low + v_high) / 2
-    order by s.base_offset desc
-    limit 1;
-    if v_middle.created_at > p_at then
-      v_high := v_middle.base_offset;
-    else
-      v_low := v_middle.next;
-    end if;
-  end loop;
-  return v_low;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2157,107 +677,7 @@ CREATE FUNCTION queen.partition_ids(p_queues text[], p_partitions text[], p_leve
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-declare
-  v_now timestamptz;
-begin
-  if p_create then
-    if exists (
-      select 1 from unnest(p_queues) n (name)
-      where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
-    ) then
-      insert into queen.queues overriding system value
-      select r.*
-      from (
-        select queen.new_queue(p_defaults) || jsonb_build_object('name', n.name) as columns
-        from (
-          select distinct n.name
-          from unnest(p_queues) n (name)
-          where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
-          order by n.name
-        ) n
-        offset 0
-      ) n
-      cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
-      on conflict (name) where deleted_at is null do nothing;
-    end if;
-
-    if exists (
-      select 1
-      from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
-      cross join lateral (
-        select q.id from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
-      ) q
-      where not exists (
-        select 1 from queen.partitions p
-        where p.queue_id = q.id and p.name = n.partition and p.level = n.level
-        offset 0
-      )
-    ) then
-      -- A group is made under the exclusive form of this lock: it sees all partitions, or they see it.
-      perform pg_advisory_xact_lock_shared(hashtextextended('queen.queue', q.id))
-      from (
-        select distinct q.id
-        from unnest(p_queues) n (name)
-        cross join lateral (
-          select q.id from queen.queues q where q.name = n.name and q.deleted_at is null offset 0
-        ) q
-        order by q.id
-      ) q;
-      v_now := queen.now();
-      with made as (
-        insert into queen.partitions (queue_id, name, level, priority)
-        select q.id, n.partition, n.level, coalesce(
-          (select max(p.priority) from queen.partitions p where p.queue_id = q.id and p.name = n.partition), 0
-        )
-        from (
-          select distinct n.queue, n.partition, n.level
-          from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
-        ) n
-        cross join lateral (
-          select q.id from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
-        ) q
-        where not exists (
-          select 1 from queen.partitions p
-          where p.queue_id = q.id and p.name = n.partition and p.level = n.level
-          offset 0
-        )
-        order by q.id, n.partition, n.level
-        on conflict on constraint partitions_are_named_once do nothing
-        returning partitions.id, partitions.queue_id, partitions.level, partitions.priority
-      ), entered as (
-        insert into queen.consumers (partition_id, group_id, claimed, idle_at, priority)
-        select m.id, g.id, 0, v_now, m.priority * 10 + m.level
-        from made m
-        cross join lateral (
-          select g.id from queen.groups g where g.queue_id = m.queue_id and g.deleted_at is null offset 0
-        ) g
-      )
-      update queen.queues q
-      set levels = array(select distinct l from unnest(q.levels || l.levels) l order by l desc)
-      from (
-        select m.queue_id, array_agg(distinct m.priority * 10 + m.level) as levels
-        from made m
-        group by m.queue_id
-      ) l
-      where q.id = l.queue_id and not (q.levels @> l.levels);
-    end if;
-  end if;
-
-  return query
-  select n.ordinal, q.id, p.id
-  from unnest(p_queues, p_partitions, p_levels) with ordinality n (queue, partition, level, ordinal)
-  left join lateral (
-    select q.id from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
-  ) q on true
-  left join lateral (
-    select p.id
-    from queen.partitions p
-    where p.queue_id = q.id and p.name = n.partition and p.level = n.level
-    offset 0
-  ) p on true;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2267,98 +687,7 @@ $$;
 CREATE FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_queue queen.queues) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  v_locked  bigint[];
-  v_now     timestamptz;
-  v_expired bigint;
-begin
-  v_locked := array(
-    select p.id from queen.partitions p where p.id = any (p_partition_ids) for no key update skip locked
-  );
-  -- Later than the instant at which the caller searched, so that it does not find these again.
-  v_now := queen.now();
-  with passed as (
-    select
-      c.ctid,
-      c.partition_id,
-      c.recent,
-      n.next_offset,
-      n.created_at,
-      greatest(c.claimed, coalesce(a.alive_offset, a.ahead_offset, n.next_offset)) as claimed,
-      c.claimed as was_claimed
-    from unnest(p_ctids, p_partition_ids) k (ctid, partition_id)
-    cross join lateral (
-      select c.ctid, c.partition_id, c.recent, c.claimed from queen.consumers c where c.ctid = k.ctid offset 0
-    ) c
-    cross join lateral (
-      select
-        coalesce(max(s.base_offset + s.message_count), 0) as next_offset,
-        coalesce(max(s.created_at), '-infinity') as created_at
-      from (
-        select s.base_offset, s.message_count, s.created_at
-        from queen.segments s
-        where s.partition_id = k.partition_id
-        order by s.base_offset desc
-        limit 1
-      ) s
-    ) n
-    cross join lateral (
-      select
-        min(s.base_offset) filter (where s.is_alive) as alive_offset,
-        max(s.next_offset) as ahead_offset
-      from (
-        select
-          s.base_offset,
-          s.base_offset + s.message_count as next_offset,
-          s.body is not null and coalesce(s.expires_at > v_now, true) as is_alive
-        from queen.segments s
-        where s.partition_id = k.partition_id
-          and s.base_offset >= coalesce(
-            (
-              select h.base_offset
-              from queen.segments h
-              where h.partition_id = k.partition_id and h.base_offset <= c.claimed
-              order by h.base_offset desc
-              limit 1
-            ),
-            c.claimed
-          )
-          and s.base_offset + s.message_count > c.claimed
-        order by s.base_offset
-        -- The first message that is alive, at most a thousand segments further on.
-        limit 1000
-      ) s
-    ) a
-    offset 0
-  ),
-  moved as (
-    update queen.consumers c
-    set
-      version = c.version + 1,
-      claimed = p.claimed,
-      idle_at = case
-        when p.claimed >= p.next_offset and p.partition_id = any (v_locked) then greatest(v_now, p.created_at)
-      end,
-      ready_at = case
-        when p.claimed >= p.next_offset and p.partition_id = any (v_locked) then null
-        else greatest(
-          v_now,
-          queen.head_ready(
-            p.partition_id, p.claimed, greatest(p_queue.delay_seconds, p_queue.window_seconds), v_now
-          ),
-          case when p_queue.rate_per = 'partition' then
-            queen.rate_opens_at(p.recent, p_queue.rate_max, p_queue.rate_ms, v_now)
-          end
-        )
-      end
-    from passed p
-    where c.ctid = p.ctid
-  )
-  select coalesce(sum(p.claimed - p.was_claimed), 0) into v_expired from passed p;
-  return v_expired;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2368,52 +697,7 @@ $$;
 CREATE FUNCTION queen.pass_over(p_partition_id bigint, p_end bigint) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  v_now      timestamptz;
-  v_delivery queen.deliveries;
-begin
-  v_now := queen.now();
-  update queen.consumers c
-  set
-    version = c.version + 1,
-    claimed = p_end,
-    ready_at = case
-      when c.held then null
-      when p_end < n.next_offset then greatest(v_now, c.ready_at)
-    end,
-    idle_at = case when not c.held and p_end >= n.next_offset then greatest(v_now, n.created_at) end
-  from (
-    select s.base_offset + s.message_count as next_offset, s.created_at
-    from queen.segments s
-    where s.partition_id = p_partition_id
-    order by s.base_offset desc
-    limit 1
-  ) n
-  where c.partition_id = p_partition_id and c.claimed < p_end;
-  for v_delivery in
-    select d.*
-    from queen.consumers c
-    join queen.deliveries d on d.group_id = c.group_id and d.partition_id = c.partition_id
-    where c.partition_id = p_partition_id and d.payload is null and lower(d.pending) < p_end
-    order by d.id
-    for no key update of d
-  loop
-    -- A new pair: whoever holds it must not settle what is left by the old one.
-    update queen.deliveries d
-    set id = nextval('queen.delivery_ids'), token = gen_random_uuid(), held = false, out_end = null
-    where d.id = v_delivery.id
-    returning d.* into v_delivery;
-    perform queen.shrink(v_delivery, int8multirange(int8range(null, p_end)));
-    update queen.deliveries d
-    set
-      head = case when d.head >= p_end then d.head end,
-      attempts = case when d.head >= p_end then d.attempts else 0 end,
-      until = case when d.until < 'infinity' then v_now else d.until end
-    where d.id = v_delivery.id;
-  end loop;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2422,13 +706,7 @@ $$;
 
 CREATE FUNCTION queen.payload_at(p_body bytea, p_ends bytea, p_index integer) RETURNS bytea
     LANGUAGE sql IMMUTABLE
-    AS $$
-  select substr(
-    p_body,
-    queen.end_at(p_ends, p_index) + 1,
-    queen.end_at(p_ends, p_index + 1) - queen.end_at(p_ends, p_index)
-  )
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2443,152 +721,7 @@ CREATE FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with tim
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-declare
-  c_margin     constant interval := interval '5 seconds';
-  c_rounds     constant integer := 12;
-  v_now        timestamptz;
-  v_queue      queen.queues;
-  v_levels     integer[];
-  v_level      integer;
-  v_lanes      bigint[];
-  v_phase      text;
-  v_round      integer;
-  v_left       integer[] := p_batches;
-  v_lanes_left integer[] := p_partitions;
-  v_claim      queen.claim;
-  v_limit      record;
-  v_budget     bigint;
-  v_slots      bigint;
-  v_spent      bigint;
-  v_opens_at   timestamptz;
-  v_is_fresh   boolean;
-  v_has_looked boolean;
-  v_has_news   boolean;
-  v_had_news   boolean;
-  v_marks      timestamptz[];
-  v_note       queen.popped;
-begin
-  if not p_auto then
-    perform set_config('synchronous_commit', 'off', true);
-  end if;
-
-  for v_index in 1 .. cardinality(p_group_ids) loop
-    v_now := queen.now();
-    v_note := null;
-    v_note.group_id := p_group_ids[v_index];
-    v_note.ready_since := p_ready_since[v_index];
-    v_note.due_since := p_due_since[v_index];
-    v_note.expired := 0;
-    select q.* into v_queue
-    from queen.groups g
-    join queen.queues q on q.id = g.queue_id
-    where g.id = v_note.group_id and g.deleted_at is null and q.deleted_at is null;
-    if not found then
-      v_note.code := 'QN003';
-      return next v_note;
-      continue;
-    end if;
-    if v_queue.paused then
-      return next v_note;
-      continue;
-    end if;
-
-    v_is_fresh := v_queue.in_order = v_queue.ordered or queen.change_order(v_queue.id);
-    v_queue.in_order := case when v_is_fresh then v_queue.ordered else v_queue.in_order end;
-    v_opens_at := null;
-    if v_queue.rate_per = 'queue' or v_queue.concurrency_limit > 0 then
-      select l.* into v_limit from queen.lock_limit(v_note.group_id, v_queue, v_now) l;
-      v_budget := v_limit.budget;
-      v_slots := v_limit.slots;
-      v_opens_at := v_limit.opens_at;
-    else
-      v_budget := null;
-      v_slots := null;
-    end if;
-    v_spent := 0;
-    v_levels := queen.levels_by_turn(v_queue, p_turn);
-    if p_partition is not null then
-      v_lanes := array(
-        select p.id from queen.partitions p where p.queue_id = v_queue.id and p.name = p_partition
-      );
-    end if;
-
-    -- First all that is new and all that is due; then again, as long as something was promoted, freed or passed
-    -- over: what stands behind it is ready since then, which is later than this search began.
-    v_phase := case when p_due_first then 'due' else 'new' end;
-    v_round := 0;
-    v_had_news := false;
-    loop
-      exit when not queen.wants_more(v_left, v_lanes_left) or v_round >= c_rounds;
-      v_round := v_round + 1;
-      v_has_news := v_phase = 'due' and queen.promote(v_queue.id, 1000) > 0;
-      -- The earliest instant found at any level: below it all was empty. The marks move only when every level was
-      -- looked at.
-      v_marks := array[v_now];
-      foreach v_level in array v_levels loop
-        v_has_looked := false;
-        loop
-          exit when not queen.wants_more(v_left, v_lanes_left)
-            or least(v_budget, v_slots) <= 0
-            or (v_phase = 'new' and not v_is_fresh);
-          v_has_looked := true;
-          if v_phase = 'due' then
-            v_claim := queen.claim_due(
-              v_note.group_id, v_queue, v_level, v_lanes, coalesce(v_note.due_since, '-infinity'), v_left,
-              v_lanes_left, p_leases, p_auto, v_budget, v_slots, v_now
-            );
-            v_has_news := v_has_news or v_claim.first_at is not null;
-          else
-            v_claim := queen.claim_new(
-              v_note.group_id, v_queue, v_level, v_lanes, coalesce(v_note.ready_since, '-infinity'), v_left,
-              v_lanes_left, p_leases, p_auto, v_budget, v_slots, v_now
-            );
-            v_has_news := v_has_news or v_claim.expired > 0;
-          end if;
-          v_marks := v_marks || v_claim.first_at;
-          v_note.expired := v_note.expired + v_claim.expired;
-          if v_claim.taken > 0 then
-            return query select r.* from queen.runs_of(v_note.group_id, v_claim) r;
-            v_left := v_claim.left_messages;
-            v_lanes_left := v_claim.left_lanes;
-            v_spent := v_spent + v_claim.messages;
-            v_budget := v_budget - v_claim.messages;
-            v_slots := v_slots - v_claim.taken;
-          end if;
-          exit when not v_claim.has_more;
-        end loop;
-        exit when not v_has_looked;
-      end loop;
-      -- A search for one partition says nothing of the others.
-      if v_has_looked and p_partition is null then
-        if v_phase = 'due' then
-          v_note.due_since := (select min(m) from unnest(v_marks) m) - c_margin;
-        else
-          v_note.ready_since := (select min(m) from unnest(v_marks) m) - c_margin;
-        end if;
-      end if;
-      exit when v_round >= 2 and not (v_has_news or v_had_news);
-      v_had_news := v_has_news;
-      if v_has_news then
-        v_now := queen.now();
-      end if;
-      v_phase := case when v_phase = 'due' then 'new' else 'due' end;
-    end loop;
-
-    if v_spent > 0 and v_queue.rate_per = 'queue' then
-      update queen.limits l
-      set version = l.version + 1, recent = queen.spend(l.recent, v_queue.rate_ms, v_now, v_spent)
-      where l.group_id = v_note.group_id and l.version = v_limit.version
-      returning queen.rate_opens_at(l.recent, v_queue.rate_max, v_queue.rate_ms, v_now) into v_opens_at;
-    end if;
-    if queen.wants_more(v_left, v_lanes_left) then
-      v_note.wait_seconds := queen.next_at(v_note.group_id, v_queue, v_slots, v_opens_at, v_now);
-    end if;
-    return next v_note;
-  end loop;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2603,131 +736,7 @@ CREATE FUNCTION queen.promote(p_queue_id bigint, p_limit integer) RETURNS bigint
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-declare
-  v_now        timestamptz := queen.now();
-  v_ids        bigint[];
-  v_locked     bigint[];
-  v_pairs      bigint[];
-  v_partitions bigint[];
-  v_counts     integer[];
-  v_bodies     bytea[];
-  v_ends       bytea[];
-  v_extras     bytea[];
-  v_ttls       double precision[];
-  v_keys       text[];
-  v_row        record;
-  v_count      bigint := 0;
-begin
-  if not exists (select 1 from queen.scheduled s where s.queue_id = p_queue_id and s.due_at <= v_now) then
-    return 0;
-  end if;
-  select array_agg(d.id) into v_ids
-  from (
-    select d.id, sum(d.bytes) over (order by d.due_at, d.id) - d.bytes as bytes_before
-    from (
-      select s.id, s.due_at, length(s.payload) + coalesce(length(s.extras), 0) as bytes
-      from queen.scheduled s
-      where s.queue_id = p_queue_id and s.due_at <= v_now
-      order by s.due_at, s.id
-      limit p_limit
-      for update skip locked
-    ) d
-  ) d
-  where d.bytes_before < 16 * 1024 * 1024;
-  v_locked := array(
-    select p.id
-    from queen.partitions p
-    where p.id in (select s.partition_id from queen.scheduled s where s.id = any (v_ids))
-    order by p.id
-    for no key update skip locked
-  );
-
-  -- A push would wait for the pairs that it wakes, and a pop must not.
-  v_pairs := array(
-    select c.partition_id
-    from queen.consumers c
-    where c.partition_id = any (v_locked) and c.idle_at is not null
-    for no key update skip locked
-  );
-  v_locked := array(
-    select l.id
-    from unnest(v_locked) l (id)
-    where (select count(*) from queen.consumers c where c.partition_id = l.id and c.idle_at is not null)
-      = (select count(*) from unnest(v_pairs) k (id) where k.id = l.id)
-  );
-
-  with due as (
-    delete from queen.scheduled s
-    where s.id = any (v_ids) and s.partition_id = any (v_locked)
-    returning s.id, s.partition_id, s.due_at, s.ttl_seconds, s.key, s.payload, s.extras
-  ),
-  alive as (
-    -- A time to live counts from when the message was due, unless it is promoted about then.
-    select
-      d.id, d.partition_id, d.due_at, d.key, d.payload, d.extras,
-      t.seconds - case when v_now - d.due_at > interval '1 second' then extract(epoch from v_now - d.due_at) else 0 end
-        as ttl_seconds
-    from due d
-    cross join lateral (
-      select coalesce(d.ttl_seconds, (select nullif(q.ttl_seconds, 0) from queen.queues q where q.id = p_queue_id)) as seconds
-    ) t
-  ),
-  run as (
-    select
-      d.*,
-      row_number() over (partition by d.partition_id order by d.due_at, d.id)
-        - row_number() over (partition by d.partition_id, d.ttl_seconds order by d.due_at, d.id) as run
-    from alive d
-    where coalesce(d.ttl_seconds > 0, true)
-  ),
-  entry as (
-    -- A segment has one time to live: one segment for each run of messages that share it.
-    select
-      d.partition_id,
-      d.ttl_seconds,
-      count(*)::integer as message_count,
-      array_agg(d.payload order by d.due_at, d.id) as payloads,
-      array_agg(d.extras order by d.due_at, d.id) as extras,
-      array_agg(d.key order by d.due_at, d.id) as keys,
-      row_number() over (order by d.partition_id, min(d.due_at), min(d.id)) as ordinal
-    from run d
-    group by d.partition_id, d.ttl_seconds, d.run
-  )
-  select
-    array_agg(e.partition_id order by e.ordinal),
-    array_agg(e.message_count order by e.ordinal),
-    array_agg(
-      (select string_agg(u.payload, '' order by u.n) from unnest(e.payloads) with ordinality u (payload, n))
-      order by e.ordinal
-    ),
-    array_agg(queen.ends_of(e.payloads) order by e.ordinal),
-    array_agg(queen.join_extras(e.extras) order by e.ordinal),
-    array_agg(e.ttl_seconds order by e.ordinal),
-    array_agg(array_to_string(e.keys, ',', '') order by e.ordinal)
-  into v_partitions, v_counts, v_bodies, v_ends, v_extras, v_ttls, v_keys
-  from entry e;
-  if v_partitions is null then
-    return 0;
-  end if;
-
-  -- A statement of its own: inside the one above nothing would say that it is run at all.
-  for v_row in select p.* from queen.push(v_partitions, v_counts, v_bodies, v_ends, v_extras, v_ttls) p loop
-    if v_row.kind <> 'stored' then
-      raise exception 'scheduled messages of queue % could not be stored: %', p_queue_id, v_row.code;
-    end if;
-    v_count := v_count + v_counts[v_row.ordinal];
-    -- A duplicate that comes later is told where the first one went.
-    update queen.dedup d
-    set "offset" = v_row."offset" + k.n - 1
-    from unnest(string_to_array(v_keys[v_row.ordinal], ',')) with ordinality k (key, n)
-    where k.key <> ''
-      and d.key = nullif(k.key, '')::uuid
-      and d."offset" is null;
-  end loop;
-  return v_count;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2742,98 +751,7 @@ CREATE FUNCTION queen.purge(p_queue text, p_partition text, p_completed boolean,
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-declare
-  v_queue queen.queues;
-  v_ids   bigint[];
-  v_id    bigint;
-  v_end   bigint;
-  v_count bigint := 0;
-  v_step  bigint;
-begin
-  select q.* into v_queue from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
-  select array_agg(l.id) into v_ids
-  from (
-    select p.id
-    from queen.partitions p
-    where p.queue_id = v_queue.id
-      and p.id > coalesce(p_after, 0)
-      and (p_partition is null or p.name = p_partition)
-    order by p.id
-    limit p_limit
-    for no key update
-  ) l;
-  if v_ids is null then
-    return;
-  end if;
-  if not p_completed then
-    perform 1
-    from (
-      select c.partition_id
-      from queen.consumers c
-      where c.partition_id = any (v_ids)
-      order by c.partition_id, c.group_id
-      for no key update
-    ) l;
-    perform 1
-    from (select d.id from queen.deliveries d where d.partition_id = any (v_ids) order by d.id for update) l;
-  end if;
-  if not p_completed and p_before is null then
-    delete from queen.scheduled s where s.queue_id = v_queue.id and s.partition_id = any (v_ids);
-  end if;
-
-  foreach v_id in array v_ids loop
-    -- The end of what goes, as an offset at the edge of a segment.
-    select max(s.base_offset + s.message_count) into v_end
-    from queen.segments s
-    where s.partition_id = v_id and (p_before is null or s.created_at < p_before);
-    if p_completed then
-      v_end := least(v_end, (
-        select min(least(c.claimed, (
-          select min(lower(d.pending))
-          from queen.deliveries d
-          where d.group_id = c.group_id and d.partition_id = v_id and d.payload is null
-        )))
-        from queen.consumers c
-        join queen.groups g on g.id = c.group_id and g.deleted_at is null
-        where c.partition_id = v_id
-      ));
-      if exists (
-        select 1 from queen.groups g
-        where g.queue_id = v_queue.id and g.deleted_at is null and g.filled_to < v_id and g.fill_end >= v_id
-      ) then
-        v_end := null;
-      end if;
-    else
-      perform queen.pass_over(v_id, v_end);
-    end if;
-    with gone as (
-      delete from queen.segments s
-      where s.partition_id = v_id
-        and s.base_offset + s.message_count <= v_end
-        and s.base_offset < (select max(n.base_offset) from queen.segments n where n.partition_id = v_id)
-      returning case when s.body is not null then s.message_count else 0 end as messages
-    ),
-    emptied as (
-      update queen.segments s
-      set body = null, ends = null, extras = null
-      where s.partition_id = v_id
-        and s.base_offset + s.message_count <= v_end
-        and s.base_offset = (select max(n.base_offset) from queen.segments n where n.partition_id = v_id)
-        and s.body is not null
-      returning s.message_count as messages
-    )
-    select coalesce(sum(messages), 0) into v_step
-    from (select messages from gone union all select messages from emptied) m;
-    v_count := v_count + v_step;
-  end loop;
-  return query select v_ids[cardinality(v_ids)], v_count;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -2848,171 +766,7 @@ CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodie
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-declare
-  v_now       timestamptz;
-  v_wanted    bigint[] := p_partition_ids || p_scheduled_partition_ids;
-  v_found     bigint[];
-  v_queue_ids bigint[];
-  v_ttls      double precision[];
-  v_delays    double precision[];
-  v_windows   double precision[];
-  v_xid       xid8;
-begin
-  -- One row an entry, also where two entries are of one partition.
-  select
-    array_agg(l.id),
-    array_agg(l.queue_id order by l.ordinal),
-    array_agg(l.ttl_seconds order by l.ordinal),
-    array_agg(l.delay_seconds order by l.ordinal),
-    array_agg(l.window_seconds order by l.ordinal)
-  into v_found, v_queue_ids, v_ttls, v_delays, v_windows
-  from (
-    select w.ordinal, p.id, p.queue_id, q.ttl_seconds, q.delay_seconds, q.window_seconds
-    from (select u.id, u.ordinal from unnest(v_wanted) with ordinality u (id, ordinal) order by u.id) w
-    cross join lateral (
-      select p.id, p.queue_id from queen.partitions p where p.id = w.id for no key update
-    ) p
-    cross join lateral (
-      select q.ttl_seconds, q.delay_seconds, q.window_seconds
-      from queen.queues q
-      where q.id = p.queue_id and q.deleted_at is null
-      offset 0
-    ) q
-  ) l;
-  -- Only now: a time read before the last wait could run against the offsets.
-  v_now := queen.now();
-
-  if coalesce(cardinality(v_found), 0) < cardinality(v_wanted) then
-    return query
-    select 'partition', w.ordinal::integer, w.id, null::timestamptz, null::bigint, 'QN004'
-    from unnest(v_wanted) with ordinality w (id, ordinal)
-    where v_found is null or w.id <> all (v_found);
-    return;
-  end if;
-
-  if cardinality(p_scheduled_partition_ids) > 0 then
-    return query
-    select 'scheduled', s.ordinal::integer, null::bigint, null::timestamptz, null::bigint, 'QN014'
-    from unnest(p_scheduled_dues) with ordinality s (due_at, ordinal)
-    where s.due_at > v_now + make_interval(secs => p_max_delay);
-    if found then
-      return;
-    end if;
-  end if;
-  if p_producers is not null then
-    return query select p.* from queen.check_producers(p_producers, p_sequences, v_now) p;
-    if found then
-      return;
-    end if;
-  end if;
-
-  if p_keys is not null then
-    return query
-    select k.*
-    from queen.push_keys(p_keys, p_key_entries, p_key_places, v_wanted, p_counts, v_now) k;
-    if found then
-      return;
-    end if;
-  end if;
-  if p_producers is not null then
-    perform queen.record_producers(p_producers, p_sequences, v_now);
-  end if;
-
-  if cardinality(p_scheduled_partition_ids) > 0 then
-    insert into queen.scheduled (queue_id, partition_id, due_at, ttl_seconds, key, payload, extras)
-    select
-      v_queue_ids[cardinality(p_partition_ids) + s.ordinal],
-      s.partition_id,
-      coalesce(s.due_at, v_now + make_interval(secs => s.delay)),
-      s.ttl,
-      k.key,
-      s.payload,
-      s.extras
-    from unnest(
-      p_scheduled_partition_ids, p_scheduled_delays, p_scheduled_dues, p_scheduled_payloads,
-      p_scheduled_extras, p_scheduled_ttls
-    ) with ordinality s (partition_id, delay, due_at, payload, extras, ttl, ordinal)
-    left join unnest(p_keys, p_key_entries, p_key_places) k (key, entry, place)
-      on k.entry = cardinality(p_partition_ids) + s.ordinal
-    order by s.ordinal;
-  end if;
-
-  if cardinality(p_partition_ids) = 0 then
-    return;
-  end if;
-
-  v_xid := pg_current_xact_id();
-  return query
-  with placed as materialized (
-    select
-      e.ordinal::integer as ordinal,
-      e.partition_id,
-      e.message_count,
-      e.ttl,
-      coalesce(n.next_offset, 0)
-        + sum(e.message_count) over (partition by e.partition_id order by e.ordinal)
-        - e.message_count as base_offset,
-      row_number() over (partition by e.partition_id order by e.ordinal) = 1 as is_first,
-      greatest(v_now, n.created_at) as created_at,
-      coalesce(n.created_at, '-infinity') as last_at
-    from unnest(p_partition_ids, p_counts, p_ttls)
-      with ordinality e (partition_id, message_count, ttl, ordinal)
-    left join lateral (
-      select s.base_offset + s.message_count as next_offset, s.created_at
-      from queen.segments s
-      where s.partition_id = e.partition_id
-      order by s.base_offset desc
-      limit 1
-    ) n on true
-  ),
-  stored as (
-    insert into queen.segments (
-      partition_id, base_offset, message_count, created_at, queue_id, xid, expires_at, body, ends, extras
-    )
-    select
-      p.partition_id,
-      p.base_offset,
-      p.message_count,
-      p.created_at,
-      v_queue_ids[p.ordinal],
-      v_xid,
-      case
-        when coalesce(p.ttl, v_ttls[p.ordinal]) > 0
-        then p.created_at + make_interval(secs => v_delays[p.ordinal] + coalesce(p.ttl, v_ttls[p.ordinal]))
-      end,
-      p_bodies[p.ordinal],
-      p_ends[p.ordinal],
-      p_extras[p.ordinal]
-    from placed p
-  ),
-  -- Every push wakes all that are idle, so those that are idle now went idle since the newest segment.
-  woken as (
-    update queen.consumers c
-    set
-      version = c.version + 1,
-      idle_at = null,
-      ready_at = w.created_at + make_interval(secs => w.wait_seconds)
-    from (
-      select i.ctid, p.created_at, greatest(v_delays[p.ordinal], v_windows[p.ordinal]) as wait_seconds
-      from placed p
-      cross join lateral (
-        select i.ctid
-        from queen.consumers i
-        where i.partition_id = p.partition_id and i.idle_at >= p.last_at
-        offset 0
-      ) i
-      where p.is_first
-    ) w
-    -- Who is idle changes only under the partition's lock, so this row is still the newest.
-    where c.ctid = w.ctid
-  )
-  select 'stored', p.ordinal, p.base_offset::bigint, p.created_at, v_xid::text::bigint, null
-  from placed p
-  order by p.ordinal;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3022,87 +776,7 @@ $$;
 CREATE FUNCTION queen.push_keys(p_keys uuid[], p_key_entries integer[], p_key_places integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-#variable_conflict use_column
-declare
-  v_bases       bigint[];
-  v_windows     interval[];
-  v_generations smallint[];
-  v_searched    smallint[];
-  v_generation  smallint;
-  v_is_known    boolean := false;
-begin
-  select
-    array_agg(e.base_offset order by e.ordinal),
-    array_agg(e.dedup_window order by e.ordinal),
-    array_agg(e.generation order by e.ordinal)
-  into v_bases, v_windows, v_generations
-  from (
-    select
-      t.ordinal,
-      coalesce(n.next_offset, 0)
-        + sum(coalesce(t.message_count, 0)) over (partition by t.partition_id order by t.ordinal)
-        - coalesce(t.message_count, 0) as base_offset,
-      make_interval(secs => q.dedup_seconds) as dedup_window,
-      queen.dedup_generation(queen.dedup_class(q.dedup_seconds), p_now, 0) as generation
-    from unnest(p_partition_ids, p_counts) with ordinality t (partition_id, message_count, ordinal)
-    cross join lateral (
-      select p.queue_id from queen.partitions p where p.id = t.partition_id offset 0
-    ) p
-    cross join lateral (
-      select q.dedup_seconds from queen.queues q where q.id = p.queue_id offset 0
-    ) q
-    left join lateral (
-      select s.base_offset + s.message_count as next_offset
-      from queen.segments s
-      where s.partition_id = t.partition_id
-      order by s.base_offset desc
-      limit 1
-    ) n on true
-  ) e;
-
-  -- Where they may be known: the two newest generations of a class, also of the class that was before.
-  v_searched := array(
-    select distinct g.generation
-    from (
-      select distinct p.queue_id
-      from queen.partitions p
-      where p.id = any (p_partition_ids)
-    ) p
-    cross join lateral (
-      select q.dedup_seconds, q.old_dedup_class, q.old_dedup_until
-      from queen.queues q
-      where q.id = p.queue_id
-      offset 0
-    ) q
-    cross join (values (0), (1)) b (back)
-    cross join lateral (
-      select queen.dedup_generation(queen.dedup_class(q.dedup_seconds), p_now, b.back)
-      union all
-      select queen.dedup_generation(q.old_dedup_class, p_now, b.back) where q.old_dedup_until > p_now
-    ) g (generation)
-  );
-  foreach v_generation in array v_searched loop
-    return query
-    select 'duplicate', k.ordinal::integer, d."offset", d.at, null::bigint, null::text
-    from unnest(p_keys, p_key_entries) with ordinality k (key, entry, ordinal)
-    cross join lateral (
-      select d."offset", d.at
-      from queen.dedup d
-      where d.generation = v_generation and d.key = k.key and d.at > p_now - v_windows[k.entry]
-      limit 1
-    ) d;
-    v_is_known := v_is_known or found;
-  end loop;
-  if v_is_known then
-    return;
-  end if;
-
-  insert into queen.dedup (generation, key, "offset", at)
-  select v_generations[k.entry], k.key, v_bases[k.entry] + k.place, p_now
-  from unnest(p_keys, p_key_entries, p_key_places) k (key, entry, place);
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3112,14 +786,7 @@ $$;
 CREATE FUNCTION queen.rate_opens_at(p_recent bigint[], p_max integer, p_ms integer, p_now timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select case
-    when queen.allowance(p_recent, p_max, p_ms, p_now) > 0 then p_now
-    else greatest(p_now, to_timestamp((min(p_recent[i]) + 17) * p_ms / 16000.0))
-  end
-  from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
-  where p_recent[i] >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3134,54 +801,7 @@ CREATE FUNCTION queen.ready_groups(p_group_ids bigint[]) RETURNS TABLE(group_id 
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-declare
-  -- Read once: a volatile clock could be no index condition.
-  v_now timestamptz := queen.now();
-begin
-  return query
-  select k.id
-  from unnest(p_group_ids) k (id)
-  left join lateral (
-    select g.* from queen.groups g where g.id = k.id and g.deleted_at is null offset 0
-  ) g on true
-  left join lateral (select q.* from queen.queues q where q.id = g.queue_id offset 0) q on true
-  cross join lateral (
-    select
-      (
-        select bool_or(c.is_ready)
-        from unnest(q.levels) l (level)
-        cross join lateral (
-          select true as is_ready
-          from queen.consumers c
-          where c.group_id = g.id and c.priority = l.level and c.ready_at <= v_now
-          order by c.ready_at
-          limit 1
-        ) c
-      ) as is_ready,
-      (
-        select bool_or(d.is_due)
-        from unnest(q.levels) l (level)
-        cross join lateral (
-          select true as is_due
-          from queen.deliveries d
-          where d.group_id = g.id and d.priority = l.level and d.until <= v_now
-          order by d.until
-          limit 1
-        ) d
-      ) as is_due,
-      (
-        select true
-        from queen.scheduled s
-        where s.queue_id = q.id and s.due_at <= v_now
-        order by s.due_at
-        limit 1
-      ) as is_scheduled
-  ) h
-  where g.id is null or (not q.paused and (g.filled_to is not null or h.is_ready or h.is_due or h.is_scheduled));
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3191,23 +811,7 @@ $$;
 CREATE FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) RETURNS void
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  update queen.producers p
-  set sequence = n.sequence, at = p_now
-  from (
-    select n.producer_id, max(n.sequence) as sequence
-    from unnest(p_producers, p_sequences) n (producer_id, sequence)
-    group by n.producer_id
-  ) n
-  cross join lateral (
-    select l.sequence as last
-    from queen.producers l
-    where l.producer_id = n.producer_id
-    order by l.sequence desc
-    limit 1
-  ) l
-  where p.producer_id = n.producer_id and p.sequence = l.last
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3222,79 +826,7 @@ CREATE FUNCTION queen.redrive(p_ids bigint[]) RETURNS TABLE(id bigint, group_id 
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-declare
-  v_letter   record;
-  v_consumer queen.consumers;
-  v_ordered  boolean;
-  v_now      timestamptz;
-begin
-  perform 1
-  from (
-    select p.id
-    from queen.partitions p
-    where p.id = any (array(select l.partition_id from queen.dead_letters l where l.id = any (p_ids)))
-    order by p.id
-    for no key update
-  ) l;
-  for v_letter in
-    select l.*, q.in_order
-    from queen.dead_letters l
-    join queen.groups g on g.id = l.group_id and g.deleted_at is null
-    join queen.queues q on q.id = g.queue_id and q.deleted_at is null
-    where l.id = any (p_ids)
-    order by l.partition_id, l.group_id, l."offset"
-    for update of l
-  loop
-    select c.* into v_consumer
-    from queen.consumers c
-    where c.partition_id = v_letter.partition_id and c.group_id = v_letter.group_id
-    order by c.version desc
-    limit 1
-    for no key update;
-    if not found then
-      continue;
-    end if;
-    -- A seek has given the message back already: then the letter is all that goes.
-    if v_letter."offset" >= v_consumer.claimed or exists (
-      select 1
-      from queen.deliveries d
-      where d.partition_id = v_letter.partition_id
-        and d.group_id = v_letter.group_id
-        and d.pending @> v_letter."offset"
-    ) then
-      delete from queen.dead_letters l where l.id = v_letter.id;
-      return query select v_letter.id, v_letter.group_id;
-      continue;
-    end if;
-    v_now := queen.now();
-    v_ordered := v_letter.in_order;
-    insert into queen.deliveries (
-      group_id, partition_id, priority, pending, until, held, ordered, payload, extras, created_at
-    ) values (
-      v_letter.group_id, v_letter.partition_id, v_consumer.priority,
-      int8multirange(int8range(v_letter."offset", v_letter."offset" + 1)),
-      case when v_ordered and v_consumer.held then 'infinity' else v_now end, false, v_ordered,
-      v_letter.payload, v_letter.extras, v_letter.created_at
-    );
-    if v_ordered then
-      update queen.consumers c
-      set
-        version = c.version + 1,
-        parked = c.parked + c.held::integer,
-        held = true,
-        ready_at = null,
-        idle_at = null
-      where c.partition_id = v_consumer.partition_id
-        and c.group_id = v_consumer.group_id
-        and c.version = v_consumer.version;
-    end if;
-    delete from queen.dead_letters l where l.id = v_letter.id;
-    return query select v_letter.id, v_letter.group_id;
-  end loop;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3309,33 +841,7 @@ CREATE FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(ord
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-declare
-  v_now timestamptz;
-begin
-  perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
-  v_now := queen.now();
-  return query
-  with released as (
-    update queen.deliveries d
-    set id = nextval('queen.delivery_ids'), token = gen_random_uuid(), held = false, out_end = null, until = v_now
-    from (
-      select a.ordinal, d.ctid
-      from unnest(p_ids, p_tokens) with ordinality a (id, token, ordinal)
-      cross join lateral (
-        select d.ctid from queen.deliveries d where d.id = a.id and d.token = a.token and d.held offset 0
-      ) d
-    ) a
-    where d.ctid = a.ctid
-    returning a.ordinal, d.group_id
-  )
-  select a.ordinal::integer, r.group_id, case when r.ordinal is null then 'QN002' end
-  from unnest(p_ids) with ordinality a (id, ordinal)
-  left join released r on r.ordinal = a.ordinal
-  order by a.ordinal;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3350,40 +856,7 @@ CREATE FUNCTION queen.runs_of(p_group_id bigint, p_claim queen.claim) RETURNS SE
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-  select
-    t.request, p_group_id, t.delivery_id, t.token, t.partition_id, p.name, p.level, t.attempts, t.until,
-    greatest(t.first_offset, s.base_offset), least(t.end_offset, s.base_offset + s.message_count),
-    s.base_offset, s.message_count, s.created_at, s.xid, t.payload, t.extras,
-    null::double precision, null::timestamptz, null::timestamptz, null::bigint, null::text
-  from unnest(
-    p_claim.requests, p_claim.delivery_ids, p_claim.tokens, p_claim.partition_ids, p_claim.attempts, p_claim.untils,
-    p_claim.firsts, p_claim.ends, p_claim.payloads, p_claim.extras, p_claim.created_ats
-  ) with ordinality t (
-    request, delivery_id, token, partition_id, attempts, until, first_offset, end_offset, payload, extras,
-    created_at, ordinal
-  )
-  cross join lateral (
-    select p.name, p.level from queen.partitions p where p.id = t.partition_id offset 0
-  ) p
-  cross join lateral (
-    select s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid
-    from queen.segments s
-    where t.payload is null
-      and s.partition_id = t.partition_id
-      and s.base_offset >= (
-        select h.base_offset
-        from queen.segments h
-        where h.partition_id = t.partition_id and h.base_offset <= t.first_offset
-        order by h.base_offset desc
-        limit 1
-      )
-      and s.base_offset < t.end_offset
-    union all
-    select t.first_offset, 1, t.created_at, null where t.payload is not null
-  ) s
-  order by t.ordinal, s.base_offset
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3398,110 +871,7 @@ CREATE FUNCTION queen.seek(p_queue text, p_group text, p_partition text, p_at ti
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-declare
-  v_group_id bigint;
-  v_queue    queen.queues;
-  v_ids      bigint[];
-  v_now      timestamptz;
-begin
-  select q.* into v_queue from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
-  end if;
-  select g.id into v_group_id
-  from queen.groups g
-  where g.queue_id = v_queue.id and g.name = p_group and g.deleted_at is null;
-  if not found then
-    raise exception 'queue % has no group %', p_queue, p_group using errcode = 'QN003';
-  end if;
-  while not queen.fill(v_group_id, 1000) loop
-  end loop;
-
-  select array_agg(l.id) into v_ids
-  from (
-    select p.id
-    from queen.partitions p
-    where p.queue_id = v_queue.id
-      and p.id > coalesce(p_after, 0)
-      and (p_partition is null or p.name = p_partition)
-    order by p.id
-    limit p_limit
-    for no key update
-  ) l;
-  if v_ids is null then
-    if p_partition is not null and p_after is null then
-      raise exception 'queue % has no partition %', p_queue, p_partition using errcode = 'QN004';
-    end if;
-    return null;
-  end if;
-  perform 1
-  from (
-    select c.partition_id
-    from queen.consumers c
-    where c.partition_id = any (v_ids) and c.group_id = v_group_id
-    order by c.partition_id
-    for no key update
-  ) l;
-  perform 1
-  from (
-    select d.id
-    from queen.deliveries d
-    where d.group_id = v_group_id and d.partition_id = any (v_ids)
-    order by d.id
-    for update
-  ) l;
-  delete from queen.deliveries d where d.group_id = v_group_id and d.partition_id = any (v_ids);
-  v_now := queen.now();
-
-  update queen.consumers c
-  set
-    version = c.version + 1,
-    claimed = n.claimed,
-    held = false,
-    parked = 0,
-    ready_at = n.ready_at,
-    idle_at = case when n.ready_at is null then greatest(v_now, n.newest_at) end
-  from (
-    select
-      k.id,
-      f.claimed,
-      b.newest_at,
-      case when f.claimed < b.next_offset then
-        queen.head_ready(k.id, f.claimed, greatest(v_queue.delay_seconds, v_queue.window_seconds), v_now)
-      end as ready_at
-    from unnest(v_ids) k (id)
-    cross join lateral (
-      select
-        coalesce(max(s.base_offset + s.message_count), 0) as next_offset,
-        coalesce(max(s.created_at), '-infinity') as newest_at
-      from (
-        select s.base_offset, s.message_count, s.created_at
-        from queen.segments s
-        where s.partition_id = k.id
-        order by s.base_offset desc
-        limit 1
-      ) s
-    ) b
-    cross join lateral (
-      select coalesce(min(s.base_offset), 0) as first_offset
-      from (
-        select s.base_offset from queen.segments s where s.partition_id = k.id order by s.base_offset limit 1
-      ) s
-    ) a
-    cross join lateral (
-      select case
-        when p_offset is not null then least(greatest(p_offset, a.first_offset), b.next_offset)
-        when p_at is null then b.next_offset
-        else queen.offset_after(k.id, p_at)
-      end as claimed
-    ) f
-    offset 0
-  ) n
-  where c.partition_id = n.id and c.group_id = v_group_id;
-  return v_ids[cardinality(v_ids)];
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3511,28 +881,7 @@ $$;
 CREATE FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange) RETURNS TABLE(group_id bigint, settled bigint, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-#variable_conflict use_column
-declare
-  v_delivery queen.deliveries;
-  v_out      int8multirange;
-  v_done     int8multirange;
-begin
-  select d.* into v_delivery
-  from queen.deliveries d
-  where d.id = p_id and d.token = p_token and d.held
-  for no key update;
-  if not found then
-    return query select null::bigint, 0::bigint, null::boolean, 'QN002';
-    return;
-  end if;
-  v_out := queen.handed_out(v_delivery);
-  v_done := v_out * coalesce(p_offsets, v_out);
-  perform queen.shrink(v_delivery, v_done);
-  return query
-  select v_delivery.group_id, queen.count_of(v_done), isempty(v_out - v_done), null::text;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3542,26 +891,7 @@ $$;
 CREATE FUNCTION queen.shrink(p_delivery queen.deliveries, p_done int8multirange) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  v_left int8multirange := p_delivery.pending - p_done;
-begin
-  if isempty(v_left) then
-    delete from queen.deliveries d where d.id = p_delivery.id;
-    if p_delivery.ordered then
-      perform queen.free(array[p_delivery.partition_id], array[p_delivery.group_id]);
-    end if;
-  elsif isempty(queen.handed_out(p_delivery) - p_done) then
-    update queen.deliveries d
-    set
-      id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_left,
-      head = null, attempts = 0, error = null, out_end = null, held = false, until = queen.now()
-    where d.id = p_delivery.id;
-  elsif not isempty(p_done) then
-    update queen.deliveries d set pending = v_left where d.id = p_delivery.id;
-  end if;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3571,21 +901,7 @@ $$;
 CREATE FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timestamp with time zone, p_count bigint) RETURNS bigint[]
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select array_agg(v.value order by s.slice, v.ordinal)
-  from (
-    select h.slice, sum(h.count)::bigint as count
-    from (
-      select p_recent[i] as slice, p_recent[i + 1] as count
-      from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
-      union all
-      select floor(extract(epoch from p_now) * 16000 / p_ms)::bigint, p_count
-    ) h
-    where h.slice >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
-    group by h.slice
-  ) s
-  cross join lateral (values (1, s.slice), (2, s.count)) as v (ordinal, value)
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3595,51 +911,7 @@ $$;
 CREATE FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from timestamp with time zone) RETURNS TABLE(queue_id bigint, group_id bigint, is_filled boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-#variable_conflict use_column
-declare
-  v_queue_id bigint;
-  v_group    queen.groups;
-  v_now      timestamptz;
-begin
-  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
-  if not found then
-    return;
-  end if;
-  select g.* into v_group
-  from queen.groups g
-  where g.queue_id = v_queue_id and g.name = p_group and g.deleted_at is null;
-  if not found then
-    perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue_id));
-    v_now := queen.now();
-    insert into queen.groups (queue_id, name, start_mode, start_at, created_at, filled_to, fill_end)
-    values (
-      v_queue_id,
-      p_group,
-      coalesce(p_mode, 'all'),
-      case coalesce(p_mode, 'all') when 'all' then '-infinity' when 'new' then v_now else least(p_from, v_now) end,
-      v_now,
-      0,
-      coalesce(
-        (select p.id from queen.partitions p where p.queue_id = v_queue_id order by p.id desc limit 1), 0
-      )
-    )
-    on conflict (queue_id, name) where deleted_at is null do nothing;
-    select g.* into v_group
-    from queen.groups g
-    where g.queue_id = v_queue_id and g.name = p_group and g.deleted_at is null;
-    perform queen.fill(v_group.id, 1000);
-    select g.* into v_group from queen.groups g where g.id = v_group.id;
-  end if;
-  if p_mode is not null and (
-    p_mode <> v_group.start_mode or (p_mode = 'time' and least(p_from, v_group.created_at) <> v_group.start_at)
-  ) then
-    raise exception 'group % of queue % was made with start %', p_group, p_queue, v_group.start_mode
-      using errcode = 'QN005', hint = 'Seek moves a group that exists.';
-  end if;
-  return query select v_queue_id, v_group.id, v_group.filled_to is null;
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3654,95 +926,7 @@ CREATE FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_of
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-#variable_conflict use_column
-declare
-  v_row record;
-begin
-  perform 1
-  from (
-    select p.id
-    from queen.partitions p
-    where p.id = any (p_partition_ids || p_scheduled_partition_ids)
-    order by p.id
-    for no key update
-  ) l;
-  if p_producers is not null then
-    -- Before the acks are judged: a repeat finds its leases settled, and must hear what it heard first.
-    return query select p.* from queen.check_producers(p_producers, p_sequences, queen.now()) p;
-    if found then
-      return;
-    end if;
-  end if;
-  perform queen.lock_consumers(p_ack_ids || p_nack_ids, p_ack_tokens || p_nack_tokens);
-  perform 1
-  from (
-    select d.id
-    from queen.deliveries d
-    where d.id = any (p_ack_ids || p_nack_ids || p_lease_ids)
-    order by d.id
-    for no key update
-  ) l;
-
-  -- Judge all of it first; then nothing has to be undone.
-  return query
-  select r.kind, r.ordinal::integer, null::bigint, null::timestamptz, null::bigint, r.code
-  from (
-    select 'ack' as kind, a.ordinal, case
-      when d.id is null then 'QN002'
-      when not queen.handed_out(d) @> coalesce(a.offsets, queen.handed_out(d)) then 'QN010'
-    end as code
-    from unnest(p_ack_ids, p_ack_tokens, p_ack_offsets) with ordinality a (id, token, offsets, ordinal)
-    left join lateral (
-      select d.* from queen.deliveries d where d.id = a.id and d.token = a.token and d.held offset 0
-    ) d on true
-    union all
-    select 'nack', a.ordinal, case
-      when d.id is null then 'QN002'
-      when not queen.handed_out(d) @> a."offset" then 'QN010'
-    end
-    from unnest(p_nack_ids, p_nack_tokens, p_nack_partition_ids, p_nack_offsets)
-      with ordinality a (id, token, partition_id, "offset", ordinal)
-    left join lateral (
-      select d.*
-      from queen.deliveries d
-      where d.id = a.id and d.token = a.token and d.held and d.partition_id = coalesce(a.partition_id, d.partition_id)
-      offset 0
-    ) d on true
-    union all
-    select 'lease', a.ordinal, case when d.id is null then 'QN002' end
-    from unnest(p_lease_ids, p_lease_tokens) with ordinality a (id, token, ordinal)
-    left join lateral (
-      select d.* from queen.deliveries d where d.id = a.id and d.token = a.token and d.held offset 0
-    ) d on true
-  ) r
-  where r.code is not null;
-  if found then
-    return;
-  end if;
-
-  for v_row in
-    select p.*
-    from queen.push(
-      p_partition_ids, p_counts, p_bodies, p_ends, p_extras, p_ttls, p_keys, p_key_entries, p_key_places, null, null,
-      p_scheduled_partition_ids, p_scheduled_delays, p_scheduled_dues, p_scheduled_payloads, p_scheduled_extras,
-      p_scheduled_ttls, p_max_delay
-    ) p
-  loop
-    return query select v_row.kind, v_row.ordinal, v_row."offset", v_row.created_at, v_row.xid, v_row.code;
-  end loop;
-  if v_row.kind <> 'stored' then
-    return;
-  end if;
-  if p_producers is not null then
-    perform queen.record_producers(p_producers, p_sequences, queen.now());
-  end if;
-  perform queen.ack(p_ack_ids, p_ack_tokens, p_ack_offsets);
-  perform queen.nack(
-    p_nack_ids, p_nack_tokens, p_nack_partition_ids, p_nack_offsets, p_nack_kinds, p_nack_errors, p_nack_delays
-  );
-end
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3752,16 +936,7 @@ $$;
 CREATE FUNCTION queen.unpark(p_partition_id bigint, p_group_id bigint, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  update queen.deliveries d
-  set until = p_now
-  where d.id = (
-    select min(d.id)
-    from queen.deliveries d
-    where d.group_id = p_group_id and d.partition_id = p_partition_id and d.until = 'infinity'
-  )
-  returning d.id
-$$;
+    AS $$ … $$;
 
 
 --
@@ -3771,9 +946,7 @@ $$;
 CREATE FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-  select exists (select 1 from unnest(p_left, p_lanes_left) o (messages, lanes) where o.messages > 0 and o.lanes > 0)
-$$;
+    AS $$ … $$;
 
 
 --

@@ -39,7 +39,7 @@ async def test_a_fresh_install_is_the_schema_that_reviews_see(
     if (major := connection.get_server_version().major) != DUMPED_BY:
         pytest.skip(f"schema.sql is a dump of PostgreSQL {DUMPED_BY}, this is {major}")
 
-    assert dump(dsn) == SCHEMA.read_text(), "run `make schema` and review what changed"
+    assert dump(dsn) == SCHEMA.read_text("utf-8"), "run `make schema` and review what changed"
 
 
 async def test_all_functions_apply_again_with_their_bodies_checked(

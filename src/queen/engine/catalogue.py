@@ -24,8 +24,6 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     max_payload_bytes: int | None
     max_size: int
     has_dedup: bool
-    lease_seconds: float
-    retry_limit: int
 
 
 class Lane(NamedTuple):
@@ -43,8 +41,6 @@ class Catalogue:
         self._settings = settings
         self._lanes: OrderedDict[LaneName, Lane] = OrderedDict()
         self._queues: dict[str, tuple[float, Queue]] = {}
-        self.generation = 0
-        """Counts what was forgotten on purpose."""
 
     def lane(self, name: LaneName) -> Lane | None:
         return self._lanes.get(name)
@@ -80,8 +76,6 @@ class Catalogue:
                     max_payload_bytes=row["max_payload_bytes"],
                     max_size=row["max_size"],
                     has_dedup=row["dedup_seconds"] > 0,
-                    lease_seconds=row["lease_seconds"],
-                    retry_limit=row["retry_limit"],
                 )
                 known[queue.name] = queue
                 self._queues[queue.name] = (expires, queue)
@@ -108,7 +102,6 @@ class Catalogue:
 
     def forget(self, queue: str | None = None) -> None:
         """Ask again: about one queue, or about all."""
-        self.generation += 1
         if queue is None:
             self._queues.clear()
             self._lanes.clear()

@@ -44,7 +44,7 @@ class Engine:
         self.settings = settings
         self.catalogue = Catalogue(store, settings)
         self.cache = SegmentCache(settings.segment_cache_bytes)
-        self._pops = Pops(store, settings, self.catalogue, self.cache)
+        self._pops = Pops(store, settings, self.cache)
         self._notifications: Notifications | None = None
         if not store.database.is_pooled:
             self._notifications = Notifications(

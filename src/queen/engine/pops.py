@@ -9,7 +9,6 @@ from typing import Final
 
 from queen import errors
 from queen.codec.segment import Segment
-from queen.engine.catalogue import Catalogue
 from queen.engine.deliveries import Copy, Delivery, Lease, Run
 from queen.engine.names import check_name, check_queue_name
 from queen.engine.segment_cache import SegmentCache
@@ -41,12 +40,9 @@ class Marks:
 class Pops:
     """Claims for whoever asks or waits, one call at a time per target."""
 
-    def __init__(
-        self, store: Store, settings: Settings, catalogue: Catalogue, cache: SegmentCache
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, cache: SegmentCache) -> None:
         self._store = store
         self._settings = settings
-        self._catalogue = catalogue
         self._cache = cache
         self.waiters = Waiters(self._start)
         self._lanes = asyncio.Semaphore(settings.pop_lanes)

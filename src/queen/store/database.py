@@ -70,6 +70,9 @@ class Database:
             raise errors.DatabaseUnavailable(f"cannot connect: {error}") from error
         database = cls(pool, dsn=dsn, is_pooled=is_pooled)
         (server,) = await database.fetch("identity")
+        if server["is_standby"]:
+            await database.close()
+            raise errors.DatabaseUnavailable("this server is a standby; name the primary")
         if server["fsync"] != "on" or server["full_page_writes"] != "on":
             await database.close()
             raise errors.DatabaseUnsafe(

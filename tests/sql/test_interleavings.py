@@ -1,0 +1,160 @@
+"""Transactions of two and three connections, in every order: nothing is lost, nobody deadlocks."""
+
+from collections.abc import AsyncIterator, Mapping
+from itertools import combinations, combinations_with_replacement
+from typing import Final
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from tests.postgres import Server
+from tests.sql.stepping import (
+    Lab,
+    Setting,
+    Verb,
+    ack,
+    extend,
+    nack,
+    pop,
+    push,
+    redrive,
+    release,
+    schedules,
+    transact,
+)
+
+# One database for all: a queue per schedule keeps them apart, and plans are made once.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "push": push("x"),
+    "pop": pop(),
+    "auto-ack": pop(is_auto=True),
+    "ack": ack(),
+    "nack": nack(),
+    "release": release(),
+    "extend": extend(),
+    "redrive": redrive(),
+}
+NEED_NO_LEASE: Final = {"push", "pop", "auto-ack", "redrive"}
+PAIRS: Final = tuple(combinations_with_replacement(VERBS, 2))
+TRIPLES: Final = (
+    ("push", "pop", "ack"),
+    ("push", "auto-ack", "nack"),
+    ("pop", "ack", "nack"),
+)
+DRAINED: Final = Setting(1)
+BEHIND: Final = Setting(2)
+EXPIRED: Final = Setting(1, is_expired=True)
+UNTOUCHED: Final = Setting(1, is_claimed=False)
+
+ORDERED_AND_NOT: Final = pytest.mark.parametrize(
+    "is_ordered", [True, False], ids=["ordered", "unordered"]
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lab(postgres: Server, template: str) -> AsyncIterator[Lab]:
+    dsn = postgres.create_database(f"interleavings_{uuid4().hex}", template=template)
+    async with Lab.open(dsn) as lab:
+        yield lab
+
+
+def named(*names: str) -> dict[str, Verb]:
+    return {f"{name} {at}": VERBS[name] for at, name in enumerate(names)}
+
+
+@ORDERED_AND_NOT
+@pytest.mark.parametrize("pair", PAIRS, ids=" and ".join)
+async def test_two_clients_in_every_order(
+    lab: Lab, pair: tuple[str, str], is_ordered: bool
+) -> None:
+    settings = [DRAINED, BEHIND, EXPIRED]
+    if set(pair) <= NEED_NO_LEASE:
+        settings.append(UNTOUCHED)
+    has_letter = "redrive" in pair
+    count = await lab.step_through(
+        named(*pair), settings, is_ordered=is_ordered, has_letter=has_letter
+    )
+    assert count == 6 * len(settings)
+
+
+@ORDERED_AND_NOT
+@pytest.mark.parametrize("triple", TRIPLES, ids=" and ".join)
+async def test_three_clients_in_every_order(
+    lab: Lab, triple: tuple[str, ...], is_ordered: bool
+) -> None:
+    settings = [EXPIRED] if triple == ("pop", "ack", "nack") else [DRAINED]
+    assert await lab.step_through(named(*triple), settings, is_ordered=is_ordered) == 90
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@ORDERED_AND_NOT
+@pytest.mark.parametrize("triple", list(combinations(VERBS, 3)), ids=" and ".join)
+async def test_any_three_clients_in_every_order(
+    lab: Lab, triple: tuple[str, ...], is_ordered: bool
+) -> None:
+    settings = [DRAINED, BEHIND, EXPIRED]
+    count = await lab.step_through(
+        named(*triple), settings, is_ordered=is_ordered, has_letter="redrive" in triple
+    )
+    assert count == 270
+
+
+async def test_pushes_to_several_partitions_in_opposite_order_do_not_deadlock(lab: Lab) -> None:
+    # Locked as named: the second would have x and wait for z, the third have y and wait for x.
+    verbs = {"z": push("z"), "x, z, y": push("x", "z", "y"), "y, x": push("y", "x")}
+    await lab.step_through(verbs, [DRAINED], is_ordered=True, partitions=("x", "y", "z"))
+
+
+@ORDERED_AND_NOT
+async def test_transactions_both_ways_do_not_deadlock(lab: Lab, is_ordered: bool) -> None:
+    verbs = {
+        "from x to y": transact(acked="x", pushed="y"),
+        "from y to x": transact(acked="y", pushed="x"),
+    }
+    await lab.step_through(verbs, [DRAINED, BEHIND], is_ordered=is_ordered, partitions=("x", "y"))
+
+
+@pytest.mark.parametrize(
+    "third",
+    [
+        pytest.param(transact(acked="z", pushed="x"), id="a transaction"),
+        pytest.param(pop(), id="a pop"),
+        pytest.param(push("z", "y", "x"), id="a push", marks=pytest.mark.slow),
+        pytest.param(ack("z"), id="an ack", marks=pytest.mark.slow),
+    ],
+)
+async def test_transactions_in_a_ring_do_not_deadlock(lab: Lab, third: Verb) -> None:
+    verbs = {
+        "from x to y": transact(acked="x", pushed="y"),
+        "from y to z": transact(acked="y", pushed="z"),
+        "third": third,
+    }
+    await lab.step_through(verbs, [DRAINED], is_ordered=True, partitions=("x", "y", "z"))
+
+
+async def test_two_pushes_of_one_transaction_id_store_one_message(lab: Lab) -> None:
+    verbs = (push("x", has_key=True), push("x", has_key=True))
+    for order in schedules(2):
+        scene = await lab.scene(is_ordered=True)
+        await lab.run(scene, verbs, order)
+        await lab.check(scene)
+        assert scene.pushed["x"] == 2
+
+
+@ORDERED_AND_NOT
+@pytest.mark.parametrize("name", VERBS)
+async def test_a_pop_waits_for_nobody(lab: Lab, name: str, is_ordered: bool) -> None:
+    """Rule 10: it is through while the other transaction is still open."""
+    scene = await lab.scene(
+        is_ordered=is_ordered, messages=2, is_expired=True, has_letter=name == "redrive"
+    )
+    first, second = lab.clients[:2]
+    await first.begin(scene, VERBS[name])
+    await second.begin(scene, pop())
+    await second.commit()
+    await first.commit()
+    await lab.check(scene)

@@ -1,0 +1,327 @@
+"""Each mutant of the SQL fails the check that is there for it, and what we have passes."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, NamedTuple
+
+import asyncpg
+import pytest
+
+from queen import sql
+from queen.store.messages import Ack
+from tests.sql.stepping import (
+    LEASE_SECONDS,
+    Lab,
+    Setting,
+    Verb,
+    Violation,
+    ack,
+    extend,
+    nack,
+    pop,
+    push,
+    release,
+    schedules,
+    take,
+)
+
+DRAINED: Final = Setting(1)
+BEHIND: Final = Setting(2)
+UNTOUCHED: Final = Setting(1, is_claimed=False)
+
+Check = Callable[[Lab], Awaitable[None]]
+
+
+class Change(NamedTuple):
+    """A file of functions, a pattern in it, and what comes in its place."""
+
+    file: str
+    pattern: str
+    replacement: str
+
+
+NO_PARTITION_LOCK: Final = Change(
+    "push",
+    r"(select p\.id, p\.queue_id from queen\.partitions p where p\.id = w\.id) for no key update",
+    r"\1",
+)
+OFFSETS_FROM_A_SEQUENCE: Final = Change(
+    "push",
+    r"coalesce\(n\.next_offset, 0\)(\s+\+ sum\(e\.message_count\))",
+    r"nextval('public.offsets')\1",
+)
+LOCKS_AS_NAMED: Final = Change(
+    "push",
+    r"(from unnest\(v_wanted\) with ordinality u \(id, ordinal\)) order by u\.id",
+    r"\1 order by u.ordinal",
+)
+IDLE_WITHOUT_LOCK: Final = {
+    "when a delivery ends": Change(
+        "ack",
+        r"v_locked := array\([^;]*?any \(v_drained\)[^;]*?skip locked\s*\)",
+        "v_locked := v_drained",
+    ),
+    "when all is claimed": Change(
+        "claim",
+        r"v_locked := array\([^;]*?any \(v_ids\)[^;]*?skip locked\s*\)",
+        "v_locked := v_ids",
+    ),
+    "when there was nothing": Change(
+        "claim",
+        r"v_locked := array\([^;]*?any \(p_partition_ids\)[^;]*?skip locked\s*\)",
+        "v_locked := p_partition_ids",
+    ),
+}
+NO_HOLD: Final = Change(
+    "claim", r"(v_hold\s+boolean :=) p_queue\.in_order and not p_auto", r"\1 false"
+)
+NO_TOKEN: Final = {
+    "ack": (Change("ack", r" and d\.token = a\.token", ""),),
+    "ack of offsets": (
+        Change("ack", r" and d\.token = a\.token", ""),
+        Change("ack", r" and d\.token = p_token", ""),
+    ),
+    "nack": (
+        Change("ack", r" and d\.token = a\.token", ""),
+        Change("nack", r" and d\.token = v_request\.token", ""),
+    ),
+    "extend": (Change("extend", r" and d\.token = a\.token", ""),),
+    "release": (Change("release", r" and d\.token = a\.token", ""),),
+}
+KEYS: Final = r"  if p_keys is not null then\s+return query\s+select k\.\*.*?\n  end if;\n"
+"""The block of push that looks for known transactionIds."""
+
+
+@pytest.fixture
+async def lab(dsn: str) -> AsyncIterator[Lab]:
+    async with Lab.open(dsn) as lab:
+        yield lab
+
+
+async def mutate(lab: Lab, *changes: Change) -> None:
+    """Replace functions in this database; each change must find what it changes."""
+    texts: dict[str, str] = {}
+    for change in changes:
+        text = texts.get(change.file, sql.FUNCTIONS[change.file])
+        mutated, count = re.subn(change.pattern, change.replacement, text, flags=re.DOTALL)
+        assert count, f"{change.file}.sql has no {change.pattern!r}"
+        assert mutated != text
+        texts[change.file] = mutated
+    await lab.base.execute("set check_function_bodies = off")
+    for text in texts.values():
+        await lab.base.execute(text)
+
+
+async def prove(lab: Lab, check: Check, changes: tuple[Change, ...], match: str) -> None:
+    """The check passes on what we have, and catches the mutant."""
+    await check(lab)
+    await mutate(lab, *changes)
+    with pytest.raises(Violation, match=match):
+        await check(lab)
+
+
+# --- no partition lock
+
+
+async def pushes_in_every_order(lab: Lab) -> None:
+    await lab.step_through({"a": push("x"), "b": push("x")}, [DRAINED], is_ordered=True)
+
+
+async def pushes_at_once(lab: Lab) -> None:
+    """As producers do: each its own transactions, nobody steps."""
+    scene = await lab.scene(is_ordered=True, is_claimed=False)
+
+    async def produce(number: int) -> None:
+        for _ in range(50):
+            await push("x")(scene, lab.clients[number].store)
+
+    try:
+        await asyncio.gather(*(produce(number) for number in range(len(lab.clients))))
+    except asyncpg.UniqueViolationError as error:
+        raise Violation(f"two messages for one offset: {error}") from error
+    await lab.check(scene)
+
+
+async def a_later_push_commits_first(lab: Lab) -> None:
+    """A pop that comes between two commits must not pass what has not committed yet."""
+    for is_ordered in (True, False):
+        await lab.base.execute("alter sequence public.offsets restart with 0")
+        scene = await lab.scene(is_ordered=is_ordered, is_claimed=False)
+        await lab.run(scene, [push("x"), push("x"), pop(is_auto=True)], (0, 1, 1, 2, 2, 0))
+        await lab.check(scene)
+
+
+async def test_pushes_without_the_partition_lock_meet_at_one_offset(lab: Lab) -> None:
+    await prove(lab, pushes_in_every_order, (NO_PARTITION_LOCK,), "UniqueViolation")
+
+
+async def test_concurrent_producers_without_the_partition_lock_meet_at_one_offset(lab: Lab) -> None:
+    await prove(lab, pushes_at_once, (NO_PARTITION_LOCK,), "two messages for one offset")
+
+
+async def test_offsets_from_a_sequence_without_the_partition_lock_lose_a_message(lab: Lab) -> None:
+    await lab.base.execute("create sequence public.offsets minvalue 0")
+    changes = (NO_PARTITION_LOCK, OFFSETS_FROM_A_SEQUENCE)
+    await prove(lab, a_later_push_commits_first, changes, "were to come")
+
+
+async def test_partitions_locked_as_they_are_named_deadlock(lab: Lab) -> None:
+    async def check(lab: Lab) -> None:
+        verbs = {"z": push("z"), "x, z, y": push("x", "z", "y"), "y, x": push("y", "x")}
+        await lab.step_through(verbs, [DRAINED], is_ordered=True, partitions=("x", "y", "z"))
+
+    await prove(lab, check, (LOCKS_AS_NAMED,), "Deadlock")
+
+
+# --- no token
+
+
+async def stale(lab: Lab, name: str) -> None:
+    """
+    A lease of before must not touch the delivery of now, even where both have one id.
+
+    After a crash the sequence gives ids out again, for claims commit asynchronously.
+    """
+    scene = await lab.scene(is_ordered=True)
+    old = scene.leases["x"]
+    await release()(scene, lab.store)
+    (new,) = await take(scene, lab.store, batch=1)
+    await lab.base.execute(
+        "update queen.deliveries set id = $1 where id = $2", old.delivery_id, new.delivery_id
+    )
+    before = await lab.base.fetch("select * from queen.deliveries order by id")
+    verbs: dict[str, Verb] = {"nack": nack(), "extend": extend(), "release": release()}
+    if name == "ack of offsets":
+        await lab.store.messages.ack([Ack(old.delivery_id, old.token, ((0, 1),))])
+    else:
+        await verbs.get(name, ack())(scene, lab.store)
+    if await lab.base.fetch("select * from queen.deliveries order by id") != before:
+        raise Violation(f"{name}: a stale lease changed what another holds")
+    (row,) = await lab.store.messages.ack([Ack(old.delivery_id, new.token, None)])
+    assert row["settled"] == 1
+
+
+@pytest.mark.parametrize("name", NO_TOKEN)
+async def test_without_the_token_a_stale_lease_settles_what_another_holds(
+    lab: Lab, name: str
+) -> None:
+    async def check(lab: Lab) -> None:
+        await stale(lab, name)
+
+    await prove(lab, check, NO_TOKEN[name], "stale lease")
+
+
+# --- idle without the lock
+
+
+async def deliveries_end_beside_pushes(lab: Lab) -> None:
+    await lab.step_through({"push": push("x"), "ack": ack()}, [DRAINED, BEHIND], is_ordered=True)
+
+
+async def claims_beside_pushes(lab: Lab) -> None:
+    for verb in (pop(), pop(is_auto=True)):
+        await lab.step_through({"push": push("x"), "pop": verb}, [UNTOUCHED], is_ordered=False)
+
+
+async def empty_searches_beside_pushes(lab: Lab) -> None:
+    """A pair that is ready and has nothing to give: a push had its lock and gave up."""
+    for order in schedules(2):
+        scene = await lab.scene(is_ordered=False, is_claimed=False)
+        async with lab.clients[2].connection.transaction():
+            await lab.clients[2].connection.execute(
+                "select 1 from queen.partitions where id = $1 for no key update",
+                scene.partition_ids["x"],
+            )
+            await pop(is_auto=True)(scene, lab.store)
+        await lab.run(scene, [push("x"), pop()], order)
+        await lab.check(scene)
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("when a delivery ends", deliveries_end_beside_pushes),
+        ("when all is claimed", claims_beside_pushes),
+        ("when there was nothing", empty_searches_beside_pushes),
+    ],
+)
+async def test_idle_without_the_partition_lock_sleeps_beside_a_message(
+    lab: Lab, name: str, check: Check
+) -> None:
+    await prove(lab, check, (IDLE_WITHOUT_LOCK[name],), "lost wake-up")
+
+
+# --- an instant too late
+
+
+async def stand_still(lab: Lab) -> None:
+    """Let the clock show one instant until it is moved."""
+    await lab.base.execute(
+        "create or replace function queen.now () returns timestamptz language sql volatile"
+        " as 'select at from public.clock'"
+    )
+
+
+async def a_lease_ends_now(lab: Lab) -> None:
+    await stand_still(lab)
+    for is_ordered in (True, False):
+        scene = await lab.scene(is_ordered=is_ordered)
+        await lab.clock.advance(seconds=LEASE_SECONDS)
+        if not await take(scene, lab.store, batch=1):
+            raise Violation("a lease that ends now is not over")
+
+
+async def a_message_is_ready_now(lab: Lab) -> None:
+    await stand_still(lab)
+    for partition in ("x", None):
+        scene = await lab.scene(is_ordered=True, is_claimed=False)
+        if not await take(scene, lab.store, batch=1, partition=partition):
+            raise Violation("a message that is ready now is not given")
+
+
+async def test_a_lease_that_ends_exactly_now_is_over(lab: Lab) -> None:
+    change = Change("claim", r"d\.until <= p_now", "d.until < p_now")
+    await prove(lab, a_lease_ends_now, (change,), "a lease that ends now")
+
+
+async def test_a_message_that_is_ready_exactly_now_is_given(lab: Lab) -> None:
+    change = Change("claim", r"c\.ready_at <= p_now", "c.ready_at < p_now")
+    await prove(lab, a_message_is_ready_now, (change,), "ready now")
+
+
+# --- no hold
+
+
+async def pops_of_an_ordered_queue(lab: Lab) -> None:
+    await lab.step_through({"a": pop(), "b": pop()}, [BEHIND], is_ordered=True)
+
+
+async def test_without_the_hold_an_ordered_partition_has_two_holders(lab: Lab) -> None:
+    await prove(lab, pops_of_an_ordered_queue, (NO_HOLD,), "two holders")
+
+
+# --- dedup before the lock
+
+
+async def pushes_of_one_transaction_id(lab: Lab) -> None:
+    for order in schedules(2):
+        scene = await lab.scene(is_ordered=True)
+        await lab.run(scene, [push("x", has_key=True), push("x", has_key=True)], order)
+        await lab.check(scene)
+
+
+async def test_transaction_ids_checked_before_the_lock_are_stored_twice(lab: Lab) -> None:
+    found = re.search(KEYS, sql.FUNCTIONS["push"], re.DOTALL)
+    assert found
+    block = found[0].replace("\\", r"\\")
+    changes = (
+        Change("push", KEYS, ""),
+        # Where the function begins, before its first lock.
+        Change(
+            "push",
+            r"(v_xid\s+xid8;\nbegin\n)",
+            r"\1  v_now := queen.now();\n" + block,
+        ),
+    )
+    await prove(lab, pushes_of_one_transaction_id, changes, "stored twice")
