@@ -130,15 +130,18 @@ class Bench:
         gc.freeze()
 
     async def compare(
-        self, small: Subject, large: Subject, *, rounds: int | None = None, callers: int = 1
+        self, small: Subject, large: Subject, *, seconds: float = 0.0, callers: int = 1
     ) -> "Comparison":
-        """Measure both, alternating, and close them."""
+        """Measure both, taking turns, for at least so long, and close them."""
         comparison = Comparison(callers=callers)
-        for number in range(rounds or self.rounds):
+        deadline = time.perf_counter() + seconds
+        number = 0
+        while number < self.rounds or time.perf_counter() < deadline:
+            number += 1
             found = await take_turns(small, large, self.iterations, callers)
             comparison.add(found[small.name], found[large.name])
             shown = ", ".join(f"{verb} {comparison.ratios[verb][-1]:.2f}" for verb in VERBS)
-            self.say(f"{large.name}, round {number + 1}: p99 {shown} times that of {small.name}")
+            self.say(f"{large.name}, round {number}: p99 {shown} times that of {small.name}")
         for each in (small, large):
             await each.engine.close()
         return comparison
@@ -173,6 +176,8 @@ class Comparison:
                 verb: {
                     "ratio": round(statistics.median(self.ratios[verb]), 2),
                     "ratios": [round(ratio, 2) for ratio in self.ratios[verb]],
+                    # What grows with time shows here first.
+                    "ratio_of_last_rounds": round(statistics.median(self.ratios[verb][-5:]), 2),
                     **{
                         f"{size}_{name}_ms": round(statistics.median(values[size, verb]), 3)
                         for size in ("small", "large")
@@ -321,12 +326,9 @@ async def held_snapshot(bench: Bench) -> Comparison:
     try:
         async with holder.transaction(isolation="repeatable_read", readonly=True):
             await holder.fetch("select count(*) from queen.partitions")
-            # The rounds are the load; there are as many as fill the time.
+            # The rounds are the load.
             started = time.perf_counter()
-            await take_turns(subjects[0], subjects[1], bench.iterations, callers)
-            a_round = time.perf_counter() - started
-            rounds = max(bench.rounds, round((seconds - a_round) / a_round))
-            comparison = await bench.compare(*subjects, rounds=rounds, callers=callers)
+            comparison = await bench.compare(*subjects, seconds=seconds, callers=callers)
             bench.built["held_snapshot: seconds held"] = round(time.perf_counter() - started, 1)
     finally:
         await holder.close()

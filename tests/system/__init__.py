@@ -1,0 +1,1 @@
+"""Processes on loopback: loss, kills and idleness, judged from outside."""
