@@ -4,7 +4,7 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 SOURCE = """
@@ -24,7 +24,7 @@ int fdatasync(int fd) {
 
 
 @contextlib.contextmanager
-def slow_disk(milliseconds: float) -> Iterator[None]:
+def slow_disk(milliseconds: float) -> Generator[None]:
     """Whatever is started inside waits so long after each fdatasync; 0 leaves the disk as it is."""
     if not milliseconds:
         yield

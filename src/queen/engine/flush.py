@@ -1,5 +1,6 @@
 """The columns of one push call, and the way back from its rows to the messages."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,10 @@ from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.wire import Pushed
+
+
+def _start(run: tuple[int, Marked, int]) -> int:
+    return run[0]
 
 
 class Key(NamedTuple):
@@ -31,8 +36,8 @@ class Flush:
         self.push = rows.Push(max_delay_seconds=settings.max_delay_seconds)
         self.queue_ids: set[int] = set()
         self._settings = settings
-        self._keys: list[tuple[Marked, int]] = []
-        """What each key of the call belongs to."""
+        self._keys: list[tuple[int, Marked, int]] = []
+        """Runs of keys: where in the call one begins, whose it is, the place of its first."""
         self._first_entries: list[tuple[int, list[tuple[Part, int]]]] = []
         """Per lane: its first entry, and where in the lane each part begins."""
         lanes: dict[LaneName, list[Part]] = {}
@@ -77,6 +82,8 @@ class Flush:
             self._add_entry(lane, payloads if is_whole else payloads[first:end], None, None)
 
     def _add_marked(self, lane: Lane, parts: list[Part]) -> None:
+        if len(parts) == 1 and self._add_uniform(lane, parts[0]):
+            return
         payloads: list[bytes] = []
         extras: dict[int, bytes] = {}
         ttls: dict[int, float] = {}
@@ -91,15 +98,6 @@ class Flush:
                 payloads.extend(part.payloads)
                 continue
             marked.echoes = {}
-            is_uniform = marked.has_ids_alone(len(part.payloads))
-            if is_uniform and self._add_ids(lane, part, marked, payloads, keys, firsts):
-                start = len(payloads)
-                if start == 0:
-                    extras = dict(marked.extras)
-                else:
-                    extras.update((start + at, extra) for at, extra in marked.extras.items())
-                payloads.extend(part.payloads)
-                continue
             for place in (*range(len(part.payloads)), *range(-1, -1 - len(marked.scheduled), -1)):
                 if place in marked.duplicates or place in marked.refused:
                     continue
@@ -134,30 +132,25 @@ class Flush:
                 self._add_key(key.key, entry, key.at - first, key.marked, key.place)
                 next_key += 1
 
-    def _add_ids(
-        self,
-        lane: Lane,
-        part: Part,
-        marked: Marked,
-        payloads: list[bytes],
-        keys: list[Key],
-        firsts: dict[str, tuple[Part, int]],
-    ) -> bool:
-        """The keys of messages that have a transactionId and nothing else; False if one repeats."""
-        if not marked.has_keys:
-            return True
-        names = marked.transaction_ids.values()
-        fresh = {name: (part, place) for place, name in marked.transaction_ids.items()}
-        if len(fresh) < len(names) or not firsts.keys().isdisjoint(fresh):
+    def _add_uniform(self, lane: Lane, part: Part) -> bool:
+        """A lane of messages that have a transactionId each, and nothing else; False if not so."""
+        marked = part.marked
+        if marked is None or not marked.has_ids_alone(len(part.payloads)):
             return False
-        firsts.update(fresh)
-        partition_id, start = lane.partition_id, len(payloads)
-        keys.extend(
-            [
-                Key(start + place, dedup_key(partition_id, name), marked, place)
-                for place, name in enumerate(names)
-            ]
-        )
+        names = marked.transaction_ids.values()
+        is_one_segment = next(self._cuts(part.payloads, {})) == (0, len(part.payloads))
+        if not is_one_segment or (marked.has_keys and len(set(names)) < len(names)):
+            return False
+        part.partition_id = partition_id = lane.partition_id
+        marked.echoes = {}
+        push = self.push
+        self._first_entries.append((len(push.partition_ids), [(part, 0)]))
+        self._add_entry(lane, part.payloads, segment.encode_extras(marked.extras.values()), None)
+        if marked.has_keys:
+            self._keys.append((len(push.keys), marked, 0))
+            push.keys.extend([dedup_key(partition_id, name) for name in names])
+            push.key_entries.extend([len(push.partition_ids)] * len(names))
+            push.key_places.extend(range(len(names)))
         return True
 
     def _add_entry(
@@ -175,10 +168,10 @@ class Flush:
     def _add_key(
         self, key: bytes, entry: int, place_in_entry: int | None, marked: Marked, place: int
     ) -> None:
+        self._keys.append((len(self.push.keys), marked, place))
         self.push.keys.append(key)
         self.push.key_entries.append(entry)
         self.push.key_places.append(place_in_entry)
-        self._keys.append((marked, place))
 
     def _add_scheduled(self) -> None:
         """Messages that are held back; their keys count entries behind the segments."""
@@ -245,8 +238,8 @@ class Flush:
         for row in problems:
             at: int = row["ordinal"] - 1
             if row["kind"] == "duplicate":
-                marked, place = self._keys[at]
-                marked.duplicates[place] = row["offset"]
+                start, marked, place = self._keys[bisect_right(self._keys, at, key=_start) - 1]
+                marked.duplicates[place + at - start] = row["offset"]
             elif row["kind"] == "producer":
                 unit = with_producer[at]
                 concluded.add(id(unit))
