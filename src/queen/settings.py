@@ -39,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     catalogue_seconds: Seconds = 5.0
     """How long options of a queue are believed when no notification says otherwise."""
 
-    push_lanes: Count = 3
+    push_lanes: Count = 2
     pop_lanes: Count = 2
     ack_lanes: Count = 2
 

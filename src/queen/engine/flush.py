@@ -82,7 +82,7 @@ class Flush:
             self._add_entry(lane, payloads if is_whole else payloads[first:end], None, None)
 
     def _add_marked(self, lane: Lane, parts: list[Part]) -> None:
-        if len(parts) == 1 and self._add_uniform(lane, parts[0]):
+        if self._add_uniform(lane, parts):
             return
         payloads: list[bytes] = []
         extras: dict[int, bytes] = {}
@@ -132,25 +132,38 @@ class Flush:
                 self._add_key(key.key, entry, key.at - first, key.marked, key.place)
                 next_key += 1
 
-    def _add_uniform(self, lane: Lane, part: Part) -> bool:
+    def _add_uniform(self, lane: Lane, parts: list[Part]) -> bool:
         """A lane of messages that have a transactionId each, and nothing else; False if not so."""
-        marked = part.marked
-        if marked is None or not marked.has_ids_alone(len(part.payloads)):
+        names: list[str] = []
+        payloads: list[bytes] = []
+        extras: list[bytes] = []
+        starts: list[tuple[Part, int]] = []
+        for part in parts:
+            marked = part.marked
+            if (
+                marked is None
+                or not marked.has_keys
+                or not marked.has_ids_alone(len(part.payloads))
+            ):
+                return False
+            starts.append((part, len(payloads)))
+            names.extend(marked.transaction_ids.values())
+            extras.extend(marked.extras.values())
+            payloads.extend(part.payloads)
+        if len(set(names)) < len(names) or next(self._cuts(payloads, {})) != (0, len(payloads)):
             return False
-        names = marked.transaction_ids.values()
-        is_one_segment = next(self._cuts(part.payloads, {})) == (0, len(part.payloads))
-        if not is_one_segment or (marked.has_keys and len(set(names)) < len(names)):
-            return False
-        part.partition_id = partition_id = lane.partition_id
-        marked.echoes = {}
         push = self.push
-        self._first_entries.append((len(push.partition_ids), [(part, 0)]))
-        self._add_entry(lane, part.payloads, segment.encode_extras(marked.extras.values()), None)
-        if marked.has_keys:
-            self._keys.append((len(push.keys), marked, 0))
-            push.keys.extend([dedup_key(partition_id, name) for name in names])
-            push.key_entries.extend([len(push.partition_ids)] * len(names))
-            push.key_places.extend(range(len(names)))
+        partition_id = lane.partition_id
+        for part, start in starts:
+            assert part.marked is not None
+            part.partition_id = partition_id
+            part.marked.echoes = {}
+            self._keys.append((len(push.keys) + start, part.marked, 0))
+        self._first_entries.append((len(push.partition_ids), starts))
+        self._add_entry(lane, payloads, segment.encode_extras(extras), None)
+        push.keys.extend([dedup_key(partition_id, name) for name in names])
+        push.key_entries.extend([len(push.partition_ids)] * len(names))
+        push.key_places.extend(range(len(names)))
         return True
 
     def _add_entry(

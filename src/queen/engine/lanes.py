@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from queen import errors
 
@@ -21,6 +21,7 @@ class Unit(Protocol):
 
 
 U = TypeVar("U", bound=Unit)
+_CROWD: Final = 32
 
 
 class Lanes(Generic[U]):
@@ -94,7 +95,7 @@ class Lanes(Generic[U]):
 
     def _start(self) -> None:
         self._is_scheduled = False
-        while self._free_lanes and (taken := self._take()):
+        while self._free_lanes and (taken := self._take(self._share())):
             keys = {key for unit in taken for key in unit.keys}
             self._busy |= keys
             self._free_lanes -= 1
@@ -115,8 +116,20 @@ class Lanes(Generic[U]):
             self._free_lanes += 1
             self._schedule()
 
-    def _take(self) -> list[U]:
+    def _share(self) -> int:
+        """
+        How many keys a flush may take.
+
+        A crowd is parted among the lanes that are free, so that one is laid out while another is
+        stored; a few share one commit.
+        """
+        if self._queued < _CROWD:
+            return len(self._open_keys)
+        return -(-len(self._open_keys) // self._free_lanes)
+
+    def _take(self, max_keys: int) -> list[U]:
         """The next flush: whole units of free keys, oldest keys first, up to the bounds."""
+        keys = 0
         taken: list[U] = []
         size_bytes = 0
         reserved: set[Hashable] = set()
@@ -134,12 +147,13 @@ class Lanes(Generic[U]):
             # What it holds or waits for stays free of others until it is through.
             reserved.update(unit.keys)
         for _ in range(len(self._open_keys)):
-            if len(taken) >= self._max_units or size_bytes >= self._max_bytes:
+            if keys >= max_keys or len(taken) >= self._max_units or size_bytes >= self._max_bytes:
                 break
             key = self._open_keys.popleft()
             if key in self._busy or key in reserved:
                 self._open_keys.append(key)
                 continue
+            keys += 1
             queue = self._units[key]
             while queue and len(taken) < self._max_units and size_bytes < self._max_bytes:
                 unit = queue.popleft()
