@@ -323,7 +323,7 @@ CREATE FUNCTION queen.dedup_generation(p_class integer, p_at timestamp with time
 -- Name: dedup_key(bigint, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.dedup_key(p_partition_id bigint, p_transaction_id text) RETURNS uuid
+CREATE FUNCTION queen.dedup_key(p_partition_id bigint, p_transaction_id text) RETURNS bytea
     LANGUAGE sql IMMUTABLE
     AS $$ … $$;
 
@@ -567,6 +567,15 @@ CREATE FUNCTION queen.join_extras(p_extras bytea[]) RETURNS bytea
 
 
 --
+-- Name: keys_of(bytea, integer[], integer[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[]) RETURNS TABLE(ordinal integer, key bytea, entry integer, place integer)
+    LANGUAGE sql IMMUTABLE
+    AS $$ … $$;
+
+
+--
 -- Name: levels_by_turn(queen.queues, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -755,10 +764,10 @@ CREATE FUNCTION queen.purge(p_queue text, p_partition text, p_completed boolean,
 
 
 --
--- Name: push(bigint[], integer[], bytea[], bytea[], bytea[], double precision[], uuid[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: push(bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys uuid[] DEFAULT NULL::uuid[], p_key_entries integer[] DEFAULT NULL::integer[], p_key_places integer[] DEFAULT NULL::integer[], p_producers text[] DEFAULT NULL::text[], p_sequences bigint[] DEFAULT NULL::bigint[], p_scheduled_partition_ids bigint[] DEFAULT NULL::bigint[], p_scheduled_delays double precision[] DEFAULT NULL::double precision[], p_scheduled_dues timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_scheduled_payloads bytea[] DEFAULT NULL::bytea[], p_scheduled_extras bytea[] DEFAULT NULL::bytea[], p_scheduled_ttls double precision[] DEFAULT NULL::double precision[], p_max_delay double precision DEFAULT NULL::double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea DEFAULT NULL::bytea, p_key_entries integer[] DEFAULT NULL::integer[], p_key_places integer[] DEFAULT NULL::integer[], p_key_counts integer[] DEFAULT NULL::integer[], p_producers text[] DEFAULT NULL::text[], p_sequences bigint[] DEFAULT NULL::bigint[], p_scheduled_partition_ids bigint[] DEFAULT NULL::bigint[], p_scheduled_delays double precision[] DEFAULT NULL::double precision[], p_scheduled_dues timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], p_scheduled_payloads bytea[] DEFAULT NULL::bytea[], p_scheduled_extras bytea[] DEFAULT NULL::bytea[], p_scheduled_ttls double precision[] DEFAULT NULL::double precision[], p_max_delay double precision DEFAULT NULL::double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -770,10 +779,10 @@ CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodie
 
 
 --
--- Name: push_keys(uuid[], integer[], integer[], bigint[], integer[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: push_keys(bytea, integer[], integer[], integer[], bigint[], integer[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.push_keys(p_keys uuid[], p_key_entries integer[], p_key_places integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+CREATE FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -915,10 +924,10 @@ CREATE FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from 
 
 
 --
--- Name: transact(bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], uuid[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: transact(bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys uuid[], p_key_entries integer[], p_key_places integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+CREATE FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1013,7 +1022,7 @@ ALTER TABLE queen.dead_letters ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY 
 
 CREATE TABLE queen.dedup (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 )
@@ -1026,7 +1035,7 @@ PARTITION BY LIST (generation);
 
 CREATE TABLE queen.dedup_0 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1038,7 +1047,7 @@ CREATE TABLE queen.dedup_0 (
 
 CREATE TABLE queen.dedup_1 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1050,7 +1059,7 @@ CREATE TABLE queen.dedup_1 (
 
 CREATE TABLE queen.dedup_10 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1062,7 +1071,7 @@ CREATE TABLE queen.dedup_10 (
 
 CREATE TABLE queen.dedup_11 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1074,7 +1083,7 @@ CREATE TABLE queen.dedup_11 (
 
 CREATE TABLE queen.dedup_2 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1086,7 +1095,7 @@ CREATE TABLE queen.dedup_2 (
 
 CREATE TABLE queen.dedup_3 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1098,7 +1107,7 @@ CREATE TABLE queen.dedup_3 (
 
 CREATE TABLE queen.dedup_4 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1110,7 +1119,7 @@ CREATE TABLE queen.dedup_4 (
 
 CREATE TABLE queen.dedup_5 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1122,7 +1131,7 @@ CREATE TABLE queen.dedup_5 (
 
 CREATE TABLE queen.dedup_6 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1134,7 +1143,7 @@ CREATE TABLE queen.dedup_6 (
 
 CREATE TABLE queen.dedup_7 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1146,7 +1155,7 @@ CREATE TABLE queen.dedup_7 (
 
 CREATE TABLE queen.dedup_8 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1158,7 +1167,7 @@ CREATE TABLE queen.dedup_8 (
 
 CREATE TABLE queen.dedup_9 (
     generation smallint NOT NULL,
-    key uuid NOT NULL,
+    key bytea NOT NULL,
     "offset" bigint,
     at timestamp with time zone NOT NULL
 );
@@ -1328,7 +1337,7 @@ CREATE TABLE queen.scheduled (
     partition_id bigint NOT NULL,
     due_at timestamp with time zone NOT NULL,
     ttl_seconds double precision,
-    key uuid,
+    key bytea,
     payload bytea NOT NULL,
     extras bytea
 );
@@ -2062,6 +2071,13 @@ REVOKE ALL ON FUNCTION queen.join_extras(p_extras bytea[]) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION keys_of(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION levels_by_turn(p_queue queen.queues, p_turn integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2174,17 +2190,17 @@ REVOKE ALL ON FUNCTION queen.purge(p_queue text, p_partition text, p_completed b
 
 
 --
--- Name: FUNCTION push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys uuid[], p_key_entries integer[], p_key_places integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys uuid[], p_key_entries integer[], p_key_places integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION push_keys(p_keys uuid[], p_key_entries integer[], p_key_places integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.push_keys(p_keys uuid[], p_key_entries integer[], p_key_places integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -2265,10 +2281,10 @@ REVOKE ALL ON FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, 
 
 
 --
--- Name: FUNCTION transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys uuid[], p_key_entries integer[], p_key_places integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys uuid[], p_key_entries integer[], p_key_places integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
 
 
 --

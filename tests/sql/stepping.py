@@ -103,6 +103,7 @@ def push(*partitions: str, has_key: bool = False) -> Verb:
         columns = segment([scene.partition_ids[partition] for partition in partitions])
         if has_key:
             columns.keys = [scene.key.bytes]
+            columns.key_counts = [1]
             columns.key_entries = [1]
             columns.key_places = [0]
         for row in await store.messages.push(columns):

@@ -107,7 +107,8 @@ select setval('queen.delivery_ids', {last});
 
 insert into queen.dedup (generation, key, "offset", at)
 select
-  queen.dedup_generation(queen.dedup_class(86400), queen.now(), 0), md5(i::text)::uuid, 0, now()
+  queen.dedup_generation(queen.dedup_class(86400), queen.now(), 0),
+  substr(sha256(i::text::bytea), 1, 16), 0, now()
 from generate_series({first}, {last}) i;
 insert into queen.producers (producer_id, sequence, at)
 select 'p' || i, 0, now() from generate_series({first} + 4, {last}, 5) i;

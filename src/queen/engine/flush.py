@@ -159,11 +159,12 @@ class Flush:
             part.partition_id = partition_id
             part.marked.echoes = {}
             self._keys.append((len(push.keys) + start, part.marked, 0))
+        push.key_places.append(0)
+        push.key_counts.append(len(names))
         self._first_entries.append((len(push.partition_ids), starts))
         self._add_entry(lane, payloads, segment.encode_extras(extras), None)
         push.keys.extend([dedup_key(partition_id, name) for name in names])
-        push.key_entries.extend([len(push.partition_ids)] * len(names))
-        push.key_places.extend(range(len(names)))
+        push.key_entries.append(len(push.partition_ids))
         return True
 
     def _add_entry(
@@ -185,6 +186,7 @@ class Flush:
         self.push.keys.append(key)
         self.push.key_entries.append(entry)
         self.push.key_places.append(place_in_entry)
+        self.push.key_counts.append(1)
 
     def _add_scheduled(self) -> None:
         """Messages that are held back; their keys count entries behind the segments."""

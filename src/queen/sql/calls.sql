@@ -30,7 +30,7 @@ limit 1000;
 -- name: push
 -- Store segments; one row a segment, or the reasons why nothing was stored.
 select kind, ordinal, "offset", created_at, xid, code
-from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
+from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
 
 -- name: pop
 -- Claim messages; one row a run of messages in a segment, last one row a group.
@@ -72,7 +72,7 @@ select group_id, code from queen.release($1, $2) order by ordinal;
 select kind, ordinal, "offset", created_at, xid, code
 from queen.transact(
   $1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-  $21, $22, $23, $24, $25, $26, $27, $28, $29, $30
+  $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31
 );
 
 -- name: find_delivery

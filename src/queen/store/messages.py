@@ -6,7 +6,6 @@ from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
-from asyncpg.pgproto import pgproto
 
 from queen.store.database import Database, Record
 
@@ -21,8 +20,10 @@ class Push(msgspec.Struct, kw_only=True):
     extras: list[bytes | None] = msgspec.field(default_factory=list[bytes | None])
     ttls: list[float | None] = msgspec.field(default_factory=list[float | None])
     keys: list[bytes] = msgspec.field(default_factory=list[bytes])
+    """In runs: of so many keys, in this entry, from this place on."""
     key_entries: list[int] = msgspec.field(default_factory=list[int])
     key_places: list[int | None] = msgspec.field(default_factory=list[int | None])
+    key_counts: list[int] = msgspec.field(default_factory=list[int])
     producers: list[str] = msgspec.field(default_factory=list[str])
     sequences: list[int] = msgspec.field(default_factory=list[int])
     scheduled_partition_ids: list[int] = msgspec.field(default_factory=list[int])
@@ -40,11 +41,13 @@ class Push(msgspec.Struct, kw_only=True):
             self.counts,
             self.bodies,
             self.ends,
-            self.extras,
-            self.ttls,
-            [pgproto.UUID(key) for key in self.keys] if has_keys else None,
+            # The driver looks at each element of an array for long; nulls need not be sent.
+            self.extras if any(self.extras) else None,
+            self.ttls if any(self.ttls) else None,
+            b"".join(self.keys) if has_keys else None,
             self.key_entries if has_keys else None,
             self.key_places if has_keys else None,
+            self.key_counts if has_keys else None,
             self.producers if has_producers else None,
             self.sequences if has_producers else None,
             self.scheduled_partition_ids,

@@ -29,11 +29,11 @@ $$;
 
 -- What a client's transactionId is remembered by: half a SHA-256 of partition and text. Python makes the same.
 create or replace function queen.dedup_key (p_partition_id bigint, p_transaction_id text)
-  returns uuid
+  returns bytea
   language sql
   immutable
 as $$
-  select encode(substr(sha256(int8send(p_partition_id) || convert_to(p_transaction_id, 'UTF8')), 1, 16), 'hex')::uuid
+  select substr(sha256(int8send(p_partition_id) || convert_to(p_transaction_id, 'UTF8')), 1, 16)
 $$;
 
 -- Length in seconds of a dedup generation of a class.

@@ -113,7 +113,10 @@ begin
     array_agg(queen.ends_of(e.payloads) order by e.ordinal),
     array_agg(queen.join_extras(e.extras) order by e.ordinal),
     array_agg(e.ttl_seconds order by e.ordinal),
-    array_agg(array_to_string(e.keys, ',', '') order by e.ordinal)
+    array_agg(
+      (select string_agg(coalesce(encode(u.key, 'hex'), ''), ',' order by u.n) from unnest(e.keys) with ordinality u (key, n))
+      order by e.ordinal
+    )
   into v_partitions, v_counts, v_bodies, v_ends, v_extras, v_ttls, v_keys
   from entry e;
   if v_partitions is null then
@@ -131,7 +134,7 @@ begin
     set "offset" = v_row."offset" + k.n - 1
     from unnest(string_to_array(v_keys[v_row.ordinal], ',')) with ordinality k (key, n)
     where k.key <> ''
-      and d.key = nullif(k.key, '')::uuid
+      and d.key = decode(k.key, 'hex')
       and d."offset" is null;
   end loop;
   return v_count;

@@ -1,8 +1,9 @@
 -- Store segments, and messages that are not due yet: all of them, or none and the reasons.
 --
 -- p_partition_ids … p_ttls: an entry is one segment; entries of a partition keep their order.
--- p_key_…: the 16-byte hashes of transactionIds of queues that deduplicate, each with its entry and its place
--- in it. Entries past the segments are the scheduled messages, which have no place yet.
+-- p_keys: the 16-byte hashes of transactionIds of queues that deduplicate, back to back, in runs of p_key_counts
+-- keys whose messages stand in entry p_key_entries from place p_key_places on. Entries past the segments are the
+-- scheduled messages, which have no place yet.
 -- p_producers, p_sequences: what idempotent producers count; null for none.
 -- p_scheduled_…: messages held back until an instant.
 --
@@ -19,9 +20,10 @@ create or replace function queen.push (
   p_ends                    bytea[],
   p_extras                  bytea[],
   p_ttls                    double precision[],
-  p_keys                    uuid[] default null,
+  p_keys                    bytea default null,
   p_key_entries             integer[] default null,
   p_key_places              integer[] default null,
+  p_key_counts              integer[] default null,
   p_producers               text[] default null,
   p_sequences               bigint[] default null,
   p_scheduled_partition_ids bigint[] default null,
@@ -104,7 +106,7 @@ begin
   if p_keys is not null then
     return query
     select k.*
-    from queen.push_keys(p_keys, p_key_entries, p_key_places, v_wanted, p_counts, v_now) k;
+    from queen.push_keys(p_keys, p_key_entries, p_key_places, p_key_counts, v_wanted, p_counts, v_now) k;
     if found then
       return;
     end if;
@@ -127,7 +129,7 @@ begin
       p_scheduled_partition_ids, p_scheduled_delays, p_scheduled_dues, p_scheduled_payloads,
       p_scheduled_extras, p_scheduled_ttls
     ) with ordinality s (partition_id, delay, due_at, payload, extras, ttl, ordinal)
-    left join unnest(p_keys, p_key_entries, p_key_places) k (key, entry, place)
+    left join queen.keys_of(p_keys, p_key_entries, p_key_places, p_key_counts) k
       on k.entry = cardinality(p_partition_ids) + s.ordinal
     order by s.ordinal;
   end if;
@@ -277,9 +279,10 @@ $$;
 
 -- Record the keys of a push, or answer which of them are known, in which case none is recorded.
 create or replace function queen.push_keys (
-  p_keys          uuid[],
+  p_keys          bytea,
   p_key_entries   integer[],
   p_key_places    integer[],
+  p_key_counts    integer[],
   p_partition_ids bigint[],
   p_counts        integer[],
   p_now           timestamptz
@@ -350,8 +353,8 @@ begin
   );
   foreach v_generation in array v_searched loop
     return query
-    select 'duplicate', k.ordinal::integer, d."offset", d.at, null::bigint, null::text
-    from unnest(p_keys, p_key_entries) with ordinality k (key, entry, ordinal)
+    select 'duplicate', k.ordinal, d."offset", d.at, null::bigint, null::text
+    from queen.keys_of(p_keys, p_key_entries, p_key_places, p_key_counts) k
     cross join lateral (
       select d."offset", d.at
       from queen.dedup d
@@ -366,6 +369,29 @@ begin
 
   insert into queen.dedup (generation, key, "offset", at)
   select v_generations[k.entry], k.key, v_bases[k.entry] + k.place, p_now
-  from unnest(p_keys, p_key_entries, p_key_places) k (key, entry, place);
+  from queen.keys_of(p_keys, p_key_entries, p_key_places, p_key_counts) k;
 end
+$$;
+
+-- The keys of a push, one row each: its number, its entry, and its place in that.
+create or replace function queen.keys_of (
+  p_keys        bytea,
+  p_key_entries integer[],
+  p_key_places  integer[],
+  p_key_counts  integer[]
+)
+  returns table (ordinal integer, key bytea, entry integer, place integer)
+  language sql
+  immutable
+as $$
+  select
+    (r.before + i.n)::integer,
+    substr(p_keys, ((r.before + i.n - 1) * 16 + 1)::integer, 16),
+    r.entry,
+    r.place + i.n - 1
+  from (
+    select u.entry, u.place, u.count, sum(u.count) over (order by u.ordinal) - u.count as before
+    from unnest(p_key_entries, p_key_places, p_key_counts) with ordinality u (entry, place, count, ordinal)
+  ) r
+  cross join lateral generate_series(1, r.count) i (n)
 $$;

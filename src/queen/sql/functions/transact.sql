@@ -23,9 +23,10 @@ create or replace function queen.transact (
   p_ends                    bytea[],
   p_extras                  bytea[],
   p_ttls                    double precision[],
-  p_keys                    uuid[],
+  p_keys                    bytea,
   p_key_entries             integer[],
   p_key_places              integer[],
+  p_key_counts              integer[],
   p_producers               text[],
   p_sequences               bigint[],
   p_scheduled_partition_ids bigint[],
@@ -115,7 +116,7 @@ begin
   for v_row in
     select p.*
     from queen.push(
-      p_partition_ids, p_counts, p_bodies, p_ends, p_extras, p_ttls, p_keys, p_key_entries, p_key_places, null, null,
+      p_partition_ids, p_counts, p_bodies, p_ends, p_extras, p_ttls, p_keys, p_key_entries, p_key_places, p_key_counts, null, null,
       p_scheduled_partition_ids, p_scheduled_delays, p_scheduled_dues, p_scheduled_payloads, p_scheduled_extras,
       p_scheduled_ttls, p_max_delay
     ) p

@@ -211,7 +211,7 @@ create index dead_letters_of_queue on queen.dead_letters (queue_id, id);
 -- that nothing stands here twice is the partition's lock to see to (docs/decisions/0006).
 create table queen.dedup (
   generation smallint not null,
-  key        uuid not null,
+  key        bytea not null,
   "offset"   bigint,
   at         timestamptz not null
 ) partition by list (generation);
@@ -241,7 +241,7 @@ create table queen.scheduled (
   partition_id bigint not null,
   due_at       timestamptz not null,
   ttl_seconds  double precision,
-  key          uuid,
+  key          bytea,
   payload      bytea not null,
   extras       bytea
 );
