@@ -98,7 +98,7 @@ CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multira
 --
 
 CREATE FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms integer, p_now timestamp with time zone) RETURNS bigint
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -178,7 +178,7 @@ CREATE TABLE queen.queues (
 --
 
 CREATE FUNCTION queen.backoff(p_queue queen.queues, p_attempts integer) RETURNS interval
-    LANGUAGE sql
+    LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -226,7 +226,7 @@ WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000',
 --
 
 CREATE FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, p_attempts integer, p_kind text, p_error text, p_now timestamp with time zone) RETURNS void
-    LANGUAGE sql
+    LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -296,7 +296,7 @@ CREATE FUNCTION queen.configure_partition(p_queue text, p_partition text, p_prio
 --
 
 CREATE FUNCTION queen.count_of(p_offsets int8multirange) RETURNS bigint
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -433,7 +433,7 @@ CREATE FUNCTION queen.erase(p_limit integer) RETURNS boolean
 --
 
 CREATE FUNCTION queen.expired_of(p_delivery queen.deliveries, p_now timestamp with time zone) RETURNS int8multirange
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -507,7 +507,7 @@ CREATE FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p_token 
 --
 
 CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS int8multirange
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -533,7 +533,6 @@ CREATE FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]) RETUR
 
 CREATE FUNCTION queen.handed_out(p_delivery queen.deliveries) RETURNS int8multirange
     LANGUAGE sql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -542,7 +541,7 @@ CREATE FUNCTION queen.handed_out(p_delivery queen.deliveries) RETURNS int8multir
 --
 
 CREATE FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_seconds double precision, p_now timestamp with time zone) RETURNS timestamp with time zone
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -552,7 +551,7 @@ CREATE FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_secon
 --
 
 CREATE FUNCTION queen.is_over(p_id bigint, p_token uuid) RETURNS boolean
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -576,10 +575,10 @@ CREATE FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_key_place
 
 
 --
--- Name: levels_by_turn(queen.queues, integer); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: levels_by_turn(integer[], integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.levels_by_turn(p_queue queen.queues, p_turn integer) RETURNS integer[]
+CREATE FUNCTION queen.levels_by_turn(p_levels integer[], p_turn integer) RETURNS integer[]
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -615,7 +614,7 @@ CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now 
 --
 
 CREATE FUNCTION queen.message_at(p_delivery queen.deliveries, p_offset bigint) RETURNS TABLE(payload bytea, extras bytea, created_at timestamp with time zone)
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -650,7 +649,7 @@ CREATE FUNCTION queen.new_queue(p_defaults jsonb) RETURNS jsonb
 --
 
 CREATE FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) RETURNS double precision
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -793,7 +792,7 @@ CREATE FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_pla
 --
 
 CREATE FUNCTION queen.rate_opens_at(p_recent bigint[], p_max integer, p_ms integer, p_now timestamp with time zone) RETURNS timestamp with time zone
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -818,7 +817,7 @@ CREATE FUNCTION queen.ready_groups(p_group_ids bigint[]) RETURNS TABLE(group_id 
 --
 
 CREATE FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) RETURNS void
-    LANGUAGE sql
+    LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -858,7 +857,7 @@ CREATE FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(ord
 --
 
 CREATE FUNCTION queen.runs_of(p_group_id bigint, p_claim queen.claim) RETURNS SETOF queen.popped
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -908,7 +907,7 @@ CREATE FUNCTION queen.shrink(p_delivery queen.deliveries, p_done int8multirange)
 --
 
 CREATE FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timestamp with time zone, p_count bigint) RETURNS bigint[]
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -953,7 +952,7 @@ CREATE FUNCTION queen.unpark(p_partition_id bigint, p_group_id bigint, p_now tim
 --
 
 CREATE FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE plpgsql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -2078,10 +2077,10 @@ REVOKE ALL ON FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_ke
 
 
 --
--- Name: FUNCTION levels_by_turn(p_queue queen.queues, p_turn integer); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION levels_by_turn(p_levels integer[], p_turn integer); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.levels_by_turn(p_queue queen.queues, p_turn integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.levels_by_turn(p_levels integer[], p_turn integer) FROM PUBLIC;
 
 
 --

@@ -149,12 +149,12 @@ begin
 end
 $$;
 
--- The offsets that the holder of a delivery was given and has not settled.
+-- The offsets that the holder of a delivery was given and has not settled. Without settings, so that it is
+-- expanded where it stands: a function in SQL that is not is planned anew in each call.
 create or replace function queen.handed_out (p_delivery queen.deliveries)
   returns int8multirange
   language sql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
   select p_delivery.pending * int8multirange(case
     when p_delivery.head is not null then int8range(p_delivery.head, p_delivery.head + 1)

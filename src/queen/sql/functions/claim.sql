@@ -579,23 +579,27 @@ $$;
 -- The pending offsets of a waiting delivery whose time to live is over.
 create or replace function queen.expired_of (p_delivery queen.deliveries, p_now timestamptz)
   returns int8multirange
-  language sql
+  language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
 as $$
-  select p_delivery.pending * coalesce(
-    range_agg(int8range(s.base_offset, s.base_offset + s.message_count)), '{}'::int8multirange
-  )
-  from queen.segments s
-  where p_delivery.payload is null
-    and s.partition_id = p_delivery.partition_id
-    and s.base_offset >= (
-      select h.base_offset
-      from queen.segments h
-      where h.partition_id = p_delivery.partition_id and h.base_offset <= lower(p_delivery.pending)
-      order by h.base_offset desc
-      limit 1
+begin
+  return (
+    select p_delivery.pending * coalesce(
+      range_agg(int8range(s.base_offset, s.base_offset + s.message_count)), '{}'::int8multirange
     )
-    and s.base_offset < upper(p_delivery.pending)
-    and s.expires_at <= p_now
+    from queen.segments s
+    where p_delivery.payload is null
+      and s.partition_id = p_delivery.partition_id
+      and s.base_offset >= (
+        select h.base_offset
+        from queen.segments h
+        where h.partition_id = p_delivery.partition_id and h.base_offset <= lower(p_delivery.pending)
+        order by h.base_offset desc
+        limit 1
+      )
+      and s.base_offset < upper(p_delivery.pending)
+      and s.expires_at <= p_now
+  );
+end
 $$;

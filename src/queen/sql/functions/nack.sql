@@ -101,11 +101,15 @@ $$;
 -- Whether a lease has ended.
 create or replace function queen.is_over (p_id bigint, p_token uuid)
   returns boolean
-  language sql
+  language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
 as $$
-  select not exists (select 1 from queen.deliveries d where d.id = p_id and d.token = p_token and d.held)
+begin
+  return (
+    select not exists (select 1 from queen.deliveries d where d.id = p_id and d.token = p_token and d.held)
+  );
+end
 $$;
 
 -- End the attempt at one message of a delivery that the caller has locked.
@@ -196,10 +200,11 @@ create or replace function queen.bury (
   p_now      timestamptz
 )
   returns void
-  language sql
+  language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
 as $$
+begin
   insert into queen.dead_letters (
     queue_id, group_id, partition_id, "offset", queue, "group", partition, level, payload, extras,
     created_at, attempts, reason, error, failed_at
@@ -212,16 +217,20 @@ as $$
   join queen.groups g on g.id = p_delivery.group_id
   cross join lateral queen.message_at(p_delivery, p_offset) m
   where p.id = p_delivery.partition_id
-  on conflict on constraint dead_letters_are_one_per_message_and_group do nothing
+  on conflict on constraint dead_letters_are_one_per_message_and_group do nothing;
+end
 $$;
 
 -- One message of a delivery: its own copy if it has one, else out of its segment.
 create or replace function queen.message_at (p_delivery queen.deliveries, p_offset bigint)
   returns table (payload bytea, extras bytea, created_at timestamptz)
-  language sql
+  language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
 as $$
+#variable_conflict use_column
+begin
+  return query
   select p_delivery.payload, p_delivery.extras, p_delivery.created_at
   where p_delivery.payload is not null
   union all
@@ -237,5 +246,6 @@ as $$
       and s.body is not null
     order by s.base_offset desc
     limit 1
-  )
+  );
+end
 $$;

@@ -95,7 +95,10 @@ begin
       v_slots := null;
     end if;
     v_spent := 0;
-    v_levels := queen.levels_by_turn(v_queue, p_turn);
+    v_levels := v_queue.levels;
+    if not v_queue.in_order and p_turn % 4 = 3 and cardinality(v_levels) > 1 then
+      v_levels := queen.levels_by_turn(v_levels, p_turn);
+    end if;
     if p_partition is not null then
       v_lanes := array(
         select p.id from queen.partitions p where p.queue_id = v_queue.id and p.name = p_partition
@@ -181,35 +184,38 @@ $$;
 -- Whether any request still wants messages.
 create or replace function queen.wants_more (p_left integer[], p_lanes_left integer[])
   returns boolean
-  language sql
+  language plpgsql
   immutable
   set search_path = pg_catalog, pg_temp
 as $$
-  select exists (select 1 from unnest(p_left, p_lanes_left) o (messages, lanes) where o.messages > 0 and o.lanes > 0)
+begin
+  for v_request in reverse cardinality(p_left) .. 1 loop
+    if p_left[v_request] > 0 and p_lanes_left[v_request] > 0 then
+      return true;
+    end if;
+  end loop;
+  return false;
+end
 $$;
 
--- The levels of a queue in the order of this turn: highest first, but every fourth turn of an unordered queue
--- begins at another one.
-create or replace function queen.levels_by_turn (p_queue queen.queues, p_turn integer)
+-- The levels of an unordered queue as every fourth turn visits them: beginning at another one each time.
+create or replace function queen.levels_by_turn (p_levels integer[], p_turn integer)
   returns integer[]
   language sql
   immutable
   set search_path = pg_catalog, pg_temp
 as $$
-  select case
-    when p_queue.in_order or p_turn % 4 <> 3 or cardinality(p_queue.levels) = 1 then p_queue.levels
-    else array(
-      select u.level
-      from unnest(p_queue.levels) with ordinality u (level, ordinal)
-      order by (u.ordinal + p_turn / 4) % cardinality(p_queue.levels)
-    )
-  end
+  select array(
+    select u.level
+    from unnest(p_levels) with ordinality u (level, ordinal)
+    order by (u.ordinal + p_turn / 4) % cardinality(p_levels)
+  )
 $$;
 
 -- The rows of a claim: each run of offsets, cut where segments meet; a redriven message with its own copy.
 create or replace function queen.runs_of (p_group_id bigint, p_claim queen.claim)
   returns setof queen.popped
-  language sql
+  language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
   set enable_seqscan = off
@@ -218,6 +224,8 @@ create or replace function queen.runs_of (p_group_id bigint, p_claim queen.claim
   set enable_bitmapscan = off
   set plan_cache_mode = force_generic_plan
 as $$
+begin
+  return query
   select
     t.request, p_group_id, t.delivery_id, t.token, t.partition_id, p.name, p.level, t.attempts, t.until,
     greatest(t.first_offset, s.base_offset), least(t.end_offset, s.base_offset + s.message_count),
@@ -249,7 +257,8 @@ as $$
     union all
     select t.first_offset, 1, t.created_at, null where t.payload is not null
   ) s
-  order by t.ordinal, s.base_offset
+  order by t.ordinal, s.base_offset;
+end
 $$;
 
 -- Seconds until a group has something to give, as far as is known now; null when it must be woken.
@@ -261,41 +270,45 @@ create or replace function queen.next_at (
   p_now      timestamptz
 )
   returns double precision
-  language sql
+  language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
 as $$
-  select extract(epoch from greatest(coalesce(min(n.at), p_opens_at), p_opens_at, p_now) - p_now)::double precision
-  -- Nothing in sight and no limit in the way: null, until somebody wakes.
-  from (
-    select (
-      select c.ready_at
-      from queen.consumers c
-      where c.group_id = p_group_id and c.priority = l.level and c.ready_at > p_now
-      order by c.ready_at
-      limit 1
-    )
-    from unnest(p_queue.levels) l (level)
-    where p_slots is null or p_slots > 0
-    union all
-    select (
-      select d.until
-      from queen.deliveries d
-      where d.group_id = p_group_id and d.priority = l.level and d.until > p_now and d.until < 'infinity'
-      order by d.until
-      limit 1
-    )
-    from unnest(p_queue.levels) l (level)
-    union all
-    (
-      select s.due_at
-      from queen.scheduled s
-      where s.queue_id = p_queue.id and s.due_at > p_now
-      order by s.due_at
-      limit 1
-    )
-  ) n (at)
-  having min(n.at) is not null or p_opens_at is not null
+begin
+  return (
+    select extract(epoch from greatest(coalesce(min(n.at), p_opens_at), p_opens_at, p_now) - p_now)::double precision
+    -- Nothing in sight and no limit in the way: null, until somebody wakes.
+    from (
+      select (
+        select c.ready_at
+        from queen.consumers c
+        where c.group_id = p_group_id and c.priority = l.level and c.ready_at > p_now
+        order by c.ready_at
+        limit 1
+      )
+      from unnest(p_queue.levels) l (level)
+      where p_slots is null or p_slots > 0
+      union all
+      select (
+        select d.until
+        from queen.deliveries d
+        where d.group_id = p_group_id and d.priority = l.level and d.until > p_now and d.until < 'infinity'
+        order by d.until
+        limit 1
+      )
+      from unnest(p_queue.levels) l (level)
+      union all
+      (
+        select s.due_at
+        from queen.scheduled s
+        where s.queue_id = p_queue.id and s.due_at > p_now
+        order by s.due_at
+        limit 1
+      )
+    ) n (at)
+    having min(n.at) is not null or p_opens_at is not null
+  );
+end
 $$;
 
 -- What a rate limit per queue and a concurrency limit leave to a group, under a lock that one pop has at a time.

@@ -8,26 +8,30 @@ create or replace function queen.head_ready (
   p_now          timestamptz
 )
   returns timestamptz
-  language sql
+  language plpgsql
   stable
   set search_path = pg_catalog, pg_temp
 as $$
-  select greatest(p_now, s.created_at + make_interval(secs => p_seconds))
-  from queen.segments s
-  where s.partition_id = p_partition_id
-    and s.base_offset >= coalesce(
-      (
-        select h.base_offset
-        from queen.segments h
-        where h.partition_id = p_partition_id and h.base_offset <= p_offset
-        order by h.base_offset desc
-        limit 1
-      ),
-      p_offset
-    )
-    and s.base_offset + s.message_count > p_offset
-  order by s.base_offset
-  limit 1
+begin
+  return (
+    select greatest(p_now, s.created_at + make_interval(secs => p_seconds))
+    from queen.segments s
+    where s.partition_id = p_partition_id
+      and s.base_offset >= coalesce(
+        (
+          select h.base_offset
+          from queen.segments h
+          where h.partition_id = p_partition_id and h.base_offset <= p_offset
+          order by h.base_offset desc
+          limit 1
+        ),
+        p_offset
+      )
+      and s.base_offset + s.message_count > p_offset
+    order by s.base_offset
+    limit 1
+  );
+end
 $$;
 
 -- The first offset of a partition that was stored after p_at: created_at rises with the offset, so halve.
@@ -69,92 +73,116 @@ $$;
 -- The first p_count offsets of a set.
 create or replace function queen.first_of (p_offsets int8multirange, p_count bigint)
   returns int8multirange
-  language sql
+  language plpgsql
   immutable
   set search_path = pg_catalog, pg_temp
 as $$
-  select coalesce(
-    range_agg(int8range(r.low, least(r.high, r.low + p_count - r.before))) filter (where r.before < p_count),
-    '{}'::int8multirange
-  )
-  from (
-    select
-      lower(u) as low,
-      upper(u) as high,
-      (sum(upper(u) - lower(u)) over (order by lower(u)))::bigint - (upper(u) - lower(u)) as before
-    from unnest(p_offsets) as u
-  ) r
+begin
+  return (
+    select coalesce(
+      range_agg(int8range(r.low, least(r.high, r.low + p_count - r.before))) filter (where r.before < p_count),
+      '{}'::int8multirange
+    )
+    from (
+      select
+        lower(u) as low,
+        upper(u) as high,
+        (sum(upper(u) - lower(u)) over (order by lower(u)))::bigint - (upper(u) - lower(u)) as before
+      from unnest(p_offsets) as u
+    ) r
+  );
+end
 $$;
 
 -- How many offsets a set has.
 create or replace function queen.count_of (p_offsets int8multirange)
   returns bigint
-  language sql
+  language plpgsql
   immutable
   set search_path = pg_catalog, pg_temp
 as $$
-  select coalesce(sum(upper(u) - lower(u)), 0)::bigint from unnest(p_offsets) as u
+begin
+  return (
+    select coalesce(sum(upper(u) - lower(u)), 0)::bigint from unnest(p_offsets) as u
+  );
+end
 $$;
 
 -- How many messages a rate limit still allows now. p_recent holds pairs of a slice and what was claimed in
 -- it; a slice is a sixteenth of the period, and seventeen of them cover any period that ends now.
 create or replace function queen.allowance (p_recent bigint[], p_max integer, p_ms integer, p_now timestamptz)
   returns bigint
-  language sql
+  language plpgsql
   immutable
   set search_path = pg_catalog, pg_temp
 as $$
-  select p_max - coalesce(sum(p_recent[i + 1]), 0)::bigint
-  from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
-  where p_recent[i] >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
+begin
+  return (
+    select p_max - coalesce(sum(p_recent[i + 1]), 0)::bigint
+    from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
+    where p_recent[i] >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
+  );
+end
 $$;
 
 -- The same history after p_count more; slices that no longer matter are dropped.
 create or replace function queen.spend (p_recent bigint[], p_ms integer, p_now timestamptz, p_count bigint)
   returns bigint[]
-  language sql
+  language plpgsql
   immutable
   set search_path = pg_catalog, pg_temp
 as $$
-  select array_agg(v.value order by s.slice, v.ordinal)
-  from (
-    select h.slice, sum(h.count)::bigint as count
+begin
+  return (
+    select array_agg(v.value order by s.slice, v.ordinal)
     from (
-      select p_recent[i] as slice, p_recent[i + 1] as count
-      from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
-      union all
-      select floor(extract(epoch from p_now) * 16000 / p_ms)::bigint, p_count
-    ) h
-    where h.slice >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
-    group by h.slice
-  ) s
-  cross join lateral (values (1, s.slice), (2, s.count)) as v (ordinal, value)
+      select h.slice, sum(h.count)::bigint as count
+      from (
+        select p_recent[i] as slice, p_recent[i + 1] as count
+        from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
+        union all
+        select floor(extract(epoch from p_now) * 16000 / p_ms)::bigint, p_count
+      ) h
+      where h.slice >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
+      group by h.slice
+    ) s
+    cross join lateral (values (1, s.slice), (2, s.count)) as v (ordinal, value)
+  );
+end
 $$;
 
 -- The instant at which a rate limit allows something again: now, or when its oldest slice has left the period.
 create or replace function queen.rate_opens_at (p_recent bigint[], p_max integer, p_ms integer, p_now timestamptz)
   returns timestamptz
-  language sql
+  language plpgsql
   immutable
   set search_path = pg_catalog, pg_temp
 as $$
-  select case
-    when queen.allowance(p_recent, p_max, p_ms, p_now) > 0 then p_now
-    else greatest(p_now, to_timestamp((min(p_recent[i]) + 17) * p_ms / 16000.0))
-  end
-  from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
-  where p_recent[i] >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
+begin
+  return (
+    select case
+      when queen.allowance(p_recent, p_max, p_ms, p_now) > 0 then p_now
+      else greatest(p_now, to_timestamp((min(p_recent[i]) + 17) * p_ms / 16000.0))
+    end
+    from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
+    where p_recent[i] >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
+  );
+end
 $$;
 
 -- How long a message waits after p_attempts failures: exponential, capped, up to a fifth shorter by chance.
 create or replace function queen.backoff (p_queue queen.queues, p_attempts integer)
   returns interval
-  language sql
+  language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
 as $$
-  select make_interval(secs => least(
-    p_queue.max_retry_delay_ms,
-    p_queue.retry_delay_ms * power(p_queue.retry_backoff, least(p_attempts, 31) - 1)
-  ) * (0.8 + 0.2 * random()) / 1000.0)
+begin
+  return (
+    select make_interval(secs => least(
+      p_queue.max_retry_delay_ms,
+      p_queue.retry_delay_ms * power(p_queue.retry_backoff, least(p_attempts, 31) - 1)
+    ) * (0.8 + 0.2 * random()) / 1000.0)
+  );
+end
 $$;

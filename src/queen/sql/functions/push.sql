@@ -256,10 +256,11 @@ $$;
 -- Record the sequences of producers that the caller has checked.
 create or replace function queen.record_producers (p_producers text[], p_sequences bigint[], p_now timestamptz)
   returns void
-  language sql
+  language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
 as $$
+begin
   update queen.producers p
   set sequence = n.sequence, at = p_now
   from (
@@ -274,7 +275,8 @@ as $$
     order by l.sequence desc
     limit 1
   ) l
-  where p.producer_id = n.producer_id and p.sequence = l.last
+  where p.producer_id = n.producer_id and p.sequence = l.last;
+end
 $$;
 
 -- Record the keys of a push, or answer which of them are known, in which case none is recorded.
