@@ -63,18 +63,18 @@ IDLE_WITHOUT_LOCK: Final = {
         "v_locked := v_drained",
     ),
     "when all is claimed": Change(
-        "claim",
+        "claim_new",
         r"v_locked := array\([^;]*?any \(v_ids\)[^;]*?skip locked\s*\)",
         "v_locked := v_ids",
     ),
     "when there was nothing": Change(
-        "claim",
+        "claim_new",
         r"v_locked := array\([^;]*?any \(p_partition_ids\)[^;]*?skip locked\s*\)",
         "v_locked := p_partition_ids",
     ),
 }
 NO_HOLD: Final = Change(
-    "claim", r"(v_hold\s+boolean :=) p_queue\.in_order and not p_auto", r"\1 false"
+    "claim_new", r"(v_hold\s+boolean :=) p_queue\.in_order and not p_auto", r"\1 false"
 )
 NO_TOKEN: Final = {
     "ack": (Change("ack", r" and d\.token = a\.token", ""),),
@@ -281,12 +281,12 @@ async def a_message_is_ready_now(lab: Lab) -> None:
 
 
 async def test_a_lease_that_ends_exactly_now_is_over(lab: Lab) -> None:
-    change = Change("claim", r"d\.until <= p_now", "d.until < p_now")
+    change = Change("claim_due", r"d\.until <= p_now", "d.until < p_now")
     await prove(lab, a_lease_ends_now, (change,), "a lease that ends now")
 
 
 async def test_a_message_that_is_ready_exactly_now_is_given(lab: Lab) -> None:
-    change = Change("claim", r"c\.ready_at <= p_now", "c.ready_at < p_now")
+    change = Change("claim_new", r"c\.ready_at <= p_now", "c.ready_at < p_now")
     await prove(lab, a_message_is_ready_now, (change,), "ready now")
 
 
