@@ -49,7 +49,7 @@ test-model:
 	QUEEN_MODEL_EXAMPLES=2000 $(PYTEST) --timeout=0 tests/engine/test_model.py
 
 test-faults:
-	$(PYTEST) -m slow --timeout=1800 tests/system
+	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql
 
 bench-engine:
 	$(BIN)/python -m benchmarks.engine
