@@ -45,12 +45,12 @@ class Catalogue:
     def lane(self, name: LaneName) -> Lane | None:
         return self._lanes.get(name)
 
-    async def lanes(self, names: Sequence[LaneName], *, is_created: bool = True) -> None:
+    async def lanes(self, names: Sequence[LaneName]) -> None:
         """Learn lanes that are not known yet, and make those that do not exist."""
         missing = [name for name in dict.fromkeys(names) if name not in self._lanes]
         if not missing:
             return
-        found = await self._store.queues.partition_ids(missing, is_created=is_created)
+        found = await self._store.queues.partition_ids(missing, is_created=True)
         for name, (queue_id, partition_id) in zip(missing, found, strict=True):
             if queue_id is not None and partition_id is not None:
                 self._lanes[name] = Lane(queue_id, partition_id)
