@@ -23,7 +23,7 @@ from benchmarks.slow_disk import slow_disk
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.migrations import migrate
-from queen.wire import PopRequest, PushItem
+from queen.wire.messages import PopRequest, PushItem
 from tests.postgres import Postgres
 
 MESSAGES = payloads(20_000, seed=7)

@@ -25,7 +25,7 @@ from benchmarks.load import SETTINGS, machine
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.migrations import migrate
-from queen.wire import PopRequest, PushItem
+from queen.wire.messages import PopRequest, PushItem
 from tests.postgres import Postgres
 
 VERBS = ("push", "pop", "ack")

@@ -21,9 +21,23 @@ Every error Queen raises on purpose.
     + SequenceStale
     + SubscriptionConflict
     + VersionMismatch
+    + BadSettings           this process cannot start as it is configured
+    + Unauthorized
+    + Forbidden
+    + OriginRefused
+    + NoSuchRoute
+    + MethodNotAllowed
+    + NotFound
+    + RequestTimeout
+    + UnsupportedMediaType
+    + HeadersTooLarge
+    + BodyTooLarge
+    + NotRetryable
+    + SchemaViolation
   x ServiceError            nothing was applied; the same call may succeed later
     + QueueFull
     + TooManyWaiters
+    + RateLimited
     + Overloaded
     + Draining
     + DatabaseUnavailable
@@ -32,7 +46,7 @@ Every error Queen raises on purpose.
 """
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class QueenError(Exception):
@@ -43,6 +57,11 @@ class QueenError(Exception):
     applied: ClassVar[bool | None] = None
     sqlstates: ClassVar[tuple[str, ...]] = ()
     """SQLSTATEs that mean this error; beginnings will do."""
+
+    def __init__(self, message: object = "", **members: Any) -> None:  # noqa: ANN401 - as JSON has it
+        super().__init__(message)
+        self.members = members
+        """What the answer says besides: ``settled``, ``failed_index``, ``retry_after`` …"""
 
 
 class RequestError(QueenError):
@@ -183,6 +202,96 @@ class VersionMismatch(RequestError):
     sqlstates = ("QN007",)
 
 
+class BadSettings(RequestError):
+    """A setting is unknown or has a value that it cannot have: the process does not start."""
+
+    code = "bad_settings"
+
+
+class Unauthorized(RequestError):
+    """The call carries no key or token, or one that is not valid."""
+
+    code = "unauthorized"
+    http_status = 401
+
+
+class Forbidden(RequestError):
+    """The caller may not do this here."""
+
+    code = "forbidden"
+    http_status = 403
+
+
+class OriginRefused(RequestError):
+    """A browser sent this from another site's page, or under another host name."""
+
+    code = "origin_refused"
+    http_status = 403
+
+
+class NoSuchRoute(RequestError):
+    """There is nothing under this path."""
+
+    code = "no_such_route"
+    http_status = 404
+
+
+class MethodNotAllowed(RequestError):
+    """The path exists, and this method does not go with it."""
+
+    code = "method_not_allowed"
+    http_status = 405
+
+
+class NotFound(RequestError):
+    """There is no such key, operation, dead letter or trace."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class RequestTimeout(RequestError):
+    """The client took too long to send its request."""
+
+    code = "request_timeout"
+    http_status = 408
+
+
+class UnsupportedMediaType(RequestError):
+    """The body is not said to be application/json, or is encoded in a way that is not known."""
+
+    code = "unsupported_media_type"
+    http_status = 415
+
+
+class HeadersTooLarge(RequestError):
+    """The HTTP headers are larger than the server allows."""
+
+    code = "headers_too_large"
+    http_status = 431
+
+
+class BodyTooLarge(RequestError):
+    """The body, inflated, is larger than the server allows."""
+
+    code = "body_too_large"
+    http_status = 413
+
+
+class NotRetryable(RequestError):
+    """The message is neither waiting for its next attempt nor a dead letter."""
+
+    code = "not_retryable"
+    http_status = 409
+
+
+class SchemaViolation(RequestError):
+    """The payload is not what the queue's schema asks for."""
+
+    code = "schema_violation"
+    http_status = 422
+
+
 class ServiceError(QueenError):
     """Nothing was applied; the same call may succeed later."""
 
@@ -202,6 +311,13 @@ class TooManyWaiters(ServiceError):
     """This process has as many waiting pops as it may."""
 
     code = "too_many_waiters"
+    http_status = 429
+
+
+class RateLimited(ServiceError):
+    """The caller's key allows fewer requests a second."""
+
+    code = "rate_limited"
     http_status = 429
 
 

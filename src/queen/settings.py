@@ -1,30 +1,121 @@
-"""What an operator may set, frozen: read once and passed down."""
+"""What an operator may set, frozen: read once from the environment and passed down."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import quote
 
 import msgspec
+from msgspec import field
+
+from queen import errors
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Amount = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Millis = Annotated[float, msgspec.Meta(gt=0)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+
+OF_OTHERS = frozenset({"QUEEN_BASE_URL", "QUEEN_CLIENT_LOG", "QUEEN_SERVER", "QUEEN_CONTEXT"})
+"""Variables that begin like ours and are read by SDK and command line."""
+
+SECRETS = frozenset({"DATABASE_URL", "PG_PASSWORD"})
+"""Never shown, logged or answered."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bounds and pace of one process. The defaults are measured; see docs/decisions."""
+def variable(name: str) -> str:
+    """The environment variable of a field, unless users know another name."""
+    return f"QUEEN_{name.upper()}"
 
+
+class Settings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=variable
+):
+    """A field is ``variable(field)``, ``QUEEN_<FIELD>``, unless it says another name."""
+
+    # Where to listen.
+    host: str | None = field(default=None, name="HOST")
+    """Loopback without authentication, else all addresses."""
+    port: Port = field(default=6632, name="PORT")
+    num_workers: Amount = field(default=0, name="NUM_WORKERS")
+    """Processes; 0: as many as the machine has cores."""
+    worker_id: str | None = field(default=None, name="WORKER_ID")
+    """What this host calls itself in lists of processes; host name and process id by default."""
+    shutdown_seconds: Seconds = 25.0
+    """How long a stopping server waits for calls that are running."""
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    tls_client_ca: str | None = None
+    """Clients must show a certificate that this authority signed."""
+    behind_proxy: bool = False
+    """A proxy in front ends TLS; its X-Forwarded headers are believed."""
+
+    # The database.
+    database_url: str | None = field(default=None, name="DATABASE_URL")
+    """Instead of the PG_ variables."""
+    pg_host: str = field(default="localhost", name="PG_HOST")
+    pg_port: Port = field(default=5432, name="PG_PORT")
+    pg_user: str = field(default="postgres", name="PG_USER")
+    pg_password: str | None = field(default=None, name="PG_PASSWORD")
+    pg_db: str = field(default="postgres", name="PG_DB")
+    app_name: str = field(default="queen", name="APP_NAME")
+    db_pool_size: Count = field(default=10, name="DB_POOL_SIZE")
+    db_idle_timeout_ms: Amount = field(default=30_000, name="DB_IDLE_TIMEOUT")
+    """Connections above the first are closed when unused so long; 0 keeps them."""
+    db_connection_timeout_ms: Count = field(default=10_000, name="DB_CONNECTION_TIMEOUT")
+    db_statement_timeout_ms: Count = field(default=30_000, name="DB_STATEMENT_TIMEOUT")
+    db_max_retries: Amount = field(default=3, name="DB_MAX_RETRIES")
+    """How often a call that PostgreSQL gave up for another's sake is made again."""
+    db_pgbouncer: bool = False
+    """Connections go through PgBouncer in transaction mode."""
+    auto_migrate: bool = True
+    """Bring the database to this release at the start; else refuse one that is behind."""
+    auto_create: bool = True
+    """The first push makes a queue."""
+
+    # Limits of a request.
+    max_body_bytes: Count = 64 * 2**20
     max_payload_bytes: Count = 2**20
     max_items: Count = 10_000
     max_json_depth: Count = 64
     max_batch: Count = 10_000
     max_pop_partitions: Count = 1_000
+    max_pop_bytes: Count = 16 * 2**20
     max_waiters: Count = 10_000
     max_lease_seconds: Seconds = 43_200
     max_delay_seconds: Seconds = 31_536_000
+    max_header_bytes: Count = 32 * 2**10
+    header_timeout_ms: Count = 10_000
+    body_timeout_ms: Count = 30_000
+    """Also how long a client may take to read an answer."""
     max_message_headers: Count = 64
     max_message_header_bytes: Count = 8 * 2**10
     max_name_bytes: Count = 255
     max_partition_bytes: Count = 512
     max_error_bytes: Count = 16 * 2**10
+    max_trace_bytes: Count = 64 * 2**10
+    max_connections: Count = 20_000
+    """Open connections of one process; one more is closed at once."""
+    default_timeout_ms: Count = field(default=30_000, name="DEFAULT_TIMEOUT")
+    max_timeout_ms: Count = field(default=60_000, name="MAX_TIMEOUT")
+    default_batch_size: Count = field(default=1, name="DEFAULT_BATCH_SIZE")
+    api_default_limit: Count = field(default=100, name="API_DEFAULT_LIMIT")
+    api_max_limit: Count = field(default=1_000, name="API_MAX_LIMIT")
+    require_lease: bool = False
+    """Refuse acknowledgments without a leaseId."""
 
+    # What a new queue starts with.
+    default_lease_time: Seconds = field(default=300, name="DEFAULT_LEASE_TIME")
+    default_retry_limit: Amount = field(default=3, name="DEFAULT_RETRY_LIMIT")
+    default_retry_delay_ms: Amount = field(default=1_000, name="DEFAULT_RETRY_DELAY")
+    default_max_size: Amount = field(default=0, name="DEFAULT_MAX_SIZE")
+    default_ttl: Amount = field(default=0, name="DEFAULT_TTL")
+    default_priority: int = field(default=0, name="DEFAULT_PRIORITY")
+    default_delayed_processing: Amount = field(default=0, name="DEFAULT_DELAYED_PROCESSING")
+    default_window_buffer: Amount = field(default=0, name="DEFAULT_WINDOW_BUFFER")
+    default_dlq: bool = field(default=True, name="DEFAULT_DLQ_AFTER_MAX_RETRIES")
+
+    # The engine's pace. The defaults are measured; see docs/decisions.
     segment_max_messages: Count = 10_000
     segment_max_bytes: Count = 4 * 2**20
     """A flush closes a segment at this size. One payload always fits."""
@@ -33,19 +124,93 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Pushes that wait for a flush; one more is refused as overloaded."""
     max_queued_requests: Count = 50_000
     """Requests of one verb that wait for a flush."""
-
     segment_cache_bytes: Count = 64 * 2**20
     catalogue_entries: Count = 200_000
     catalogue_seconds: Seconds = 5.0
     """How long options of a queue are believed when no notification says otherwise."""
-
     push_lanes: Count = 2
     pop_lanes: Count = 2
     ack_lanes: Count = 2
-
-    safety_poll_seconds: Seconds = 2.0
-    notify_debounce_seconds: Seconds = 0.01
-    due_search_seconds: Seconds = 0.25
+    safety_poll_ms: Millis = 2_000
+    notify_debounce_ms: Millis = 10
+    due_search_ms: Millis = 250
     """How often a busy group looks for expired leases before it looks for new messages."""
-    full_search_seconds: Seconds = 10.0
+    full_search_ms: Millis = 10_000
     """How often a search by time ignores the low-water mark."""
+
+    # What it says of itself.
+    log_level: Literal["debug", "info", "warning", "error"] = field(
+        default="info", name="LOG_LEVEL"
+    )
+    log_format: Literal["json", "console"] = field(default="json", name="LOG_FORMAT")
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Self:
+        """Fail on an unknown or malformed variable rather than start half configured."""
+        known = {*cls.__struct_encode_fields__}
+        ours = {
+            name: _plain(value)
+            for name, value in environ.items()
+            if name in known or (name.startswith("QUEEN_") and name not in OF_OTHERS)
+        }
+        try:
+            return msgspec.convert(ours, cls, strict=False)
+        except msgspec.ValidationError as error:
+            raise errors.BadSettings(_explain(str(error), known)) from error
+
+    @property
+    def dsn(self) -> str:
+        """Where the database is; holds the password."""
+        if self.database_url is not None:
+            return self.database_url
+        secret = f":{quote(self.pg_password, safe='')}" if self.pg_password is not None else ""
+        user = quote(self.pg_user, safe="") + secret
+        host = quote(self.pg_host, safe="")
+        return f"postgresql://{user}@{host}:{self.pg_port}/{quote(self.pg_db, safe='')}"
+
+    @property
+    def queue_defaults(self) -> dict[str, Any]:
+        """Option columns of a new queue, where they differ from the database's."""
+        return {
+            "lease_seconds": self.default_lease_time,
+            "retry_limit": self.default_retry_limit,
+            "retry_delay_ms": self.default_retry_delay_ms,
+            "max_size": self.default_max_size,
+            "ttl_seconds": self.default_ttl,
+            "priority": self.default_priority,
+            "delay_seconds": self.default_delayed_processing,
+            "window_seconds": self.default_window_buffer,
+            "dead_letter": self.default_dlq,
+        }
+
+    def shown(self, environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
+        """Variable, value with secrets masked, and where it comes from."""
+        values = msgspec.to_builtins(self)
+        return [
+            (
+                name,
+                "****" if name in SECRETS and value is not None else str(value),
+                "environment" if name in environ else "default",
+            )
+            for name, value in values.items()
+        ]
+
+    def __repr__(self) -> str:
+        return f"Settings(port={self.port}, …)"  # The others hold secrets.
+
+
+def _plain(value: str) -> str:
+    """Words for booleans in any case: msgspec knows true, false, 1 and 0."""
+    words = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+    return words.get(value.lower(), value)
+
+
+def _explain(problem: str, known: set[str]) -> str:
+    """msgspec's complaint in a user's words: which variable, and what would do."""
+    if "unknown field" in problem:
+        name = problem.partition("`")[2].partition("`")[0]
+        near = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        return f"there is no setting {name}{hint}"
+    what, _, where = problem.partition(" - at `$.")
+    return f"{where.rstrip('`') or 'a setting'}: {what}"

@@ -4,8 +4,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from queen import errors, sql
 from queen.settings import Settings
+from queen.wire.options import QueueOptions
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,8 +24,21 @@ def subclasses(root: type[errors.QueenError]) -> Iterator[type[errors.QueenError
         yield from subclasses(branch)
 
 
-def test_every_setting_has_a_heading() -> None:
-    assert headings("settings.md") == set(Settings.__struct_fields__)
+def test_every_setting_is_in_the_table_with_its_default() -> None:
+    text = (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8")
+    shown = dict(re.findall(r"^\| `([A-Z_]+)` \| (.*?) \| .+ \|$", text, flags=re.MULTILINE))
+    defaults = {
+        name: "none"
+        if value is None
+        else f"{value:.15g}"
+        if isinstance(value, float)
+        else str(value)
+        for name, value in msgspec.to_builtins(Settings()).items()
+    }
+    assert shown == {
+        name: value.lower() if value in ("True", "False") else value
+        for name, value in defaults.items()
+    }
 
 
 def test_every_error_has_a_heading() -> None:
@@ -38,7 +54,7 @@ def test_every_option_is_in_the_table() -> None:
     )
     options = set(re.findall(r"'(\w+)', [\w']", defaults))
     assert options
-    assert options <= set(re.findall(r"`(\w+)`", text))
+    assert options | {*QueueOptions.__struct_encode_fields__} <= set(re.findall(r"`(\w+)`", text))
 
 
 def test_every_sqlstate_that_sql_uses_is_in_its_page() -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from queen.codec.identity import partition_ref
 from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
-from queen.wire import Acknowledged, Acknowledgment, Message, PopRequest, Pushed, PushItem
+from queen.wire.messages import Acknowledged, Acknowledgment, Message, PopRequest, Pushed, PushItem
 
 
 def item(queue: str, value: Any, *, partition: str = "Default", **fields: Any) -> PushItem:  # noqa: ANN401
@@ -85,7 +86,7 @@ def says(delivery: Delivery, offset: int, status: str, **fields: Any) -> Acknowl
     return Acknowledgment(
         id=message(delivery, offset).id,
         lease_id=delivery.lease_id,
-        partition_id=delivery.partition_id,
+        partition_id=partition_ref(0, delivery.partition_id),
         consumer_group=delivery.group,
         status=status,
         **fields,
@@ -140,3 +141,10 @@ async def asleep(engine: Engine, count: int) -> None:
         return engine.waiting == count
 
     await until(are_asleep)
+
+
+async def seconds_until(engine: Engine, answer: Acknowledged) -> float:
+    """How long the message waits for its next attempt, by the database's clock."""
+    assert answer.retry_at is not None
+    (row,) = await engine.store.database.fetch("now")
+    return (answer.retry_at - row["now"]).total_seconds()

@@ -1,7 +1,7 @@
 """A queue with a maximum size refuses what the slowest group has no room for."""
 
 from queen.engine.engine import Engine
-from queen.wire import Pushed
+from queen.wire.messages import Pushed
 from tests.engine.helpers import ack, drain, item, pop_one, push, until
 
 

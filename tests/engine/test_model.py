@@ -24,7 +24,7 @@ from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
 from queen.engine.parts import PushResult
 from queen.settings import Settings
-from queen.wire import Acknowledgment, PopRequest, PushItem
+from queen.wire.messages import Acknowledgment, PopRequest, PushItem
 from tests.clock import Clock
 from tests.engine.model import (
     DEDUP_SECONDS,
@@ -54,7 +54,7 @@ QUEUE_MODE: Final = "__QUEUE_MODE__"
 
 # Searches by time begin at their mark and leases are looked for in each pop, whatever the time of
 # day: a program that failed must fail again.
-ENGINE_SETTINGS: Final = Settings(due_search_seconds=1e-9, full_search_seconds=1e9)
+ENGINE_SETTINGS: Final = Settings(due_search_ms=1e-6, full_search_ms=1e12)
 
 OBSERVE: Final = """
 select json_build_object(

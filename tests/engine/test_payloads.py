@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from queen.engine.engine import Engine
-from queen.wire import PopRequest, PushItem
+from queen.wire.messages import PopRequest, PushItem
 from tests.engine.helpers import message, pop, pop_one, push, settle
 
 EXACT = [

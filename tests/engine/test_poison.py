@@ -10,7 +10,7 @@ import pytest
 from queen.engine.engine import Engine
 from queen.engine.parts import PushResult
 from queen.errors import LeaseLost, QueenError
-from queen.wire import Acknowledgment, Pushed, PushItem
+from queen.wire.messages import Acknowledgment, Pushed, PushItem
 from tests.engine.helpers import ack, drain, item, lease, message, pop_one, push
 
 POISON = {

@@ -1,7 +1,7 @@
 """A dead letter whose message a seek gave back is one message still: it is out once at a time."""
 
 from queen.engine.engine import Engine
-from queen.wire import Acknowledgment, PopRequest, PushItem
+from queen.wire.messages import Acknowledgment, PopRequest, PushItem
 
 
 async def bury(engine: Engine) -> int:

@@ -18,7 +18,7 @@ from queen.errors import (
     QueueFull,
     SequenceStale,
 )
-from queen.wire import Acknowledgment, PushItem
+from queen.wire.messages import Acknowledgment, PushItem
 from tests.clock import Clock
 from tests.engine.helpers import ack, drain, item, lease, pop, pop_one, push, says, values
 

@@ -10,7 +10,7 @@ from queen.engine.engine import Engine
 from queen.errors import Draining, QueueNotFound, TooManyWaiters
 from queen.settings import Settings
 from queen.store import messages as rows
-from queen.wire import Acknowledgment
+from queen.wire.messages import Acknowledgment
 from tests.engine.helpers import (
     ack,
     asleep,
@@ -25,7 +25,7 @@ from tests.engine.helpers import (
     values,
 )
 
-PATIENT = Settings(safety_poll_seconds=600)
+PATIENT = Settings(safety_poll_ms=600_000)
 """Without the safety net: what wakes is the wake-up alone."""
 
 
@@ -293,7 +293,7 @@ async def test_the_end_of_the_process_answers_who_waits(dsn: str) -> None:
 
 async def test_the_safety_net_finds_what_no_wake_up_told(dsn: str) -> None:
     """As behind PgBouncer, where nobody listens."""
-    settings = Settings(safety_poll_seconds=0.1)
+    settings = Settings(safety_poll_ms=100)
     async with (
         await Engine.open(dsn, settings=settings, is_pooled=True) as engine,
         await Engine.open(dsn, settings=settings, is_pooled=True) as other,

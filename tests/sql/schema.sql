@@ -79,10 +79,10 @@ CREATE TYPE queen.popped AS (
 
 
 --
--- Name: ack(bigint[], uuid[], int8multirange[]); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: ack(bigint[], uuid[], int8multirange[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, is_over boolean, code text)
+CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -157,6 +157,7 @@ CREATE TABLE queen.queues (
     concurrency_limit integer NOT NULL,
     paused boolean NOT NULL,
     max_payload_bytes integer,
+    schema jsonb,
     CONSTRAINT concurrency_limit_is_not_negative CHECK ((concurrency_limit >= 0)),
     CONSTRAINT dedup_window_is_at_most_31_days CHECK (((dedup_seconds >= (0)::double precision) AND (dedup_seconds <= (2678400)::double precision))),
     CONSTRAINT delay_is_at_most_a_year CHECK (((delay_seconds >= (0)::double precision) AND (delay_seconds <= (31536000)::double precision))),
@@ -623,7 +624,7 @@ CREATE FUNCTION queen.message_at(p_delivery queen.deliveries, p_offset bigint) R
 -- Name: nack(bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, due_seconds double precision, is_dead boolean, is_over boolean, code text)
+CREATE FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -883,10 +884,10 @@ CREATE FUNCTION queen.seek(p_queue text, p_group text, p_partition text, p_at ti
 
 
 --
--- Name: settle(bigint, uuid, int8multirange); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: settle(bigint, uuid, int8multirange, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange) RETURNS TABLE(group_id bigint, settled bigint, is_over boolean, code text)
+CREATE FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint) RETURNS TABLE(group_id bigint, settled bigint, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -1811,10 +1812,10 @@ ALTER INDEX queen.dedup_key ATTACH PARTITION queen.dedup_9_key_idx;
 
 
 --
--- Name: FUNCTION ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[]); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[]) FROM PUBLIC;
 
 
 --
@@ -2252,10 +2253,10 @@ REVOKE ALL ON FUNCTION queen.seek(p_queue text, p_group text, p_partition text, 
 
 
 --
--- Name: FUNCTION settle(p_id bigint, p_token uuid, p_offsets int8multirange); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint) FROM PUBLIC;
 
 
 --

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from queen.engine.engine import Engine
-from queen.wire import PushItem
+from queen.wire.messages import PushItem
 from tests.engine.helpers import drain, item, pop_one, push, settle
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def test_the_id_of_the_partition_and_the_time_are_those_of_the_delivery(
 
     shown = await look(psql, 'partition_id, "offset", created_at, expires_at')
 
-    assert shown == [(message.partition_id, message.offset, message.created_at, None)]
+    assert shown == [(delivery.partition_id, message.offset, message.created_at, None)]
 
 
 async def test_priority_and_time_to_live_are_shown(engine: Engine, psql: "Connection") -> None:

@@ -23,9 +23,10 @@ import msgspec
 import uvloop
 
 from queen import errors
+from queen.codec.identity import partition_of
 from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
-from queen.wire import Acknowledgment, PopRequest, PushItem
+from queen.wire.messages import Acknowledgment, PopRequest, PushItem
 from tests.system.worker import say, told
 
 PAUSE_SECONDS = 0.05
@@ -216,7 +217,7 @@ class Producing:
                 "items": [
                     {
                         "status": each.status,
-                        "partition_id": each.partition_id,
+                        "partition_id": partition_of(each.partition_id or ""),
                         "offset": each.offset,
                         "id": each.id,
                     }

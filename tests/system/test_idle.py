@@ -16,7 +16,7 @@ from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.migrations import migrate
-from queen.wire import PopRequest, PushItem
+from queen.wire.messages import PopRequest, PushItem
 from tests.postgres import Postgres
 
 WAITERS = 10_000
@@ -227,7 +227,7 @@ async def test_each_push_wakes_one_waiter_of_another_process(idle_dsn: str) -> N
 async def test_a_queue_that_commits_late_wakes_those_who_wait_for_it(idle_dsn: str) -> None:
     """Ids are given before the commit: a lower one may come to be seen after a higher one."""
     async with (
-        await Engine.open(idle_dsn, settings=Settings(safety_poll_seconds=0.05)) as waiting,
+        await Engine.open(idle_dsn, settings=Settings(safety_poll_ms=50)) as waiting,
         await Engine.open(idle_dsn) as pushing,
     ):
         waiters = Waiters(waiting)
@@ -261,7 +261,7 @@ async def _push_one_by_one(
     pushing: Engine, waiting: Engine, waiters: Waiters, queue: str, *, pushes: int
 ) -> list[float]:
     """Each push must wake somebody long before the safety net does, and nobody else."""
-    bound = waiting.settings.safety_poll_seconds / 2
+    bound = waiting.settings.safety_poll_ms / 2000
     delays: list[float] = []
     for number in range(pushes):
         before = waiting.waiting

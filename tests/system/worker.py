@@ -17,9 +17,10 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from queen.codec.identity import partition_of
 from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
-from queen.wire import PopRequest, PushItem
+from queen.wire.messages import PopRequest, PushItem
 
 PROGRESS = 5_000
 
@@ -127,7 +128,7 @@ class Producers:
                 ):
                     raise AssertionError(f"push {stream.producer}/{n + at}: {pushed}")
                 self._placed.append(identity(stream.producer, n + at))
-                self._placed.append(place(pushed.partition_id, pushed.offset))
+                self._placed.append(place(partition_of(pushed.partition_id) or 0, pushed.offset))
             n += size
             if len(self._placed) // 2 >= self._said + PROGRESS:
                 self._said = len(self._placed) // 2

@@ -14,6 +14,7 @@ _LOW_BITS: Final = 42
 _OURS: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII
 )
+_PARTITION: Final = re.compile(r"[0-9]{1,4}\.([1-9][0-9]{0,14})", re.ASCII)
 
 
 class Place(NamedTuple):
@@ -47,6 +48,17 @@ def place_of(message_id: str) -> Place | None:
         return None
     offset = (value >> 64 & 0xFFF) << _LOW_BITS | value & (1 << _LOW_BITS) - 1
     return Place(value >> 52 & (1 << SHARD_BITS) - 1, value >> 80, offset)
+
+
+def partition_ref(shard: int, partition_id: int) -> str:
+    """What clients call a partition: they need not know what is in it."""
+    return f"{shard}.{partition_id}"
+
+
+def partition_of(ref: str) -> int | None:
+    """The partition that a reference names; None for a string that is not one of ours."""
+    match = _PARTITION.fullmatch(ref)
+    return int(match[1]) if match else None
 
 
 def dedup_key(partition_id: int, transaction_id: str) -> bytes:

@@ -39,6 +39,14 @@ def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
     return deepest <= max_depth
 
 
+def are_shallow(payloads: Sequence[bytes], max_depth: int) -> bool:
+    """Whether all, which are JSON, are certainly not too deep."""
+    if max(map(len, payloads)) <= 2 * max_depth:
+        return True
+    texts = [bytes(each) for each in payloads]
+    return max(map(_COUNT_BRACES, texts)) + max(map(_COUNT_BRACKETS, texts)) <= max_depth
+
+
 def is_valid(payload: bytes | msgspec.Raw, max_depth: int) -> bool:
     """Whether one is certainly good. False says to check it for the reason why not."""
     text = bytes(payload)

@@ -1,19 +1,20 @@
 """What acks, nacks, extends and releases gather: whole deliveries fold into one statement."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
 from queen import errors
-from queen.codec.identity import place_of
+from queen.codec.identity import partition_of, place_of
 from queen.engine.deliveries import Lease
 from queen.engine.lanes import Lanes
 from queen.engine.pops import QUEUE_MODE
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store
-from queen.wire import Acknowledged, Acknowledgment
+from queen.wire.messages import Acknowledged, Acknowledgment, Extended
 
 KINDS: Final = {
     "completed": "completed",
@@ -30,17 +31,19 @@ KINDS: Final = {
 class AckUnit:
     """What one call says of one delivery: all of it done, or each message on its own."""
 
-    __slots__ = ("done", "keys", "lease", "offsets", "settlements", "size_bytes")
+    __slots__ = ("done", "keys", "lease", "offsets", "partition_id", "settlements", "size_bytes")
 
     def __init__(
         self,
         lease: Lease,
         *,
         offsets: Sequence[int] | None = None,
+        partition_id: int | None = None,
         settlements: Sequence[rows.Settlement] = (),
     ) -> None:
         self.lease = lease
         self.offsets = offsets
+        self.partition_id = partition_id
         self.settlements = settlements
         self.size_bytes = 100
         self.done: asyncio.Future[list[rows.Record]] = asyncio.get_running_loop().create_future()
@@ -97,6 +100,14 @@ class Acks:
         """Say what became of messages of one delivery; one row each, refusals as codes."""
         first = settlements[0]
         lease = Lease(self._store.shard, first.delivery_id, first.token)
+        if all(
+            each.kind == "completed" and each.partition_id == first.partition_id
+            for each in settlements
+        ):
+            offsets = [each.offset for each in settlements]
+            unit = AckUnit(lease, offsets=offsets, partition_id=first.partition_id)
+            self._lanes.submit(unit)
+            return await unit.done * len(settlements)
         unit = AckUnit(lease, settlements=settlements)
         self._lanes.submit(unit)
         return await unit.done
@@ -154,13 +165,18 @@ class Acks:
                 code=error.code,
                 error=str(error),
             )
-        is_done = settlement.kind == "completed"
+        if settlement.kind == "completed":
+            return Acknowledged(
+                transaction_id=each.transaction_id,
+                success=True,
+                lease_released=bool(row["is_over"]),
+            )
         return Acknowledged(
             transaction_id=each.transaction_id,
             success=True,
-            dlq=bool(row["is_dead"]) and not is_done,
+            dlq=bool(row["is_dead"]),
             lease_released=bool(row["is_over"]),
-            retry_seconds=row["due_seconds"],
+            retry_at=row["due_at"],
         )
 
     async def resolve(
@@ -185,6 +201,9 @@ class Acks:
         if not name:
             raise errors.BadRequest("an acknowledgment needs the id or transactionId of a message")
         place = place_of(name)
+        partition_id = None if each.partition_id is None else partition_of(each.partition_id)
+        if each.partition_id is not None and partition_id is None:
+            raise errors.MessageNotFound(f"{each.partition_id!r} is not the id of a partition")
         if each.id is not None and place is None:
             raise errors.MessageNotFound(f"{each.id!r} is not the id of a message")
         if lease is not None and each.id is not None and place is not None:
@@ -201,7 +220,7 @@ class Acks:
         found = await self._store.messages.find_delivery(
             group=each.consumer_group or group or QUEUE_MODE,
             lease=lease and (lease.delivery_id, lease.token),
-            partition_id=each.partition_id,
+            partition_id=partition_id,
             transaction_id=name,
             place=place and (place.partition_id, place.offset),
         )
@@ -228,16 +247,32 @@ class Acks:
             each.delay_seconds,
         )
 
-    async def extend(self, lease: Lease, seconds: float) -> rows.Record:
-        """Move the end of a lease; answers the new one."""
-        if not 0 < seconds <= self._settings.max_lease_seconds:
+    async def extend(self, lease_ids: Sequence[str], seconds: float | None) -> list[Extended]:
+        """Move the ends of leases; what was never a lease is lost like one that was."""
+        if seconds is not None and not 0 < seconds <= self._settings.max_lease_seconds:
             raise errors.BadRequest(
                 f"seconds must be above 0 and at most {self._settings.max_lease_seconds}"
             )
-        (row,) = await self._store.messages.extend([(lease.delivery_id, lease.token)], [seconds])
-        if row["code"] is not None:
-            raise _refusal(row["code"])
-        return row
+        if not 0 < len(lease_ids) <= self._settings.max_items:
+            raise errors.TooManyItems(f"1 to {self._settings.max_items} leases fit a call")
+        leases: dict[str, tuple[int, UUID]] = {}
+        for lease_id in lease_ids:
+            with contextlib.suppress(errors.LeaseLost):
+                lease = Lease.parse(lease_id)
+                leases[lease_id] = (lease.delivery_id, lease.token)
+        moved: dict[str, rows.Record] = {}
+        if leases:
+            found = await self._store.messages.extend(
+                list(leases.values()), [seconds] * len(leases)
+            )
+            moved = dict(zip(leases, found, strict=True))
+        lost = _refusal("QN002")
+        return [
+            Extended(lease_id=each, success=True, expires_at=moved[each]["until"])
+            if each in moved and moved[each]["code"] is None
+            else Extended(lease_id=each, success=False, code=lost.code, error=str(lost))
+            for each in lease_ids
+        ]
 
     async def release(self, lease: Lease) -> None:
         """Give back what is left of a delivery, at once and uncounted."""
@@ -281,7 +316,12 @@ class Acks:
     async def _ack(self, units: list[AckUnit]) -> None:
         settled = await self._store.messages.ack(
             [
-                rows.Ack(unit.lease.delivery_id, unit.lease.token, _ranges(unit.offsets))
+                rows.Ack(
+                    unit.lease.delivery_id,
+                    unit.lease.token,
+                    _ranges(unit.offsets),
+                    unit.partition_id,
+                )
                 for unit in units
             ]
         )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from queen import errors
+from queen.engine.schemas import PayloadSchema
 from queen.settings import Settings
 from queen.store.store import Store
 
@@ -20,10 +21,16 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     name: str
+    namespace: str
+    task: str
     is_ordered: bool
+    is_paused: bool
+    lease_seconds: float
+    retry_limit: int
     max_payload_bytes: int | None
     max_size: int
     has_dedup: bool
+    schema: PayloadSchema | None
 
 
 class Lane(NamedTuple):
@@ -72,10 +79,16 @@ class Catalogue:
                 queue = Queue(
                     id=row["id"],
                     name=row["name"],
+                    namespace=row["namespace"],
+                    task=row["task"],
                     is_ordered=row["ordered"],
+                    is_paused=row["paused"],
+                    lease_seconds=row["lease_seconds"],
+                    retry_limit=row["retry_limit"],
                     max_payload_bytes=row["max_payload_bytes"],
                     max_size=row["max_size"],
                     has_dedup=row["dedup_seconds"] > 0,
+                    schema=None if row["schema"] is None else PayloadSchema(row["schema"]),
                 )
                 known[queue.name] = queue
                 self._queues[queue.name] = (expires, queue)

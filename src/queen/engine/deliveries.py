@@ -8,8 +8,8 @@ from uuid import UUID
 import msgspec
 
 from queen import errors
-from queen.codec.identity import message_id
-from queen.wire import Extra, Message
+from queen.codec.identity import message_id, partition_ref
+from queen.wire.messages import Extra, Message
 
 _DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
 _NONE: Final = Extra()
@@ -158,7 +158,7 @@ class Delivery:
                     attempt=self.attempt,
                     priority=self.level,
                     created_at=run.created_at,
-                    partition_id=self.partition_id,
+                    partition_id=partition_ref(self.shard, self.partition_id),
                     lease_id=lease_id,
                     lease_expires_at=self.until,
                     consumer_group=self.group,

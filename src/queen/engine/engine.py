@@ -21,7 +21,7 @@ from queen.settings import Settings
 from queen.store.database import Record
 from queen.store.notifications import Notifications
 from queen.store.store import Store
-from queen.wire import Acknowledged, Acknowledgment, PopRequest, PushItem
+from queen.wire.messages import Acknowledged, Acknowledgment, Extended, PopRequest, PushItem
 
 _STEP = 1_000
 """Partitions that seek, purge and erase visit in one transaction."""
@@ -49,7 +49,7 @@ class Engine:
         if not store.database.is_pooled:
             self._notifications = Notifications(
                 store.database.dsn,
-                debounce_seconds=settings.notify_debounce_seconds,
+                debounce_seconds=settings.notify_debounce_ms / 1000,
                 heard=self._hear,
             )
         waiters = self._pops.waiters
@@ -112,6 +112,10 @@ class Engine:
                 await task
         await self.store.close()
 
+    async def stop_waiting(self) -> None:
+        """Answer those who wait, and let no pop begin: what comes before `close`."""
+        await self._pops.close()
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -129,10 +133,17 @@ class Engine:
         *,
         producer_id: str | None = None,
         sequence: int | None = None,
+        is_json: bool = False,
     ) -> PushResult:
-        """Store messages, durably; one answer an item. With a producer id: all or nothing, once."""
+        """
+        Store messages, durably; one answer an item. With a producer id: all or nothing, once.
+
+        ``is_json``: the payloads were parts of one JSON text that was valid, in UTF-8.
+        """
         self._check_producer(producer_id, sequence)
-        return await self._pushes.push(items, producer_id=producer_id, sequence=sequence)
+        return await self._pushes.push(
+            items, producer_id=producer_id, sequence=sequence, is_json=is_json
+        )
 
     async def pop(self, request: PopRequest) -> list[Delivery]:
         """Claim messages, waiting for them if asked to."""
@@ -148,10 +159,18 @@ class Engine:
         """Say of each message what became of it: completed, failed, retry or dlq."""
         return await self._acks.acknowledge(acknowledgments, consumer_group)
 
-    async def extend(self, lease_id: str, *, seconds: float) -> datetime:
-        """Move the end of a lease; never shortens it."""
-        row = await self._acks.extend(Lease.parse(lease_id), seconds)
-        return row["until"]
+    async def extend(self, lease_id: str, *, seconds: float | None = None) -> datetime:
+        """Move the end of a lease, by default to the queue's lease time; never shortens it."""
+        (result,) = await self.extend_many([lease_id], seconds=seconds)
+        if result.expires_at is None:
+            raise errors.LeaseLost(result.error)
+        return result.expires_at
+
+    async def extend_many(
+        self, lease_ids: Sequence[str], *, seconds: float | None = None
+    ) -> list[Extended]:
+        """Move the ends of several leases; one answer each."""
+        return await self._acks.extend(lease_ids, seconds)
 
     async def release(self, lease_id: str) -> None:
         """Give back what is left of a delivery, at once and uncounted."""
@@ -209,6 +228,13 @@ class Engine:
         # It may have moved into a namespace that somebody reads.
         self._pops.waiters.wake_open()
         return row
+
+    async def queue_row(self, queue: str) -> Record:
+        """A queue with its options, from the database."""
+        rows = await self.store.queues.named([queue])
+        if not rows:
+            raise errors.QueueNotFound(f"there is no queue {queue}")
+        return rows[0]
 
     async def configure_partition(self, queue: str, partition: str, *, priority: int) -> None:
         """Set a partition's priority inside its queue: higher first."""
@@ -365,7 +391,7 @@ class Engine:
     async def _poll(self) -> None:
         """The safety net behind the wake-ups: one statement for all who wait, however many."""
         while True:
-            await asyncio.sleep(self.settings.safety_poll_seconds)
+            await asyncio.sleep(self.settings.safety_poll_ms / 1000)
             if not self._pops.waiters.count:
                 continue
             waiters = self._pops.waiters

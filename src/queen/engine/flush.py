@@ -12,7 +12,7 @@ from queen.engine.parts import Marked, Part, PushUnit
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
-from queen.wire import Pushed
+from queen.wire.messages import Pushed
 
 
 def _start(run: tuple[int, Marked, int]) -> int:

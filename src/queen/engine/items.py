@@ -13,7 +13,7 @@ from queen.engine.catalogue import LaneName, Queue
 from queen.engine.names import check_name, check_queue_name
 from queen.engine.parts import Marked, Part
 from queen.settings import Settings
-from queen.wire import Extra, Pushed, PushItem
+from queen.wire.messages import Extra, Pushed, PushItem
 
 _ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
 _FIRST: Final = range(1)
@@ -28,7 +28,9 @@ class Items:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def plain(self, items: Sequence[PushItem], lane: LaneName, queue: Queue) -> Part | None:
+    def plain(
+        self, items: Sequence[PushItem], lane: LaneName, queue: Queue, is_json: bool
+    ) -> Part | None:
         """
         The part of items that are for one lane, good, and nothing but payload and transactionId.
 
@@ -37,11 +39,14 @@ class Items:
         """
         if not 0 < len(items) <= self._settings.max_items or not _are_alike(items):
             return None
+        if queue.schema is not None:
+            return None
         # Raw is a buffer too: it joins and slices like bytes.
         payloads: list[bytes] = [i.payload for i in items]  # pyright: ignore[reportAssignmentType]
         if max(map(len, payloads)) > self._max_payload_bytes(queue):
             return None
-        if not payload.are_valid(payloads, self._settings.max_json_depth):
+        is_good = payload.are_shallow if is_json else payload.are_valid
+        if not is_good(payloads, self._settings.max_json_depth):
             return None
         part = Part(lane, _FIRST if len(payloads) == 1 else range(len(payloads)), payloads)
         if items[0].transaction_id is not None:
@@ -100,6 +105,8 @@ class Items:
                 is_held = item.delay_seconds is not None or item.available_at is not None
                 minted = str(uuid4()) if is_held and item.transaction_id is None else None
                 extra = self._extra(item, queue, producer_id, minted)
+                if queue is not None and queue.schema is not None:
+                    queue.schema.check(bytes(item.payload))
             except errors.RequestError as error:
                 refused[index] = refusal(error)
                 continue

@@ -5,9 +5,9 @@ from collections.abc import Hashable, Sequence
 from datetime import datetime
 from typing import NamedTuple, overload
 
-from queen.codec.identity import message_id
+from queen.codec.identity import message_id, partition_ref
 from queen.engine.catalogue import LaneName
-from queen.wire import Pushed, PushItem
+from queen.wire.messages import Pushed, PushItem
 
 
 class Scheduled(NamedTuple):
@@ -64,18 +64,20 @@ class Part:
         else:
             status, offset = marked.outcome(self, place)
             transaction_id = marked.transaction_ids.get(place)
-        if offset is None or self.partition_id is None:
+        if self.partition_id is None or offset is None:
             return Pushed(
                 status=status,  # pyright: ignore[reportArgumentType]
                 transaction_id=transaction_id,
-                partition_id=self.partition_id,
+                partition_id=None
+                if self.partition_id is None
+                else partition_ref(shard, self.partition_id),
             )
         id_ = message_id(shard, self.partition_id, offset)
         return Pushed(
             status=status,  # pyright: ignore[reportArgumentType]
             id=id_,
             transaction_id=transaction_id or id_,
-            partition_id=self.partition_id,
+            partition_id=partition_ref(shard, self.partition_id),
             offset=offset,
         )
 
@@ -242,8 +244,33 @@ class PushResult(Sequence[Pushed]):
             return self._refused[index]
         if self._where is None:
             self._where = self._places()
+        if index not in self._where:
+            return Pushed(status="queued")  # Replayed, and where it was stored is not known.
         part, place = self._where[index]
         return part.answer(place, self._shard)
+
+    @property
+    def first_refused(self) -> Pushed | None:
+        """The first item that was refused, when every one was."""
+        answers = [self[index] for index in range(self._count)] if self._may_be_refused else []
+        if not answers or any(answer.status != "failed" for answer in answers):
+            return None
+        return answers[0]
+
+    @property
+    def _may_be_refused(self) -> bool:
+        return bool(self._refused) or any(
+            part.marked and part.marked.refused for part in self._parts
+        )
+
+    def plain(self) -> tuple[int, int, int, int] | None:
+        """Shard, partition id, first offset and count, when there is no more to say than that."""
+        if self._refused or len(self._parts) != 1:
+            return None
+        part = self._parts[0]
+        if part.marked is not None or part.base is None or part.partition_id is None:
+            return None
+        return self._shard, part.partition_id, part.base, self._count
 
     def _places(self) -> dict[int, tuple[Part, int]]:
         where: dict[int, tuple[Part, int]] = {}

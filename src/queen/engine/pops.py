@@ -16,7 +16,7 @@ from queen.engine.waiters import PopUnit, Target, TargetName, Waiters
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store
-from queen.wire import PopRequest
+from queen.wire.messages import PopRequest
 
 QUEUE_MODE: Final = "__QUEUE_MODE__"
 """The group behind pops that name none."""
@@ -270,9 +270,9 @@ class Pops:
         is_due_first = False
         for mark in marks:
             if now >= mark.full_at:
-                mark.full_at = now + self._settings.full_search_seconds
+                mark.full_at = now + self._settings.full_search_ms / 1000
                 mark.ready_since = mark.due_since = None
-            if now >= mark.searched_due_at + self._settings.due_search_seconds:
+            if now >= mark.searched_due_at + self._settings.due_search_ms / 1000:
                 mark.searched_due_at = now
                 is_due_first = True
         return await self._store.messages.pop(

@@ -15,7 +15,7 @@ from queen.engine.parts import Part, PushResult, PushUnit
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store.store import Store
-from queen.wire import Pushed, PushItem
+from queen.wire.messages import Pushed, PushItem
 
 _ROUNDS: Final = 10
 
@@ -58,9 +58,10 @@ class Pushes:
         *,
         producer_id: str | None = None,
         sequence: int | None = None,
+        is_json: bool = False,
     ) -> PushResult:
         """Store the items, durably, before this returns."""
-        if producer_id is None and (part := self._plain(items)) is not None:
+        if producer_id is None and (part := self._plain(items, is_json)) is not None:
             unit = PushUnit((part,))
             self._lanes.submit(unit)
             await unit.done
@@ -82,7 +83,7 @@ class Pushes:
             refused.update(await self._push_each(parts))
         return PushResult(len(items), parts, refused, shard=shard)
 
-    def _plain(self, items: Sequence[PushItem]) -> Part | None:
+    def _plain(self, items: Sequence[PushItem], is_json: bool) -> Part | None:
         """The part of a request that needs no sorting, for a lane that is known."""
         if not items:
             return None
@@ -91,7 +92,7 @@ class Pushes:
         queue = self._catalogue.known(first.queue)
         if queue is None or queue.max_size or self._catalogue.lane(lane) is None:
             return None
-        return self._items.plain(items, lane, queue)
+        return self._items.plain(items, lane, queue, is_json)
 
     async def _push_each(self, parts: Sequence[Part]) -> dict[int, Pushed]:
         """Lanes of one request stand alone: one that fails takes nothing from the others."""

@@ -14,7 +14,7 @@ from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store
-from queen.wire import Acknowledgment, PushItem
+from queen.wire.messages import Acknowledgment, PushItem
 
 _ROUNDS: Final = 10
 
@@ -57,8 +57,12 @@ class Transactions:
         """Apply all, or raise the first reason why nothing was applied."""
         settlements: list[rows.Settlement] = []
         try:
-            for each in acknowledgments:
-                settlements.append(await self._resolve(each, consumer_group))
+            for index, each in enumerate(acknowledgments):
+                try:
+                    settlements.append(await self._resolve(each, consumer_group))
+                except errors.RequestError as error:
+                    error.members["failed"] = ("ack", index)
+                    raise
         except (errors.LeaseLost, errors.AlreadySettled, errors.MessageNotFound):
             if producer_id is None or not await self._is_repeat(producer_id, sequence or 0):
                 raise
@@ -69,7 +73,9 @@ class Transactions:
         leases = [Lease.parse(lease_id)[1:] for lease_id in required_leases]
         parts, refused = await self._pushes.prepare(items, producer_id) if items else ([], {})
         if refused:
-            raise first_problem(refused)
+            error = first_problem(refused)
+            error.members["failed"] = ("item", min(refused))
+            raise error
         unit = PushUnit(parts, producer_id=producer_id, sequence=sequence)
         for _ in range(_ROUNDS):
             await self._catalogue.lanes([part.lane for part in parts])
@@ -108,7 +114,11 @@ class Transactions:
         for row in problems:
             if row["kind"] in ("ack", "nack", "lease"):
                 error = errors.of_sqlstate(row["code"]) or errors.LeaseLost
-                raise error(f"{row['kind']} {row['ordinal'] - 1} of the transaction was refused")
+                number: int = row["ordinal"] - 1
+                raise error(
+                    f"{row['kind']} {number} of the transaction was refused",
+                    **({"failed": ("ack", number)} if row["kind"] == "nack" else {}),
+                )
             if row["kind"] == "scheduled":
                 raise errors.InvalidItem("availableAt is too far ahead")
             if row["kind"] == "duplicate" and is_rolled_back_on_duplicate:

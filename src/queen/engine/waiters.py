@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from queen.engine.deliveries import Delivery
-from queen.wire import PopRequest
+from queen.wire.messages import PopRequest
 
 
 class TargetName(NamedTuple):

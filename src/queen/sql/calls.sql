@@ -53,11 +53,11 @@ cross join lateral (
 
 -- name: ack
 -- Settle messages; one row a request, in the order asked.
-select group_id, settled, is_over, code from queen.ack($1, $2, $3::text[]::int8multirange[]) order by ordinal;
+select group_id, settled, is_over, code from queen.ack($1, $2, $3::text[]::int8multirange[], $4) order by ordinal;
 
 -- name: nack
 -- Give messages back; one row a request, in the order asked.
-select group_id, due_seconds, is_dead, is_over, code from queen.nack($1, $2, $3, $4, $5, $6, $7) order by ordinal;
+select group_id, due_at, due_seconds, is_dead, is_over, code from queen.nack($1, $2, $3, $4, $5, $6, $7) order by ordinal;
 
 -- name: extend
 -- Move the ends of leases; one row a request, in the order asked.

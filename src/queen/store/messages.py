@@ -78,6 +78,8 @@ class Ack(NamedTuple):
     delivery_id: int
     token: UUID
     ranges: tuple[tuple[int, int], ...] | None
+    partition_id: int | None = None
+    """Refuse a lease of another partition; None: unchecked."""
 
 
 class Pop(msgspec.Struct, kw_only=True, frozen=True):
@@ -125,13 +127,16 @@ class Messages:
         return await self._database.fetch("segments", partition_ids, base_offsets)
 
     async def ack(self, acks: Sequence[Ack]) -> list[Record]:
-        return await self._database.fetch("ack", *_ack_columns(acks))
+        partition_ids = [ack.partition_id for ack in acks]
+        return await self._database.fetch(
+            "ack", *_ack_columns(acks), partition_ids if any(partition_ids) else None
+        )
 
     async def nack(self, settlements: Sequence[Settlement]) -> list[Record]:
         return await self._database.fetch("nack", *_nack_columns(settlements))
 
     async def extend(
-        self, leases: Sequence[tuple[int, UUID]], seconds: Sequence[float]
+        self, leases: Sequence[tuple[int, UUID]], seconds: Sequence[float | None]
     ) -> list[Record]:
         ids, tokens = _pairs(leases)
         return await self._database.fetch("extend", ids, tokens, seconds)

@@ -1,10 +1,16 @@
 -- Settle messages of deliveries: all that was handed out where p_offsets is null, else the offsets named.
 --
 -- Answers one row a request, in the order asked: how many messages it settled and whether the delivery is
--- over, or the refusal QN002 when (id, token) is not the current pair. Late but not yet redelivered is in time.
+-- over, or the refusal QN002 when (id, token) is not the current pair, or is of another partition than the one in
+-- p_partition_ids (null: unchecked). Late but not yet redelivered is in time.
 -- A refusal is a row and not an exception: many callers share this transaction. A delivery stands in a call once.
 -- Locks: consumers of ordered deliveries, then deliveries.
-create or replace function queen.ack (p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[])
+create or replace function queen.ack (
+  p_ids           bigint[],
+  p_tokens        uuid[],
+  p_offsets       int8multirange[],
+  p_partition_ids bigint[] default null
+)
   returns table (ordinal integer, group_id bigint, settled bigint, is_over boolean, code text)
   language plpgsql
   volatile
@@ -40,20 +46,22 @@ begin
   from (
     select
       a.ordinal::integer as ordinal, d.ctid, d.group_id, d.partition_id, d.ordered,
-      a.offsets is null and d.head is null and d.out_end is null as is_whole,
+      (a.offsets is null or a.offsets @> d.pending) and d.head is null and d.out_end is null as is_whole,
       case
         when int8multirange(range_merge(d.pending)) = d.pending then upper(d.pending) - lower(d.pending)
         else queen.count_of(d.pending)
       end as settled
     from (
       select u.*
-      from unnest(p_ids, p_tokens, p_offsets) with ordinality u (id, token, offsets, ordinal)
+      from unnest(p_ids, p_tokens, p_offsets, p_partition_ids)
+        with ordinality u (id, token, offsets, partition_id, ordinal)
       order by u.id
     ) a
     cross join lateral (
       select d.ctid, d.group_id, d.partition_id, d.ordered, d.head, d.out_end, d.pending
       from queen.deliveries d
       where d.id = a.id and d.token = a.token and d.held
+        and d.partition_id = coalesce(a.partition_id, d.partition_id)
       for no key update
     ) d
   ) l;
@@ -71,12 +79,14 @@ begin
     return;
   end if;
   for v_request in
-    select a.id, a.token, a.offsets, a.ordinal::integer as ordinal
-    from unnest(p_ids, p_tokens, p_offsets) with ordinality a (id, token, offsets, ordinal)
+    select a.id, a.token, a.offsets, a.partition_id, a.ordinal::integer as ordinal
+    from unnest(p_ids, p_tokens, p_offsets, p_partition_ids)
+      with ordinality a (id, token, offsets, partition_id, ordinal)
     where v_whole is null or a.ordinal <> all (v_whole)
     order by a.id
   loop
-    select s.* into v_settled from queen.settle(v_request.id, v_request.token, v_request.offsets) s;
+    select s.* into v_settled
+    from queen.settle(v_request.id, v_request.token, v_request.offsets, v_request.partition_id) s;
     return query
     select v_request.ordinal, v_settled.group_id, v_settled.settled, v_settled.is_over, v_settled.code;
   end loop;
@@ -121,7 +131,12 @@ $$;
 
 -- Settle part of one delivery, or all that was handed out of it when p_offsets is null.
 -- When all that was handed out is settled, what is left over is due at once, as a delivery of its own.
-create or replace function queen.settle (p_id bigint, p_token uuid, p_offsets int8multirange)
+create or replace function queen.settle (
+  p_id           bigint,
+  p_token        uuid,
+  p_offsets      int8multirange,
+  p_partition_id bigint
+)
   returns table (group_id bigint, settled bigint, is_over boolean, code text)
   language plpgsql
   volatile
@@ -136,6 +151,7 @@ begin
   select d.* into v_delivery
   from queen.deliveries d
   where d.id = p_id and d.token = p_token and d.held
+    and d.partition_id = coalesce(p_partition_id, d.partition_id)
   for no key update;
   if not found then
     return query select null::bigint, 0::bigint, null::boolean, 'QN002';

@@ -1,4 +1,4 @@
--- Move the end of each lease asked for to p_seconds from now; never shortens one.
+-- Move the end of each lease asked for to p_seconds from now, null for the lease time of its queue; never shortens one.
 --
 -- Answers one row a request, in the order asked: the new end, or the refusal QN002 when (id, token) is not the
 -- current pair. Late but not yet redelivered is in time. Locks: deliveries by id.
@@ -23,7 +23,12 @@ begin
   return query
   with moved as (
     update queen.deliveries d
-    set until = greatest(d.until, v_now + make_interval(secs => a.seconds))
+    set until = greatest(d.until, v_now + make_interval(secs => coalesce(a.seconds, (
+      select q.lease_seconds
+      from queen.groups g
+      join queen.queues q on q.id = g.queue_id
+      where g.id = d.group_id
+    ))))
     from (
       select a.ordinal, a.seconds, d.ctid
       from unnest(p_ids, p_tokens, p_seconds) with ordinality a (id, token, seconds, ordinal)

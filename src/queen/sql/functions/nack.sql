@@ -5,7 +5,7 @@
 -- p_delays: seconds in place of the backoff, or null.
 -- Of an ordered delivery only the lowest failure of a call counts: there the delivery ends, and what it leaves
 -- open goes back uncounted.
--- Answers one row a request, in the order asked: in how many seconds the message is due again (null when it
+-- Answers one row a request, in the order asked: when, and in how many seconds, the message is due again (null when it
 -- became a dead letter or was dropped) and whether the delivery is over, or the refusal QN002 (the pair is not
 -- current, or belongs to another partition than the message; p_partition_ids null: unchecked) or QN010 (this message is
 -- settled already, or was not handed out).
@@ -20,7 +20,8 @@ create or replace function queen.nack (
   p_delays        double precision[]
 )
   returns table (
-    ordinal integer, group_id bigint, due_seconds double precision, is_dead boolean, is_over boolean, code text
+    ordinal integer, group_id bigint, due_at timestamptz, due_seconds double precision, is_dead boolean,
+    is_over boolean, code text
   )
   language plpgsql
   volatile
@@ -53,7 +54,8 @@ begin
   loop
     if v_request.id = any (v_ended) then
       -- The delivery ended at a lower message of this call; this one goes back uncounted.
-      return query select v_request.ordinal::integer, v_delivery.group_id, 0::double precision, false, true, null::text;
+      return query select
+        v_request.ordinal::integer, v_delivery.group_id, v_now, 0::double precision, false, true, null::text;
       continue;
     end if;
     select d.* into v_delivery
@@ -62,7 +64,8 @@ begin
       and d.partition_id = coalesce(v_request.partition_id, d.partition_id);
     if not found then
       return query select
-        v_request.ordinal::integer, null::bigint, null::double precision, null::boolean, null::boolean, 'QN002';
+        v_request.ordinal::integer, null::bigint, null::timestamptz, null::double precision, null::boolean,
+        null::boolean, 'QN002';
       continue;
     end if;
     if v_request.kind = 'completed' then
@@ -71,14 +74,15 @@ begin
         queen.handed_out(v_delivery) * int8multirange(int8range(v_request."offset", v_request."offset" + 1))
       );
       return query select
-        v_request.ordinal::integer, v_delivery.group_id, null::double precision, false,
+        v_request.ordinal::integer, v_delivery.group_id, null::timestamptz, null::double precision, false,
         queen.is_over(v_request.id, v_request.token), null::text;
       continue;
     end if;
     if not queen.handed_out(v_delivery) @> v_request."offset" then
       return query
       select
-        v_request.ordinal::integer, v_delivery.group_id, null::double precision, null::boolean, false, 'QN010';
+        v_request.ordinal::integer, v_delivery.group_id, null::timestamptz, null::double precision, null::boolean,
+        false, 'QN010';
       continue;
     end if;
     select q.* into v_queue
@@ -92,7 +96,7 @@ begin
     end if;
     return query
     select
-      v_request.ordinal::integer, v_delivery.group_id, extract(epoch from v_due - v_now)::double precision,
+      v_request.ordinal::integer, v_delivery.group_id, v_due, extract(epoch from v_due - v_now)::double precision,
       v_due is null and (v_request.kind = 'dead' or v_queue.dead_letter), queen.is_over(v_request.id, v_request.token), null::text;
   end loop;
 end

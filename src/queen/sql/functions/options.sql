@@ -23,7 +23,8 @@ as $$
     'rate_per', null,
     'concurrency_limit', 0,
     'paused', false,
-    'max_payload_bytes', null
+    'max_payload_bytes', null,
+    'schema', null
   )
 $$;
 

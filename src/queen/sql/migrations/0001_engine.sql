@@ -35,6 +35,7 @@ create table queen.queues (
   concurrency_limit  integer not null,
   paused             boolean not null,
   max_payload_bytes  integer,
+  schema             jsonb,
   constraint lease_is_positive_and_at_most_12_hours check (lease_seconds > 0 and lease_seconds <= 43200),
   constraint retry_limit_is_from_0_to_1000 check (retry_limit between 0 and 1000),
   constraint retry_delay_is_not_negative check (retry_delay_ms >= 0 and max_retry_delay_ms >= 0),

@@ -1,0 +1,1 @@
+"""The `queen` command."""

@@ -1,0 +1,53 @@
+"""The `queen` command: each group of commands is a file beside this one."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from queen import errors
+from queen.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="A message queue on PostgreSQL.")
+config_app = typer.Typer(no_args_is_help=True, help="What is set, and by what.")
+app.add_typer(config_app, name="config")
+
+
+@app.command()
+def serve() -> None:
+    """
+    Serve HTTP until stopped. Settings come from the environment.
+
+    Example: PG_HOST=localhost PORT=6632 queen serve
+    """
+    from queen.server.serve import serve as run
+
+    raise typer.Exit(run(_settings()))
+
+
+@config_app.command()
+def show(
+    effective: Annotated[bool, typer.Option(help="Also what is set to its default.")] = False,
+) -> None:
+    """
+    Show the settings that this environment gives; secrets are masked.
+
+    Example: queen config show --effective
+    """
+    for name, value, source in _settings().shown(os.environ):
+        if effective or source != "default":
+            typer.echo(f"{name}={value}  # {source}")
+
+
+def _settings() -> Settings:
+    return Settings.from_environ(os.environ)
+
+
+def main() -> None:
+    """What the installed command runs: our own errors are a sentence, not a traceback."""
+    try:
+        app()
+    except errors.QueenError as error:
+        print(f"queen: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,115 @@
+"""The composition root: settings in, ASGI app out."""
+
+import asyncio
+import contextlib
+
+from starlette.types import Receive, Scope, Send
+
+from queen import errors
+from queen.engine.engine import Engine
+from queen.server import messages
+from queen.server.access import ANYBODY
+from queen.server.http import Answer, Call, ClientGone, refusal, reply
+from queen.server.routes import health
+from queen.server.routing import Route, Router
+from queen.server.state import State
+from queen.settings import Settings
+from queen.store.migrations import migrate, pending
+
+ROUTES: tuple[Route, ...] = (*messages.ROUTES, *health.ROUTES)
+
+
+class App:
+    """
+    The server of one process as an ASGI app.
+
+    The engine is opened by the lifespan's start and closed by its end; ``drain`` comes before that:
+    nothing new, waiters answered, what runs is finished.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.router = Router(ROUTES)
+        self.state: State | None = None
+        self._running = 0
+        self._is_idle = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._serve(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self.state is not None
+        call = Call(scope, receive, self.state)
+        self._running += 1
+        try:
+            answer = await self._answer(call)
+        except ClientGone:
+            return
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._is_idle.set()
+        await reply(send, answer, call.request_id, is_head=scope["method"] == "HEAD")
+
+    async def _answer(self, call: Call) -> Answer:
+        """What the handler says, or the problem that it raised."""
+        try:
+            route, call.parameters = self.router.find(
+                call.scope["method"], call.scope["raw_path"] or call.scope["path"].encode()
+            )
+            if not route.is_public:
+                if call.state.is_draining:
+                    raise errors.Draining("this process is stopping")
+                call.caller = ANYBODY
+                if route.permission is not None:
+                    call.caller.require(route.permission)
+            return await route.handler(call)
+        except errors.QueenError as error:
+            return refusal(error, call.request_id)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            self.state = await self.open()
+        except errors.QueenError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.state.engine.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def open(self) -> State:
+        """Bring the database to this release if allowed to, and open the engine over it."""
+        settings = self.settings
+        if settings.auto_migrate:
+            await migrate(settings.dsn)
+        elif missing := await pending(settings.dsn):
+            raise errors.DatabaseUnavailable(
+                f"the database lacks {', '.join(missing)}; run `queen migrate up`"
+            )
+        engine = await Engine.open(
+            settings.dsn,
+            settings=settings,
+            connections=settings.db_pool_size,
+            is_pooled=settings.db_pgbouncer,
+            defaults=settings.queue_defaults,
+        )
+        return State(settings=settings, engine=engine)
+
+    async def drain(self) -> None:
+        """Take nothing new, answer those who wait, and let what runs end, for a bounded time."""
+        if self.state is None:
+            return
+        self.state.is_draining = True
+        await self.state.engine.stop_waiting()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.shutdown_seconds):
+                while self._running:
+                    self._is_idle.clear()
+                    await self._is_idle.wait()

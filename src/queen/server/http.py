@@ -1,0 +1,288 @@
+"""One exchange over HTTP: bytes to structs, structs to bytes, errors to problems."""
+
+import secrets
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from queen import errors
+from queen.server.access import Caller, Permission
+from queen.server.state import State
+from queen.wire.messages import Acknowledgment
+from queen.wire.problems import Detail, Problem
+
+T = TypeVar("T")
+
+_ENCODE: Final = msgspec.json.Encoder(order=None).encode
+_DECODERS: Final[dict[Any, "msgspec.json.Decoder[Any]"]] = {}
+_MEMBERS: Final = {"errors", "failed_index", "messages", "settled"}
+_JSON: Final = (b"content-type", b"application/json")
+_NO_STORE: Final = (b"cache-control", b"no-store")
+
+
+class ClientGone(Exception):
+    """The client closed its connection before it had sent all of its request."""
+
+
+class Answer:
+    """What a handler says: a struct, or bytes that are JSON already."""
+
+    __slots__ = ("body", "headers", "media_type", "status")
+
+    def __init__(
+        self,
+        body: object = None,
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        media_type: str | None = None,
+    ) -> None:
+        self.status = status
+        self.body = body if isinstance(body, bytes) or body is None else _ENCODE(body)
+        self.headers = headers
+        self.media_type = media_type
+
+
+Handler = Callable[["Call"], Awaitable[Answer]]
+
+
+class Call:
+    """A request that is being answered."""
+
+    __slots__ = ("_headers", "_receive", "caller", "parameters", "request_id", "scope", "state")
+
+    def __init__(self, scope: Scope, receive: Receive, state: State) -> None:
+        self.scope = scope
+        self.state = state
+        self.parameters: dict[str, str] = {}
+        """The names in the path, decoded."""
+        self._receive = receive
+        self._headers: dict[bytes, bytes] | None = None
+        self.caller: Caller
+        self.request_id = self.header(b"x-request-id") or ""
+        if not (0 < len(self.request_id) <= 128 and self.request_id.isprintable()):
+            self.request_id = f"r-{secrets.token_hex(8)}"
+
+    def header(self, name: bytes) -> str | None:
+        """A header by its name in lower case."""
+        if self._headers is None:
+            self._headers = dict(self.scope["headers"])
+        value = self._headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def query(self, type_: type[T]) -> T:
+        """The query string as a struct: unknown and repeated parameters are refused."""
+        text: bytes = self.scope["query_string"]
+        if not text:
+            return msgspec.convert({}, type_)
+        try:
+            pairs = parse_qsl(
+                text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100
+            )
+        except ValueError as error:
+            raise errors.BadRequest(f"the query string: {error}") from error
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            raise errors.BadRequest("a parameter is given twice")
+        try:
+            return msgspec.convert(values, type_, strict=False)
+        except msgspec.ValidationError as error:
+            raise refused(error, "") from error
+
+    async def require_queues(self, permission: Permission, names: set[str]) -> None:
+        """Raise Forbidden unless the caller may do this with each of these queues."""
+        del names
+        self.caller.require(permission)
+
+    async def require_scope(
+        self,
+        permission: Permission,
+        queue: str | None,
+        namespace: str | None,
+        task: str | None,
+        *,
+        is_made: bool = False,
+    ) -> None:
+        """Raise Forbidden unless the caller may do this with a queue, or a whole scope."""
+        del queue, namespace, task, is_made
+        self.caller.require(permission)
+
+    async def require_acks(self, acknowledgments: Sequence[Acknowledgment]) -> None:
+        """Raise Forbidden unless the caller may settle these messages."""
+        del acknowledgments
+        self.caller.require(Permission.CONSUME)
+
+    async def require_leases(self, lease_ids: Sequence[str]) -> None:
+        """Raise Forbidden unless the caller may hold these leases."""
+        del lease_ids
+        self.caller.require(Permission.CONSUME)
+
+    async def body(self, type_: type[T]) -> T:
+        """The body as a struct; a body that may be left out is one whose fields all may."""
+        raw = await self.raw_body()
+        if not raw and not self._is_required(type_):
+            raw = b"{}"
+        return self.decode(raw, type_)
+
+    def decode(self, raw: bytes, type_: type[T]) -> T:
+        decoder = _DECODERS.get(type_)
+        if decoder is None:
+            decoder = _DECODERS[type_] = msgspec.json.Decoder(type_)
+        try:
+            if not raw.isascii():
+                raw.decode("utf-8")
+            return decoder.decode(raw)
+        except msgspec.ValidationError as error:
+            raise refused(error, "") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise errors.BadRequest(f"the body is not JSON in UTF-8: {error}") from error
+        except RecursionError as error:
+            raise errors.BadRequest("the body is nested too deep") from error
+
+    async def raw_body(self) -> bytes:
+        """The body, inflated, as long as it is not too large and says that it is JSON."""
+        most = self.state.settings.max_body_bytes
+        length = self.header(b"content-length")
+        if length is not None and length.isdigit() and int(length) > most:
+            raise errors.BodyTooLarge(f"the body has {length} bytes; at most {most} fit")
+        inflate = self._inflater(most)
+        message = await self._receive()
+        body: bytes = message.get("body", b"")
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        if inflate is not None:
+            body = inflate(body)
+        if message.get("more_body", False):
+            body = await self._rest(body, most, inflate)
+        if body and not self._is_json():
+            raise errors.UnsupportedMediaType("Content-Type must be application/json")
+        return body
+
+    async def _rest(
+        self, first: bytes, most: int, inflate: Callable[[bytes], bytes] | None
+    ) -> bytes:
+        chunks, size, is_more = [first], len(first), True
+        while is_more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunk: bytes = message.get("body", b"")
+            if inflate is not None:
+                chunk = inflate(chunk)
+            size += len(chunk)
+            if size > most:
+                raise errors.BodyTooLarge(f"the body is larger than {most} bytes")
+            chunks.append(chunk)
+            is_more = message.get("more_body", False)
+        return b"".join(chunks)
+
+    def _inflater(self, most: int) -> Callable[[bytes], bytes] | None:
+        encoding = self.header(b"content-encoding")
+        if encoding is None or encoding == "identity":
+            return None
+        if encoding != "gzip":
+            raise errors.UnsupportedMediaType(f"Content-Encoding {encoding} is not known; use gzip")
+        stream = zlib.decompressobj(wbits=31)
+        left = most
+
+        def inflate(data: bytes) -> bytes:
+            nonlocal left
+            try:
+                # One byte more than fits, to see that it does not.
+                out = stream.decompress(data, left + 1)
+            except zlib.error as error:
+                raise errors.BadRequest(f"the body is not gzip: {error}") from error
+            left -= len(out)
+            if left < 0:
+                raise errors.BodyTooLarge(f"the body, inflated, is larger than {most} bytes")
+            return out
+
+        return inflate
+
+    def _is_json(self) -> bool:
+        media_type, _, rest = (self.header(b"content-type") or "").partition(";")
+        if media_type.strip().lower() != "application/json":
+            return False
+        charset = rest.strip().lower()
+        return not charset or charset in ("charset=utf-8", 'charset="utf-8"')
+
+    @staticmethod
+    def _is_required(type_: type[Any]) -> bool:
+        return any(each.required for each in msgspec.structs.fields(type_))
+
+
+def split_path(raw_path: bytes) -> list[str]:
+    """The segments of a path: split first, then decoded once, so that names may hold a slash."""
+    try:
+        return [
+            (unquote_to_bytes(part) if b"%" in part else part).decode("utf-8")
+            for part in raw_path.split(b"/")[1:]
+        ]
+    except UnicodeDecodeError as error:
+        raise errors.BadRequest("the path is not UTF-8") from error
+
+
+async def reply(send: Send, answer: Answer, request_id: str, *, is_head: bool = False) -> None:
+    """Send an answer."""
+    body: bytes = answer.body or b""
+    headers = [
+        _NO_STORE,
+        (b"content-length", b"%d" % len(body)),
+        (b"x-request-id", request_id.encode("latin-1", "replace")),
+    ]
+    if answer.media_type is not None:
+        headers.append((b"content-type", answer.media_type.encode()))
+    elif body:
+        headers.append(_JSON)
+    for name, value in (answer.headers or {}).items():
+        headers.append((name.lower().encode(), value.encode("latin-1", "replace")))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if is_head else body})
+
+
+def problem(error: errors.QueenError, request_id: str | None = None) -> Problem:
+    """An error as the contract tells it."""
+    detail = str(error) or (error.__doc__ or error.code)
+    return Problem(
+        type=f"urn:queen:{error.code}",
+        title=error.code.replace("_", " ").capitalize(),
+        status=error.http_status,
+        code=error.code,
+        detail=detail,
+        error=detail,
+        applied=error.applied,
+        request_id=request_id,
+        **{name: value for name, value in error.members.items() if name in _MEMBERS},
+    )
+
+
+def refusal(error: errors.QueenError, request_id: str) -> Answer:
+    """The answer that tells of an error."""
+    headers: dict[str, str] = {}
+    if isinstance(error, errors.ServiceError | errors.OutcomeUnknown):
+        headers["Retry-After"] = str(error.members.get("retry_after", 1))
+    if isinstance(error, errors.Unauthorized):
+        headers["WWW-Authenticate"] = 'Bearer realm="queen"'
+    if isinstance(error, errors.MethodNotAllowed):
+        headers["Allow"] = error.members["allow"]
+    return Answer(
+        problem(error, request_id),
+        status=error.http_status,
+        headers=headers,
+        media_type="application/problem+json",
+    )
+
+
+def refused(error: msgspec.ValidationError, where: str) -> errors.RequestError:
+    """A value of the wrong shape, with a JSON pointer to it."""
+    what, _, path = str(error).partition(" - at `$")
+    pointer = where + path.rstrip("`").replace(".", "/").replace("[", "/").replace("]", "")
+    # An option that is not known, or not with this value, is told apart from a broken request.
+    ours = errors.InvalidOption if pointer.startswith("/options") else errors.BadRequest
+    return ours(
+        f"{pointer or 'the request'}: {what}", errors=[Detail(pointer=pointer, detail=what)]
+    )

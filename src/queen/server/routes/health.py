@@ -1,0 +1,115 @@
+"""Probes: whether the process lives, whether it should get traffic, and how it is."""
+
+import time
+from importlib.metadata import version
+from typing import Final, Literal
+
+from queen import errors
+from queen.server.http import Answer, Call
+from queen.server.routing import Route
+from queen.wire.messages import Request, Wire
+
+
+class ReadyQuery(Request, frozen=True, kw_only=True):
+    """``verbose`` says which check failed."""
+
+    verbose: str | None = None
+
+
+class Ready(Wire, frozen=True, kw_only=True):
+    """Whether this process should get traffic."""
+
+    status: Literal["ready", "unready"]
+    checks: dict[str, str] | None = None
+
+
+class Alive(Wire, frozen=True, kw_only=True):
+    """The process runs."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Health(Wire, frozen=True, kw_only=True):
+    """How the process is."""
+
+    status: Literal["healthy", "unhealthy"]
+    database: Literal["connected", "disconnected"]
+    version: str
+    uptime_seconds: float
+
+
+async def livez(call: Call) -> Answer:
+    """The loop runs; the database is not asked."""
+    del call
+    return Answer(Alive())
+
+
+async def readyz(call: Call) -> Answer:
+    """Database reached, schema as this release has it, not stopping."""
+    query = call.query(ReadyQuery)
+    checks = {
+        "draining": "stopping" if call.state.is_draining else "ok",
+        "database": await _database(call),
+    }
+    is_ready = all(each == "ok" for each in checks.values())
+    return Answer(
+        Ready(
+            status="ready" if is_ready else "unready",
+            checks=checks if query.verbose is not None else None,
+        ),
+        status=200 if is_ready else 503,
+    )
+
+
+async def health(call: Call) -> Answer:
+    """How the process is, in figures."""
+    is_connected = await _database(call) == "ok"
+    return Answer(
+        Health(
+            status="healthy" if is_connected else "unhealthy",
+            database="connected" if is_connected else "disconnected",
+            version=version("queenmq"),
+            uptime_seconds=round(time.monotonic() - call.state.started_at, 3),
+        ),
+        status=200 if is_connected else 503,
+    )
+
+
+async def _database(call: Call) -> str:
+    try:
+        await call.state.engine.store.database.fetch("now")
+    except errors.QueenError as error:
+        return error.code
+    return "ok"
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/livez",
+        handler=livez,
+        summary="Whether the process lives",
+        permission=None,
+        is_public=True,
+        answers={200: Alive},
+    ),
+    Route(
+        method="GET",
+        path="/readyz",
+        handler=readyz,
+        summary="Whether to send traffic here",
+        permission=None,
+        is_public=True,
+        query=ReadyQuery,
+        answers={200: Ready, 503: Ready},
+    ),
+    Route(
+        method="GET",
+        path="/health",
+        handler=health,
+        summary="How the process is",
+        permission=None,
+        is_public=True,
+        answers={200: Health, 503: Health},
+    ),
+)

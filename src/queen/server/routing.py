@@ -1,0 +1,96 @@
+"""The table of routes: what is served, what is documented and who may call it are one thing."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from queen import errors
+from queen.server.access import Permission
+from queen.server.http import Handler, split_path
+
+API: Final = "/api/v1"
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """One method of one path."""
+
+    method: str
+    path: str
+    """With names in braces, each one percent-encoded segment: ``/pop/queue/{queue}``."""
+    handler: Handler
+    summary: str
+    permission: Permission | None
+    """What the caller must be allowed to do; None: the handler asks, or nothing is needed."""
+    is_public: bool = False
+    """Answered without asking who calls."""
+    body: type[Any] | None = None
+    query: type[Any] | None = None
+    answers: Mapping[int, type[Any] | None] = {}
+    """Status to struct; None where the answer has no body or is not JSON."""
+    problems: tuple[type[errors.QueenError], ...] = ()
+    """What it may refuse besides what every route may."""
+
+
+class _Node:
+    __slots__ = ("children", "name", "routes", "wildcard")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.wildcard: _Node | None = None
+        self.name = ""
+        self.routes: dict[str, Route] = {}
+
+
+class Router:
+    """Finds routes by the raw path: a name may hold a slash, percent-encoded."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
+        self._root = _Node()
+        self._plain: dict[tuple[str, bytes], Route] = {}
+        for route in self.routes:
+            node = self._root
+            for part in route.path.split("/")[1:]:
+                if part.startswith("{"):
+                    if node.wildcard is None:
+                        node.wildcard = _Node()
+                        node.wildcard.name = part[1:-1]
+                    if node.wildcard.name != part[1:-1]:
+                        raise ValueError(f"{route.path}: {part} has another name elsewhere")
+                    node = node.wildcard
+                else:
+                    node = node.children.setdefault(part, _Node())
+            if route.method in node.routes:
+                raise ValueError(f"{route.method} {route.path} is there twice")
+            node.routes[route.method] = route
+            if "{" not in route.path:
+                self._plain[route.method, route.path.encode()] = route
+
+    def find(self, method: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
+        """The route, and the names in its path; raises NoSuchRoute or MethodNotAllowed."""
+        if (plain := self._plain.get((method, raw_path))) is not None:
+            return plain, {}
+        node = self._root
+        names: dict[str, str] = {}
+        for part in split_path(raw_path):
+            child = node.children.get(part)
+            if child is None:
+                child = node.wildcard
+                if child is None or not part:
+                    raise errors.NoSuchRoute(f"there is nothing under {_shown(raw_path)}")
+                names[child.name] = part
+            node = child
+        if not node.routes:
+            raise errors.NoSuchRoute(f"there is nothing under {_shown(raw_path)}")
+        route = node.routes.get("GET" if method == "HEAD" else method)
+        if route is None:
+            allow = ", ".join(sorted(node.routes))
+            raise errors.MethodNotAllowed(
+                f"{method} does not go with {_shown(raw_path)}; try {allow}", allow=allow
+            )
+        return route, names
+
+
+def _shown(raw_path: bytes) -> str:
+    return raw_path[:200].decode("ascii", "replace")

@@ -1,0 +1,17 @@
+"""What the handlers of one process share."""
+
+import time
+
+import msgspec
+
+from queen.engine.engine import Engine
+from queen.settings import Settings
+
+
+class State(msgspec.Struct, kw_only=True):
+    """Made once at the start and passed to every call."""
+
+    settings: Settings
+    engine: Engine
+    started_at: float = msgspec.field(default_factory=time.monotonic)
+    is_draining: bool = False

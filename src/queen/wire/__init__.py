@@ -1,0 +1,1 @@
+"""The structs that cross HTTP."""

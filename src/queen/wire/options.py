@@ -1,0 +1,121 @@
+"""Options of a queue: their names on the wire, and the columns that hold them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from queen.wire.messages import Request, Wire
+
+Amount = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class RateLimit(Request, frozen=True, kw_only=True):
+    """At most so many messages in any period, for each group."""
+
+    max: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    duration_millis: Annotated[int, Meta(ge=16, le=2**31 - 1)]
+    per: Literal["queue", "partition"] = "queue"
+
+
+class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
+    """What a queue does. Absent keeps, ``null`` stands for the default."""
+
+    lease_time: Annotated[float, Meta(gt=0, le=43_200)] | UnsetType | None = UNSET
+    retry_limit: Annotated[int, Meta(ge=0, le=1000)] | UnsetType | None = UNSET
+    retry_delay: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType | None = UNSET
+    max_retry_delay: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType | None = UNSET
+    retry_backoff: Annotated[float, Meta(ge=1, le=100)] | UnsetType | None = UNSET
+    priority: Annotated[int, Meta(ge=-1000, le=1000)] | UnsetType | None = UNSET
+    delayed_processing: Annotated[float, Meta(ge=0, le=31_536_000)] | UnsetType | None = UNSET
+    window_buffer: Annotated[float, Meta(ge=0, le=31_536_000)] | UnsetType | None = UNSET
+    dlq_after_max_retries: bool | UnsetType | None = UNSET
+    dead_letter_queue: bool | UnsetType | None = UNSET
+    """Another name for dlqAfterMaxRetries."""
+    max_size: Annotated[int, Meta(ge=0, le=2**62)] | UnsetType | None = UNSET
+    ttl: Annotated[float, Meta(ge=0, le=315_360_000)] | UnsetType | None = UNSET
+    dedup_window_seconds: Annotated[float, Meta(ge=0, le=2_678_400)] | UnsetType | None = UNSET
+    ordered: bool | UnsetType | None = UNSET
+    rate_limit: RateLimit | UnsetType | None = UNSET
+    concurrency_limit: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType | None = UNSET
+    paused: bool | UnsetType | None = UNSET
+    max_payload_bytes: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType | None = UNSET
+    schema: dict[str, Any] | bool | UnsetType | None = UNSET
+    """JSON Schema 2020-12 that every payload must satisfy; it cannot refer to other documents."""
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that this changes; None for the default."""
+        found: dict[str, Any] = {}
+        for name, column in _COLUMNS.items():
+            value = getattr(self, name)
+            if value is not UNSET:
+                found[column] = value
+        if self.rate_limit is not UNSET:
+            limit = self.rate_limit
+            found["rate_max"] = limit and limit.max
+            found["rate_ms"] = limit and limit.duration_millis
+            found["rate_per"] = limit and limit.per
+        return found
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "QueueOptions":
+        """All options of a queue as they are in force."""
+        found: dict[str, Any] = {name: _plain(row[column]) for name, column in _COLUMNS.items()}
+        found["dead_letter_queue"] = UNSET
+        found["rate_limit"] = None
+        if row["rate_max"] is not None:
+            found["rate_limit"] = RateLimit(
+                max=row["rate_max"], duration_millis=row["rate_ms"], per=row["rate_per"]
+            )
+        return cls(**found)
+
+
+_COLUMNS: Final = {
+    "lease_time": "lease_seconds",
+    "retry_limit": "retry_limit",
+    "retry_delay": "retry_delay_ms",
+    "max_retry_delay": "max_retry_delay_ms",
+    "retry_backoff": "retry_backoff",
+    "priority": "priority",
+    "delayed_processing": "delay_seconds",
+    "window_buffer": "window_seconds",
+    "dead_letter_queue": "dead_letter",
+    "dlq_after_max_retries": "dead_letter",
+    "max_size": "max_size",
+    "ttl": "ttl_seconds",
+    "dedup_window_seconds": "dedup_seconds",
+    "ordered": "ordered",
+    "concurrency_limit": "concurrency_limit",
+    "paused": "paused",
+    "max_payload_bytes": "max_payload_bytes",
+    "schema": "schema",
+}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - of any column
+    """300 and not 300.0: what was asked for is what is shown."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class ConfigureRequest(Request, frozen=True, kw_only=True):
+    """Make a queue or change its options."""
+
+    queue: str
+    namespace: str | None = None
+    task: str | None = None
+    partition: str | None = None
+    """Then only ``priority`` may be set."""
+    options: QueueOptions = QueueOptions()
+    mode: Literal["merge", "replace"] = "merge"
+
+
+class Configured(Wire, frozen=True, kw_only=True):
+    """A queue with all options in force."""
+
+    configured: bool
+    queue: str
+    namespace: str
+    task: str
+    options: QueueOptions
+    version: int
