@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 
+import msgspec
 from starlette.types import Receive, Scope, Send
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.server import messages
+from queen.server import messages, openapi
 from queen.server.access import ANYBODY
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
 from queen.server.routes import health
@@ -16,7 +17,7 @@ from queen.server.state import State
 from queen.settings import Settings
 from queen.store.migrations import migrate, pending
 
-ROUTES: tuple[Route, ...] = (*messages.ROUTES, *health.ROUTES)
+ROUTES: tuple[Route, ...] = (*messages.ROUTES, *health.ROUTES, *openapi.ROUTES)
 
 
 class App:
@@ -100,7 +101,11 @@ class App:
             is_pooled=settings.db_pgbouncer,
             defaults=settings.queue_defaults,
         )
-        return State(settings=settings, engine=engine)
+        return State(
+            settings=settings,
+            engine=engine,
+            openapi=msgspec.json.encode(openapi.document(self.router.routes)),
+        )
 
     async def drain(self) -> None:
         """Take nothing new, answer those who wait, and let what runs end, for a bounded time."""

@@ -13,5 +13,7 @@ class State(msgspec.Struct, kw_only=True):
 
     settings: Settings
     engine: Engine
+    openapi: bytes
+    """The document that describes all routes."""
     started_at: float = msgspec.field(default_factory=time.monotonic)
     is_draining: bool = False
