@@ -10,10 +10,11 @@ Every error Queen raises on purpose.
     + InvalidStatus
     + PayloadTooLarge
     + TooManyItems
-    + QueueNotFound
-    + PartitionNotFound
-    + GroupNotFound
-    + MessageNotFound
+    + NotFound
+      - QueueNotFound
+      - PartitionNotFound
+      - GroupNotFound
+      - MessageNotFound
     + LeaseLost             the messages are with another consumer now
     + AlreadySettled
     + AmbiguousMessage
@@ -27,7 +28,6 @@ Every error Queen raises on purpose.
     + OriginRefused
     + NoSuchRoute
     + MethodNotAllowed
-    + NotFound
     + RequestTimeout
     + UnsupportedMediaType
     + HeadersTooLarge
@@ -42,7 +42,9 @@ Every error Queen raises on purpose.
     + Draining
     + DatabaseUnavailable
     + DatabaseUnsafe
+    + ServerUnreachable     of a client: no server answers
   x OutcomeUnknown          perhaps applied: repeat only what is idempotent
+  x PushError               of a client: not everything is stored; says what is
 """
 
 from collections.abc import Iterator
@@ -117,7 +119,14 @@ class TooManyItems(RequestError):
     http_status = 413
 
 
-class QueueNotFound(RequestError):
+class NotFound(RequestError):
+    """There is no such thing: a key, an operation, a dead letter, or what a subclass names."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class QueueNotFound(NotFound):
     """There is no queue of this name."""
 
     code = "queue_not_found"
@@ -125,7 +134,7 @@ class QueueNotFound(RequestError):
     sqlstates = ("QN001",)
 
 
-class PartitionNotFound(RequestError):
+class PartitionNotFound(NotFound):
     """The queue has no partition of this name, or it has been removed."""
 
     code = "partition_not_found"
@@ -133,7 +142,7 @@ class PartitionNotFound(RequestError):
     sqlstates = ("QN004",)
 
 
-class GroupNotFound(RequestError):
+class GroupNotFound(NotFound):
     """The queue has no group of this name."""
 
     code = "group_not_found"
@@ -141,7 +150,7 @@ class GroupNotFound(RequestError):
     sqlstates = ("QN003",)
 
 
-class MessageNotFound(RequestError):
+class MessageNotFound(NotFound):
     """The message is not out with this group, or does not exist."""
 
     code = "message_not_found"
@@ -243,13 +252,6 @@ class MethodNotAllowed(RequestError):
     http_status = 405
 
 
-class NotFound(RequestError):
-    """There is no such key, operation, dead letter or trace."""
-
-    code = "not_found"
-    http_status = 404
-
-
 class RequestTimeout(RequestError):
     """The client took too long to send its request."""
 
@@ -344,6 +346,18 @@ class DatabaseUnsafe(ServiceError):
     """The database would lose what it confirms: fsync or full_page_writes is off."""
 
     code = "database_unavailable"
+
+
+class ServerUnreachable(ServiceError):
+    """No server answers at the address: nothing was sent."""
+
+    code = "server_unreachable"
+
+
+class PushError(QueenError):
+    """Not everything that was pushed is stored: ``members`` say what is and what is not."""
+
+    code = "push_error"
 
 
 class OutcomeUnknown(QueenError):

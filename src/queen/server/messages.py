@@ -25,8 +25,8 @@ from queen.wire.messages import (
     ExtendManyRequest,
     ExtendManyResponse,
     ExtendRequest,
-    Message,
     OperationResult,
+    PopAnswer,
     PopRequest,
     Pushed,
     PushItem,
@@ -36,7 +36,6 @@ from queen.wire.messages import (
     Request,
     TransactionRequest,
     TransactionResponse,
-    Wire,
 )
 from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
@@ -70,12 +69,6 @@ class AnyPopQuery(ScopedPopQuery, frozen=True, kw_only=True):
 
     queue: str | None = None
     partition: str | None = None
-
-
-class PopResponse(Wire, frozen=True, kw_only=True):
-    """Messages of a partition stand together, in order, under one leaseId."""
-
-    messages: list[Message]
 
 
 async def push(call: Call) -> Answer:
@@ -369,7 +362,7 @@ def _first_problem(refusal: Pushed, body: bytes) -> errors.QueenError:
 _POP: Final[dict[str, Any]] = {
     "handler": pop,
     "permission": Permission.CONSUME,
-    "answers": {200: PopResponse, 204: None},
+    "answers": {200: PopAnswer, 204: None},
     "problems": (
         errors.QueueNotFound,
         errors.SubscriptionConflict,

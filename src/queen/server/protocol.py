@@ -69,13 +69,12 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._since is None:
             self._since = time.monotonic()
-        if not self._has_headers:
-            # Counts what came with the headers too, so it is looked at only while they last.
-            self._header_bytes += len(data)
-            if self._header_bytes > self.settings.max_header_bytes + 2**16:
-                self._refuse(errors.HeadersTooLarge(self._most_headers()))
-                return
         super().data_received(data)
+        if self._since is not None and not self._has_headers:
+            # All that came so far is headers, and they are not at their end.
+            self._header_bytes += len(data)
+            if self._header_bytes > self.settings.max_header_bytes:
+                self._refuse(errors.HeadersTooLarge(self._most_headers()))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -47,7 +47,7 @@ class Extra(Wire, frozen=True, kw_only=True, omit_defaults=True):
 class Pushed(Wire, frozen=True, kw_only=True):
     """What became of one item of a push. id and offset are None while it has no place yet."""
 
-    status: Literal["queued", "duplicate", "failed"]
+    status: Literal["queued", "duplicate", "buffered", "failed"]
     id: str | None = None
     transaction_id: str | None = None
     partition_id: str | None = None
@@ -107,6 +107,15 @@ class Message(Wire, frozen=True, kw_only=True):
     offset: int
     headers: dict[str, str]
     trace_id: str | None
+    retry_count: int = 0
+    options: dict[str, float] = {}
+    """The queue's leaseTime and retryLimit."""
+
+
+class PopAnswer(Wire, frozen=True, kw_only=True):
+    """Messages of a partition stand together, in order, under one leaseId."""
+
+    messages: list[Message]
 
 
 class Acknowledgment(Request, frozen=True, kw_only=True):

@@ -1,0 +1,158 @@
+"""A delivered message: attributes for Python, and the mapping that older code knows."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from queen.wire.messages import Message as WireMessage
+
+if TYPE_CHECKING:
+    from queen.client.client import Queen
+
+T = TypeVar("T")
+
+
+class Message(Mapping[str, Any], Generic[T]):
+    """
+    One message under its lease.
+
+    Usage::
+
+        message.data, message.partition, message.attempt
+        message["data"], message["transactionId"]
+        await message.ack()
+    """
+
+    __slots__ = ("_queen", "_wire", "data", "is_lost")
+
+    def __init__(self, wire: WireMessage, data: T, queen: "Queen") -> None:
+        self._wire = wire
+        self._queen = queen
+        self.data = data
+        self.is_lost = False
+        """The lease is gone: another consumer has the message, or will."""
+
+    @property
+    def id(self) -> str:
+        return self._wire.id
+
+    @property
+    def transaction_id(self) -> str:
+        return self._wire.transaction_id
+
+    @property
+    def queue(self) -> str:
+        return self._wire.queue
+
+    @property
+    def partition(self) -> str:
+        return self._wire.partition
+
+    @property
+    def partition_id(self) -> str:
+        return self._wire.partition_id
+
+    @property
+    def offset(self) -> int:
+        return self._wire.offset
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first delivery; counts failures and expired leases."""
+        return self._wire.attempt
+
+    @property
+    def retry_count(self) -> int:
+        return self._wire.attempt - 1
+
+    @property
+    def priority(self) -> int:
+        return self._wire.priority
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return self._wire.headers
+
+    @property
+    def trace_id(self) -> str | None:
+        return self._wire.trace_id
+
+    @property
+    def created_at(self) -> datetime:
+        return self._wire.created_at
+
+    @property
+    def lease_id(self) -> str | None:
+        """None for a message that was settled when it was popped."""
+        return self._wire.lease_id
+
+    @property
+    def lease_expires_at(self) -> datetime | None:
+        return self._wire.lease_expires_at
+
+    @property
+    def lease_seconds(self) -> float:
+        """The queue's lease time."""
+        return float(self._wire.options.get("leaseTime", 300))
+
+    @property
+    def consumer_group(self) -> str | None:
+        return self._wire.consumer_group
+
+    async def ack(self) -> None:
+        """Settle: this message is done."""
+        await self._queen.ack(self)
+
+    async def nack(self, error: str | None = None, *, delay: float | str | None = None) -> None:
+        """Give it back: it comes again after its backoff, or after ``delay``."""
+        await self._queen.ack(self, False, {"error": error, "delay": delay})
+
+    async def extend(self, seconds: float | None = None) -> datetime:
+        """Keep it longer."""
+        (until,) = await self._queen.renew(self, seconds=seconds)
+        return until
+
+    async def trace(self, event: Mapping[str, Any]) -> None:
+        """Record an event of this message: ``traceName``, ``eventType``, ``data``."""
+        await self._queen.record_trace(self, event)
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - of many types
+        return _FIELDS[name](self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FIELDS)
+
+    def __len__(self) -> int:
+        return len(_FIELDS)
+
+    def __hash__(self) -> int:
+        return hash(self._wire.id)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __repr__(self) -> str:
+        return f"Message({self.queue}/{self.partition}#{self.offset}, attempt {self.attempt})"
+
+
+_FIELDS: Final[dict[str, Callable[[Message[Any]], Any]]] = {
+    "id": lambda m: m.id,
+    "transactionId": lambda m: m.transaction_id,
+    "queue": lambda m: m.queue,
+    "partition": lambda m: m.partition,
+    "partitionId": lambda m: m.partition_id,
+    "data": lambda m: m.data,
+    "payload": lambda m: m.data,
+    "offset": lambda m: m.offset,
+    "attempt": lambda m: m.attempt,
+    "retryCount": lambda m: m.retry_count,
+    "priority": lambda m: m.priority,
+    "headers": lambda m: m.headers,
+    "traceId": lambda m: m.trace_id,
+    "createdAt": lambda m: m.created_at,
+    "leaseId": lambda m: m.lease_id,
+    "leaseExpiresAt": lambda m: m.lease_expires_at,
+    "consumerGroup": lambda m: m.consumer_group,
+    "trace": lambda m: m.trace,
+}
+"""Under the names of the wire."""

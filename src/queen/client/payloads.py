@@ -1,0 +1,55 @@
+"""What objects are on the wire: plain values, structs, dataclasses, pydantic models."""
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from queen import errors
+
+T = TypeVar("T")
+
+_ENCODE: Final = msgspec.json.Encoder(enc_hook=lambda value: _plain(value)).encode
+
+
+class UndecodablePayload(errors.QueenError):
+    """A payload is not what the consumer's type says; it names the place."""
+
+    code = "undecodable_payload"
+    applied = False
+
+
+class Codec(Generic[T]):
+    """Payloads of one type."""
+
+    def __init__(self, type_: type[T] | None) -> None:
+        self._decode: Callable[[bytes], Any]
+        if type_ is None:
+            self._decode = msgspec.json.Decoder().decode
+        elif hasattr(type_, "model_validate_json"):
+            self._decode = getattr(type_, "model_validate_json")  # noqa: B009 - pydantic's
+        else:
+            self._decode = msgspec.json.Decoder(type_).decode
+
+    def decode(self, payload: bytes | msgspec.Raw) -> T:
+        """The payload as the type says; raises UndecodablePayload with the place of the fault."""
+        try:
+            return self._decode(bytes(payload))
+        except msgspec.DecodeError as error:
+            raise UndecodablePayload(str(error)) from error
+        except ValueError as error:  # Pydantic's ValidationError is one.
+            raise UndecodablePayload(str(error)) from error
+
+
+def encode(value: Any) -> bytes:  # noqa: ANN401 - whatever JSON can hold
+    """A value as JSON."""
+    try:
+        return _ENCODE(value)
+    except (TypeError, ValueError, msgspec.EncodeError) as error:
+        raise errors.InvalidItem(f"this cannot be sent as JSON: {error}") from error
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever is not JSON by itself
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"objects of {type(value).__name__} are not JSON")

@@ -1,0 +1,365 @@
+"""The fluent handle: each step returns a new value, and only the last word does I/O."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from queen import errors
+from queen.client.durations import seconds_of
+from queen.client.message import Message
+from queen.client.payloads import Codec, encode
+from queen.wire.messages import PopAnswer, Pushed, PushItem
+from queen.wire.options import Configured, ConfigureRequest, QueueOptions
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncGenerator
+
+    from queen.client.buffer import BufferOptions
+    from queen.client.client import Queen
+    from queen.client.consumer import Consumption
+    from queen.client.dead_letters import DeadLetters
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Callable[..., Any])
+
+_DECODE_POP = msgspec.json.Decoder(PopAnswer).decode
+_ITEM_FIELDS = {
+    "data", "payload", "transactionId", "transaction_id", "headers", "delaySeconds", "delay",
+    "availableAt", "available_at", "ttlSeconds", "ttl", "priority", "traceId", "trace_id",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What a pop or a consumer asks for; the defaults of a pop."""
+
+    batch: int = 1
+    partitions: int = 1
+    wait: bool | None = None
+    timeout_millis: int = 30_000
+    auto_ack: bool | None = None
+    group: str | None = None
+    subscription_mode: str | None = None
+    subscription_from: str | None = None
+    lease_seconds: float | None = None
+    concurrency: int = 1
+    limit: int | None = None
+    idle_millis: int | None = None
+    renews_lease: bool = False
+    renew_interval_millis: int | None = None
+    is_each: bool = False
+    on_success: "Callable[[Any], Any] | None" = None
+    on_error: "Callable[[Any, BaseException], Any] | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue(Generic[T]):
+    """
+    A queue, a partition of it, or all queues of a namespace and task.
+
+    Usage::
+
+        orders = queen.queue("orders").group("billing")
+        await orders.partition("user-7").push([{"data": {"total": 12}}])
+        for message in await orders.batch(10).wait(True).pop():
+            await queen.ack(message)
+    """
+
+    queen: "Queen"
+    name: str | None
+    type: "type[T] | None" = None
+    partition_name: str | None = None
+    namespace_name: str | None = None
+    task_name: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    choice: Choice = field(default_factory=Choice)
+    buffering: "BufferOptions | None" = None
+
+    # What it is.
+
+    def namespace(self, name: str) -> "Queue[T]":
+        return replace(self, namespace_name=name)
+
+    def task(self, name: str) -> "Queue[T]":
+        return replace(self, task_name=name)
+
+    def partition(self, name: str) -> "Queue[T]":
+        return replace(self, partition_name=name)
+
+    def config(self, options: Mapping[str, Any]) -> "Queue[T]":
+        """Options for `create`; what is not named keeps its value."""
+        return replace(self, options={**self.options, **options})
+
+    async def create(self) -> Configured:
+        """Make the queue, or change the options given to `config`."""
+        request = ConfigureRequest(
+            queue=self._own_name(),
+            namespace=self.namespace_name,
+            task=self.task_name,
+            options=_options(self.options),
+        )
+        reply = await self.queen.transport.exchange(
+            "POST", "/api/v1/configure", msgspec.json.encode(request)
+        )
+        return msgspec.json.decode(reply.body, type=Configured)
+
+    async def delete(self) -> None:
+        """Delete the queue with its messages; dead letters stay."""
+        await self.queen.transport.exchange(
+            "DELETE", f"/api/v1/resources/queues/{quote(self._own_name(), safe='')}"
+        )
+
+    # Push.
+
+    def buffer(self, options: Mapping[str, int] | None = None, **others: int) -> "Queue[T]":
+        """Gather pushes: sent when so many wait, or after so long, whichever comes first."""
+        from queen.client.buffer import BufferOptions
+
+        return replace(self, buffering=BufferOptions.of({**(options or {}), **others}))
+
+    async def push(self, items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> list[Pushed]:
+        """
+        Store messages, durably, before this returns; ``[{"data": …, "transactionId": …}]``.
+
+        Raises PushError with each item that was not stored. On a buffered queue it returns as soon
+        as the items have room in the buffer, with ``status`` ``buffered``.
+        """
+        built = self.items(items)
+        if self.buffering is not None:
+            return await self.queen.buffers.push(self, built)
+        return await self.queen.push(built, key=self.key)
+
+    def items(self, given: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> list[PushItem]:
+        """What would be pushed."""
+        return [self._item(each) for each in ([given] if isinstance(given, Mapping) else given)]
+
+    async def flush_buffer(self) -> None:
+        """Send what is buffered for this queue and partition, and wait until it is stored."""
+        await self.queen.buffers.flush(self)
+
+    def _item(self, given: Mapping[str, Any]) -> PushItem:
+        unknown = set(given) - _ITEM_FIELDS
+        if unknown or not ("data" in given or "payload" in given):
+            raise errors.InvalidItem(
+                f"an item has no field {sorted(unknown)[0]!r}"
+                if unknown
+                else "an item needs 'data'"
+            )
+        delay = given.get("delaySeconds", given.get("delay"))
+        ttl = given.get("ttlSeconds", given.get("ttl"))
+        return PushItem(
+            queue=self._own_name(),
+            partition=self.partition_name or "Default",
+            payload=msgspec.Raw(encode(given["data"] if "data" in given else given["payload"])),
+            transaction_id=given.get("transactionId", given.get("transaction_id")),
+            trace_id=given.get("traceId", given.get("trace_id")),
+            headers=given.get("headers"),
+            delay_seconds=None if delay is None else seconds_of(delay),
+            available_at=given.get("availableAt", given.get("available_at")),
+            ttl_seconds=None if ttl is None else seconds_of(ttl),
+            priority=given.get("priority"),
+        )
+
+    # Pop and consume.
+
+    def group(self, name: str) -> "Queue[T]":
+        return self._choose(group=name)
+
+    def batch(self, size: int) -> "Queue[T]":
+        return self._choose(batch=size)
+
+    def partitions(self, count: int) -> "Queue[T]":
+        return self._choose(partitions=count)
+
+    def wait(self, is_waiting: bool = True) -> "Queue[T]":
+        return self._choose(wait=is_waiting)
+
+    def timeout_millis(self, millis: int) -> "Queue[T]":
+        return self._choose(timeout_millis=millis)
+
+    def auto_ack(self, is_on: bool = True) -> "Queue[T]":
+        """A pop: settled by the pop itself. A consumer: ack when the handler returns."""
+        return self._choose(auto_ack=is_on)
+
+    def concurrency(self, count: int) -> "Queue[T]":
+        return self._choose(concurrency=count)
+
+    def limit(self, count: int | None) -> "Queue[T]":
+        return self._choose(limit=count)
+
+    def idle_millis(self, millis: int | None) -> "Queue[T]":
+        return self._choose(idle_millis=millis)
+
+    def lease(self, seconds: float | str) -> "Queue[T]":
+        """How long these deliveries last; the queue's leaseTime otherwise."""
+        return self._choose(lease_seconds=seconds_of(seconds))
+
+    def renew_lease(self, is_on: bool = True, interval_millis: int | None = None) -> "Queue[T]":
+        return self._choose(renews_lease=is_on, renew_interval_millis=interval_millis)
+
+    def each(self) -> "Queue[T]":
+        """The handler gets one message at a time, whatever the batch."""
+        return self._choose(is_each=True)
+
+    def subscription_mode(self, mode: str) -> "Queue[T]":
+        return self._choose(subscription_mode=mode)
+
+    def subscription_from(self, instant: str | datetime) -> "Queue[T]":
+        text = instant.isoformat() if isinstance(instant, datetime) else instant
+        return self._choose(subscription_from=text)
+
+    def on_success(self, callback: "Callable[[Any], Any]") -> "Queue[T]":
+        """Called with what was handled, after its ack."""
+        return self._choose(on_success=callback)
+
+    def on_error(self, callback: "Callable[[Any, BaseException], Any]") -> "Queue[T]":
+        """Called with what failed and the exception, after the nack."""
+        return self._choose(on_error=callback)
+
+    async def pop(self) -> list[Message[T]]:
+        """Messages that are there; none is an empty list, and a failure raises."""
+        choice = self.choice
+        is_auto = bool(choice.auto_ack)
+        wait_seconds = choice.timeout_millis / 1000 if choice.wait else 0.0
+        reply = await self.queen.transport.exchange(
+            "GET",
+            self._pop_path(is_auto),
+            key=self.key,
+            wait_seconds=wait_seconds,
+        )
+        if reply.status == 204:
+            return []
+        codec: Codec[T] = self.queen.codec(self.type)
+        wires = _DECODE_POP(reply.body).messages
+        return [Message(wire, codec.decode(wire.data), self.queen) for wire in wires]
+
+    def _pop_path(self, is_auto: bool) -> str:
+        choice = self.choice
+        given: dict[str, Any] = {
+            "batch": choice.batch,
+            "partitions": choice.partitions if choice.partitions != 1 else None,
+            "wait": "true" if choice.wait else None,
+            "timeout": choice.timeout_millis if choice.wait else None,
+            "consumerGroup": choice.group,
+            "autoAck": "true" if is_auto else None,
+            "subscriptionMode": choice.subscription_mode,
+            "subscriptionFrom": choice.subscription_from,
+            "leaseSeconds": choice.lease_seconds,
+        }
+        if self.name is None:
+            path = "/api/v1/pop"
+            given |= {"namespace": self.namespace_name, "task": self.task_name}
+        else:
+            path = f"/api/v1/pop/queue/{quote(self.name, safe='')}"
+            if self.partition_name is not None:
+                path += f"/partition/{quote(self.partition_name, safe='')}"
+        return f"{path}?{urlencode({k: v for k, v in given.items() if v is not None})}"
+
+    @overload
+    async def consume(
+        self,
+        handler: "Callable[[Message[T]], Awaitable[Any]]",
+        signal: "asyncio.Event | None" = None,
+    ) -> None: ...
+    @overload
+    async def consume(
+        self,
+        handler: "Callable[[list[Message[T]]], Awaitable[Any]]",
+        signal: "asyncio.Event | None" = None,
+    ) -> None: ...
+    async def consume(
+        self, handler: "Callable[[Any], Awaitable[Any]]", signal: "asyncio.Event | None" = None
+    ) -> None:
+        """
+        Hand messages to the handler until stopped: its return is the ack, its exception the nack.
+
+        ``signal`` is an asyncio.Event: when it is set, popping stops at once, and what is being
+        handled is finished. With batch 1 or `each` the handler gets a message, else a list.
+        """
+        await self.start(handler, signal=signal)
+
+    def start(
+        self, handler: "Callable[[Any], Awaitable[Any]]", *, signal: "asyncio.Event | None" = None
+    ) -> "Consumption":
+        """Consume in the background; the handle can be awaited, and stopped."""
+        from queen.client.consumer import Consumption
+
+        return Consumption(self, handler, signal)
+
+    def handler(self, function: H) -> H:
+        """Register a function that `queen.run` consumes with; it stays a plain function."""
+        self.queen.register(self, function)
+        return function
+
+    @asynccontextmanager
+    async def receive(self) -> "AsyncGenerator[Message[T]]":
+        """One message: ack when the block ends, nack when it raises. Waits for it."""
+        while True:
+            found = await self._choose(batch=1, wait=True).pop()
+            if found:
+                break
+        (message,) = found
+        try:
+            yield message
+        except BaseException as error:
+            await message.nack(f"{type(error).__name__}: {error}")
+            raise
+        await message.ack()
+
+    def dlq(self, group: str | None = None) -> "DeadLetters":
+        """The queue's dead letters, of one group or all."""
+        from queen.client.dead_letters import DeadLetters
+
+        return DeadLetters(queen=self.queen, queue=self._own_name(), group=group)
+
+    @property
+    def key(self) -> str:
+        """What belongs together on one server."""
+        name = self.name or f"{self.namespace_name or ''}/{self.task_name or ''}"
+        return f"{name}:{self.partition_name or '*'}:{self.choice.group or ''}"
+
+    def _own_name(self) -> str:
+        if self.name is None:
+            raise errors.BadRequest("name a queue: queen.queue(name)")
+        return self.name
+
+    def _choose(self, **changes: Any) -> "Queue[T]":  # noqa: ANN401 - fields of Choice
+        for name in ("batch", "partitions", "concurrency"):
+            if name in changes and changes[name] < 1:
+                raise errors.BadRequest(f"{name} must be at least 1")
+        return replace(self, choice=replace(self.choice, **changes))
+
+
+def _options(given: Mapping[str, Any]) -> QueueOptions:
+    """Options by either spelling; a slip is refused here, with what was perhaps meant."""
+    names = {
+        **{name: name for name in QueueOptions.__struct_fields__},
+        **dict(
+            zip(QueueOptions.__struct_encode_fields__, QueueOptions.__struct_fields__, strict=True)
+        ),
+    }
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise errors.InvalidOption(_hint(unknown[0], names))
+    camel = dict(
+        zip(QueueOptions.__struct_fields__, QueueOptions.__struct_encode_fields__, strict=True)
+    )
+    try:
+        return msgspec.convert(
+            {camel[names[name]]: value for name, value in given.items()}, QueueOptions
+        )
+    except msgspec.ValidationError as error:
+        raise errors.InvalidOption(str(error)) from error
+
+
+def _hint(name: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(names), n=1)
+    return f"a queue has no option {name}" + (f"; did you mean {near[0]}?" if near else "")

@@ -1,0 +1,86 @@
+"""Acks and pushes that are applied together or not at all."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from queen import errors
+from queen.client.message import Message
+from queen.wire.messages import (
+    AckOperation,
+    PushItem,
+    PushOperation,
+    TransactionRequest,
+    TransactionResponse,
+)
+
+if TYPE_CHECKING:
+    from queen.client.client import Queen
+    from queen.client.queue import Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """
+    Usage::
+
+        await queen.transaction().ack(message).queue("out").push([{"data": 1}]).commit()
+    """
+
+    queen: "Queen"
+    operations: tuple[AckOperation | PushOperation, ...] = ()
+    leases: tuple[str, ...] = ()
+    target: "Queue[Any] | None" = None
+
+    def ack(
+        self,
+        messages: "Message[Any] | Sequence[Message[Any]]",
+        status: "bool | str" = True,
+        context: Mapping[str, Any] | None = None,
+    ) -> "Transaction":
+        """Settle messages with it; every ack carries its lease."""
+        given = [messages] if isinstance(messages, Message) else list(messages)
+        acks = [
+            AckOperation(**_fields(self.queen.acknowledgment(each, status, context)))
+            for each in given
+        ]
+        leases = tuple(each.lease_id for each in given if each.lease_id is not None)
+        return replace(self, operations=(*self.operations, *acks), leases=(*self.leases, *leases))
+
+    def queue(self, name: str) -> "Transaction":
+        """Where the next push goes."""
+        return replace(self, target=self.queen.queue(name))
+
+    def partition(self, name: str) -> "Transaction":
+        if self.target is None:
+            raise errors.BadRequest("name the queue before its partition")
+        return replace(self, target=self.target.partition(name))
+
+    def push(self, items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> "Transaction":
+        if self.target is None:
+            raise errors.BadRequest("name the queue before you push: .queue(name)")
+        built: list[PushItem] = self.target.items(items)
+        return replace(self, operations=(*self.operations, PushOperation(items=built)))
+
+    async def commit(self) -> TransactionResponse:
+        """Apply all of it, or raise why nothing was applied."""
+        if not self.operations:
+            raise errors.BadRequest("the transaction is empty")
+        queen = self.queen
+        async with queen.producers().lend() as producer:
+            request = TransactionRequest(
+                operations=list(self.operations),
+                required_leases=list(dict.fromkeys(self.leases)),
+                producer_id=producer.id,
+                sequence=producer.sequence,
+            )
+            reply = await queen.transport.exchange(
+                "POST", "/api/v1/transaction", msgspec.json.encode(request)
+            )
+        return msgspec.json.decode(reply.body, type=TransactionResponse)
+
+
+def _fields(struct: msgspec.Struct) -> dict[str, Any]:
+    return {name: getattr(struct, name) for name in struct.__struct_fields__}

@@ -1,0 +1,196 @@
+"""One exchange with a server: retried, moved to another server, its refusals raised as errors."""
+
+import asyncio
+import random
+import weakref
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from queen import errors
+from queen.client.config import Config
+from queen.client.servers import Server, Servers
+from queen.wire.problems import Problem
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_MOST_BACKOFF_SECONDS: Final = 30.0
+_DECODE_PROBLEM: Final = msgspec.json.Decoder(Problem).decode
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+class Reply(NamedTuple):
+    """What a server answered."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+
+class Transport(Protocol):
+    """What the client needs of a way to its servers."""
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        key: str | None = None,
+        wait_seconds: float = 0,
+        is_repeatable: bool = True,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        """Send a request and return the answer; raises what `queen.errors` has for a refusal."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class HttpTransport:
+    """Exchanges by aiohttp, with one pool of connections for each event loop."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._servers = Servers(
+            config.urls,
+            config.load_balancing_strategy,
+            points=config.affinity_hash_ring,
+            retry_after_seconds=config.health_retry_after_millis / 1000,
+        )
+        self._sessions: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, aiohttp.ClientSession
+        ] = weakref.WeakKeyDictionary()
+        self._is_closed = False
+        self._headers = dict(config.headers)
+        if config.bearer_token is not None:
+            self._headers["Authorization"] = f"Bearer {config.bearer_token}"
+
+    async def close(self) -> None:
+        self._is_closed = True
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        key: str | None = None,
+        wait_seconds: float = 0,
+        is_repeatable: bool = True,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        import aiohttp  # Takes longer to load than all of the SDK: not before it is used.
+
+        tried = 0
+        while True:
+            order = self._servers.in_order(key)
+            # With a second server at hand the first failure costs no wait.
+            candidates = order if self._config.enable_failover else order[:1]
+            server = candidates[tried % len(candidates)]
+            tried += 1
+            try:
+                reply = await self._send(server, method, path, body, wait_seconds, headers)
+            except (TimeoutError, aiohttp.ClientError, OSError) as error:
+                self._servers.failed(server)
+                failure: errors.QueenError = _lost(server, error)
+                is_safe = is_repeatable or failure.applied is False
+                if tried >= self._attempts(candidates) or not is_safe:
+                    raise failure from error
+            else:
+                if reply.status < 400:
+                    self._servers.answered(server)
+                    return reply
+                failure = of_reply(reply)
+                if not isinstance(failure, errors.ServiceError | errors.OutcomeUnknown):
+                    raise failure
+                if reply.status >= 500:
+                    self._servers.failed(server)
+                is_safe = is_repeatable or failure.applied is False
+                if tried >= self._attempts(candidates) or not is_safe:
+                    raise failure
+            if tried >= len(candidates):
+                await asyncio.sleep(self._pause(tried - len(candidates), failure))
+
+    def _attempts(self, candidates: list[Server]) -> int:
+        return max(self._config.retry_attempts, len(candidates))
+
+    def _pause(self, round_: int, failure: errors.QueenError) -> float:
+        """Full jitter, so that clients that failed together do not come back together."""
+        most = self._config.retry_delay_millis / 1000 * 2**round_
+        wait = random.uniform(0, min(most, _MOST_BACKOFF_SECONDS))
+        return max(wait, float(failure.members.get("retry_after", 0)))
+
+    async def _send(
+        self,
+        server: Server,
+        method: str,
+        path: str,
+        body: bytes | None,
+        wait_seconds: float,
+        headers: dict[str, str] | None,
+    ) -> Reply:
+        import aiohttp
+        from yarl import URL
+
+        timeout = aiohttp.ClientTimeout(
+            total=self._config.timeout_millis / 1000 + wait_seconds,
+            sock_connect=min(5.0, self._config.timeout_millis / 1000),
+        )
+        sent = _JSON if body is not None else None
+        if headers:
+            sent = {**(sent or {}), **headers}
+        async with self._session().request(
+            method,
+            # Encoded already: names may hold what a path may not.
+            URL(server.url + path, encoded=True),
+            data=body,
+            headers=sent,
+            timeout=timeout,
+        ) as response:
+            return Reply(
+                response.status, await response.read(), response.headers.get("Retry-After")
+            )
+
+    def _session(self) -> "aiohttp.ClientSession":
+        import aiohttp
+
+        if self._is_closed:
+            raise errors.BadRequest("this client is closed")
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None:
+            session = self._sessions[loop] = aiohttp.ClientSession(
+                headers=self._headers, connector=aiohttp.TCPConnector(limit=0)
+            )
+        return session
+
+
+def _lost(server: Server, error: Exception) -> errors.QueenError:
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return errors.ServerUnreachable(f"cannot reach {server.url}: {error}")
+    if isinstance(error, TimeoutError):
+        return errors.OutcomeUnknown(f"{server.url} did not answer in time")
+    return errors.OutcomeUnknown(f"the connection to {server.url} was lost: {error}")
+
+
+def of_reply(reply: Reply) -> errors.QueenError:
+    """The error that an answer tells of."""
+    members: dict[str, Any] = {"status": reply.status}
+    if reply.retry_after is not None and reply.retry_after.isdigit():
+        members["retry_after"] = int(reply.retry_after)
+    try:
+        problem = _DECODE_PROBLEM(reply.body)
+    except msgspec.DecodeError:
+        kind = errors.OutcomeUnknown if reply.status >= 500 else errors.RequestError
+        return kind(f"the server answered {reply.status}", **members)
+    kind = errors.of_code(problem.code)
+    if kind is None:
+        kind = errors.OutcomeUnknown if reply.status >= 500 else errors.RequestError
+    return kind(problem.detail, problem=problem, **members)

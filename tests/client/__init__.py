@@ -1,0 +1,1 @@
+"""Tests of the SDK against a real server."""
