@@ -44,6 +44,7 @@ Every error Queen raises on purpose.
     + DatabaseUnsafe
     + ServerUnreachable     of a client: no server answers
   x OutcomeUnknown          perhaps applied: repeat only what is idempotent
+  x UndecodablePayload      of a client: a message is not what its consumer's type says
   x PushError               of a client: not everything is stored; says what is
 """
 
@@ -352,6 +353,13 @@ class ServerUnreachable(ServiceError):
     """No server answers at the address: nothing was sent."""
 
     code = "server_unreachable"
+
+
+class UndecodablePayload(QueenError):
+    """A payload is not what the consumer's type says; the text names the place."""
+
+    code = "undecodable_payload"
+    applied = False
 
 
 class PushError(QueenError):

@@ -30,7 +30,8 @@ class Reply(NamedTuple):
     @property
     def code(self) -> str | None:
         """Of a problem."""
-        return self.body["code"] if isinstance(self.body, dict) else None
+        problem: Any = self.body if isinstance(self.body, dict) else {}
+        return problem.get("code")
 
 
 class Server:

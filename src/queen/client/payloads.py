@@ -12,13 +12,6 @@ T = TypeVar("T")
 _ENCODE: Final = msgspec.json.Encoder(enc_hook=lambda value: _plain(value)).encode
 
 
-class UndecodablePayload(errors.QueenError):
-    """A payload is not what the consumer's type says; it names the place."""
-
-    code = "undecodable_payload"
-    applied = False
-
-
 class Codec(Generic[T]):
     """Payloads of one type."""
 
@@ -36,9 +29,9 @@ class Codec(Generic[T]):
         try:
             return self._decode(bytes(payload))
         except msgspec.DecodeError as error:
-            raise UndecodablePayload(str(error)) from error
+            raise errors.UndecodablePayload(str(error)) from error
         except ValueError as error:  # Pydantic's ValidationError is one.
-            raise UndecodablePayload(str(error)) from error
+            raise errors.UndecodablePayload(str(error)) from error
 
 
 def encode(value: Any) -> bytes:  # noqa: ANN401 - whatever JSON can hold

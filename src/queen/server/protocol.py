@@ -70,7 +70,7 @@ class Protocol(HttpToolsProtocol):
         if self._since is None:
             self._since = time.monotonic()
         super().data_received(data)
-        if self._since is not None and not self._has_headers:
+        if not self._has_headers and self._is_reading():
             # All that came so far is headers, and they are not at their end.
             self._header_bytes += len(data)
             if self._header_bytes > self.settings.max_header_bytes:
@@ -119,6 +119,9 @@ class Protocol(HttpToolsProtocol):
             self._writing_since = now
         elif now - self._writing_since > self.settings.body_timeout_ms / 1000:
             self.transport.abort()
+
+    def _is_reading(self) -> bool:
+        return self._since is not None
 
     def _most_headers(self) -> str:
         return f"the headers have more than {self.settings.max_header_bytes} bytes"
