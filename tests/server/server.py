@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import aiohttp
 from yarl import URL
@@ -30,8 +30,8 @@ class Reply(NamedTuple):
     @property
     def code(self) -> str | None:
         """Of a problem."""
-        problem: Any = self.body if isinstance(self.body, dict) else {}
-        return problem.get("code")
+        body: Any = self.body
+        return cast("dict[str, Any]", body).get("code") if hasattr(body, "get") else None
 
 
 class Server:
