@@ -187,7 +187,28 @@ class Consumption:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), random.uniform(seconds / 2, seconds))
 
+    async def _readable(self, messages: list[Message[Any]]) -> list[Message[Any]]:
+        """Those that are what the consumer's type says; the others become dead letters."""
+        if self._queue.type is None:
+            return messages
+        good: list[Message[Any]] = []
+        bad: list[Outcome] = []
+        for message in messages:
+            try:
+                _ = message.data
+                good.append(message)
+            except errors.UndecodablePayload as error:
+                _LOG.error("consume.undecodable: %s: %s", message, error)
+                bad.append((message, "dlq", {"error": f"undecodable: {error}"}))
+        if bad:
+            with contextlib.suppress(errors.QueenError):
+                await self._queen.settle(bad)
+        return good
+
     async def _deal_with(self, messages: list[Message[Any]]) -> None:
+        messages = await self._readable(messages)
+        if not messages:
+            return
         if not self._is_single:
             await self._handle(messages, messages)
             return

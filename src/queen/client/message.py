@@ -4,12 +4,20 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from queen.client.payloads import Codec
 from queen.wire.messages import Message as WireMessage
 
 if TYPE_CHECKING:
     from queen.client.client import Queen
 
 T = TypeVar("T")
+
+
+class _Unread:
+    """Stands for a payload that nobody has looked at."""
+
+
+_UNREAD: Final = _Unread()
 
 
 class Message(Mapping[str, Any], Generic[T]):
@@ -23,14 +31,28 @@ class Message(Mapping[str, Any], Generic[T]):
         await message.ack()
     """
 
-    __slots__ = ("_queen", "_wire", "data", "is_lost")
+    __slots__ = ("_codec", "_data", "_queen", "_wire", "is_lost")
 
-    def __init__(self, wire: WireMessage, data: T, queen: "Queen") -> None:
+    def __init__(self, wire: WireMessage, codec: Codec[T], queen: "Queen") -> None:
         self._wire = wire
+        self._codec = codec
         self._queen = queen
-        self.data = data
+        self._data: T | _Unread = _UNREAD
         self.is_lost = False
         """The lease is gone: another consumer has the message, or will."""
+
+    @property
+    def data(self) -> T:
+        """The payload, decoded when it is first looked at; raises UndecodablePayload."""
+        data = self._data
+        if isinstance(data, _Unread):
+            data = self._data = self._codec.decode(self._wire.data)
+        return data
+
+    @property
+    def raw(self) -> bytes:
+        """The payload, byte for byte as it was pushed."""
+        return bytes(self._wire.data)
 
     @property
     def id(self) -> str:

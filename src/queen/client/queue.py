@@ -237,7 +237,7 @@ class Queue(Generic[T]):
             return []
         codec: Codec[T] = self.queen.codec(self.type)
         wires = _DECODE_POP(reply.body).messages
-        return [Message(wire, codec.decode(wire.data), self.queen) for wire in wires]
+        return [Message(wire, codec, self.queen) for wire in wires]
 
     def _pop_path(self, is_auto: bool) -> str:
         choice = self.choice

@@ -1,0 +1,244 @@
+"""Consumers: what their handlers' outcomes mean, and how they stop."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import msgspec
+import pytest
+
+from queen import BatchError, DeadLetter, LeaseLost, Message, Queen, Retry
+from tests.clock import Clock
+
+
+class Order(msgspec.Struct):
+    id: int
+
+
+async def test_a_failed_message_comes_again_and_the_others_go_on(queen: Queen) -> None:
+    orders = queen.queue("orders")
+    await orders.config({"retryDelay": 0}).create()
+    await orders.push([{"data": n} for n in range(3)])
+    seen: list[tuple[int, int]] = []
+
+    async def handler(message: Message[int]) -> None:
+        seen.append((message.data, message.attempt))
+        if message.data == 1 and message.attempt == 1:
+            raise ValueError("once")
+
+    await orders.limit(4).consume(handler)
+
+    assert seen == [(0, 1), (1, 1), (1, 2), (2, 1)]
+
+
+async def test_each_leaves_the_rest_of_a_delivery_alone_after_a_failure(queen: Queen) -> None:
+    orders = queen.queue("orders")
+    await orders.config({"retryDelay": 0}).create()
+    await orders.push([{"data": n} for n in range(3)])
+    seen: list[int] = []
+
+    async def handler(message: Message[int]) -> None:
+        seen.append(message.data)
+        if seen == [0]:
+            raise ValueError("the first")
+
+    await orders.batch(3).each().idle_millis(500).consume(handler)
+
+    assert seen == [0, 0, 1, 2]
+
+
+async def test_a_handler_says_retry_or_dead_letter(queen: Queen) -> None:
+    orders = queen.queue("orders").config({"ordered": False})
+    await orders.create()
+    await orders.push([{"data": "again"}, {"data": "never"}])
+    seen: list[tuple[str, int]] = []
+
+    async def handler(message: Message[str]) -> None:
+        seen.append((message.data, message.attempt))
+        if message.data == "never":
+            raise DeadLetter("hopeless")
+        if len([each for each in seen if each[0] == "again"]) == 1:
+            raise Retry("not yet", delay="10ms")
+
+    await orders.idle_millis(500).consume(handler)
+
+    assert sorted(seen) == [("again", 1), ("again", 1), ("never", 1)]
+
+
+async def test_a_batch_tells_which_messages_failed(queen: Queen) -> None:
+    orders = queen.queue("orders").config({"ordered": False, "retryDelay": 0})
+    await orders.create()
+    await orders.push([{"data": n} for n in range(4)])
+    seen: list[list[int]] = []
+
+    async def handler(messages: list[Message[int]]) -> None:
+        seen.append(sorted(message.data for message in messages))
+        if len(seen) == 1:
+            raise BatchError({m: ValueError("odd") for m in messages if m.data % 2})
+
+    await orders.batch(4).idle_millis(500).consume(handler)
+
+    assert seen[0] == [0, 1, 2, 3]
+    assert sorted(n for batch in seen[1:] for n in batch) == [1, 3]
+
+
+async def test_callbacks_change_nothing_about_acks(queen: Queen) -> None:
+    orders = queen.queue("orders").config({"retryLimit": 0})
+    await orders.create()
+    await orders.push([{"data": "good"}, {"data": "bad"}])
+    told: list[tuple[str, str]] = []
+
+    async def handler(message: Message[str]) -> None:
+        if message.data == "bad":
+            raise ValueError("bad")
+
+    def succeeded(message: Message[str]) -> None:
+        told.append(("done", message.data))
+
+    def failed(message: Message[str], error: BaseException) -> None:
+        told.append((str(error), message.data))
+
+    await orders.limit(2).on_success(succeeded).on_error(failed).consume(handler)
+
+    assert told == [("done", "good"), ("bad", "bad")]
+    assert await orders.pop() == []
+
+
+async def test_the_limit_counts_for_all_workers_together(queen: Queen) -> None:
+    orders = queen.queue("orders")
+    for number in range(20):
+        await orders.partition(str(number)).push([{"data": number}])
+    seen: list[int] = []
+
+    async def handler(message: Message[int]) -> None:
+        seen.append(message.data)
+        await asyncio.sleep(0)
+
+    await orders.concurrency(8).limit(7).consume(handler)
+
+    assert len(seen) == 7
+
+
+async def test_stopping_ends_the_long_poll_at_once(queen: Queen) -> None:
+    await queen.queue("orders").create()
+    stop = asyncio.Event()
+
+    async def handler(message: Message[Any]) -> None: ...
+
+    work = asyncio.create_task(queen.queue("orders").consume(handler, signal=stop))
+    asyncio.get_running_loop().call_later(0.3, stop.set)
+    async with asyncio.timeout(3):
+        await work
+
+
+async def test_what_is_popped_and_not_begun_is_released_when_stopped(queen: Queen) -> None:
+    orders = queen.queue("orders")
+    await orders.push([{"data": n} for n in range(5)])
+    stop = asyncio.Event()
+    seen: list[int] = []
+
+    async def handler(message: Message[int]) -> None:
+        seen.append(message.data)
+        stop.set()
+
+    await orders.batch(5).each().consume(handler, signal=stop)
+    rest = await orders.batch(5).pop()
+
+    assert seen == [0]
+    assert [(message.data, message.attempt) for message in rest] == [(n, 1) for n in range(1, 5)]
+
+
+async def test_manual_acks_are_left_to_the_handler(queen: Queen) -> None:
+    orders = queen.queue("orders")
+    await orders.push([{"data": 1}])
+
+    async def handler(message: Message[int]) -> None: ...
+
+    await orders.auto_ack(False).limit(1).consume(handler)
+
+    assert await orders.pop() == []  # Still held by that lease.
+
+
+async def test_an_undecodable_payload_becomes_a_dead_letter(queen: Queen) -> None:
+    orders = queen.queue("orders", type=Order)
+    await orders.push([{"data": {"id": "seven"}}, {"data": Order(id=8)}])
+    seen: list[int] = []
+
+    async def handler(message: Message[Order]) -> None:
+        seen.append(message.data.id)
+
+    await orders.idle_millis(500).consume(handler)
+
+    assert seen == [8]
+
+
+async def test_a_consumer_that_renews_outlives_its_lease(queen: Queen) -> None:
+    orders = queen.queue("orders")
+    await orders.config({"leaseTime": 1}).create()
+    await orders.push([{"data": "long"}])
+    seen: list[int] = []
+
+    async def handler(message: Message[str]) -> None:
+        seen.append(message.attempt)
+        await asyncio.sleep(3.2)  # Three leases long: what is proved is that it may take so long.
+
+    await orders.renew_lease(True).limit(1).consume(handler)
+
+    assert seen == [1]
+    assert await orders.pop() == []
+
+
+async def test_a_late_ack_is_refused_with_a_typed_error(queen: Queen, clock: Clock) -> None:
+    orders = queen.queue("orders")
+    await orders.config({"leaseTime": 60, "retryDelay": 0}).create()
+    await orders.push([{"data": 1}])
+    (first,) = await orders.pop()
+
+    await clock.advance(seconds=61)
+    (second,) = await orders.pop()
+
+    assert second.attempt == 2
+    with pytest.raises(LeaseLost):
+        await first.ack()
+    with pytest.raises(LeaseLost):
+        await queen.renew(first)
+    await second.ack()
+
+
+async def test_a_lost_lease_cancels_the_handler(queen: Queen, clock: Clock) -> None:
+    orders = queen.queue("orders")
+    await orders.config({"leaseTime": 60, "retryDelay": 0}).create()
+    await orders.push([{"data": 1}])
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def handler(message: Message[int]) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+
+    work = orders.renew_lease(True, 200).limit(1).start(handler)
+    async with asyncio.timeout(10):
+        await begun.wait()
+        await clock.advance(seconds=61)
+        # Whoever gets it now takes the lease from the first.
+        async with orders.receive() as second:
+            assert second.attempt == 2
+        await ended.wait()
+    await work.stop()
+
+
+async def test_receive_acks_or_nacks(queen: Queen) -> None:
+    orders = queen.queue("orders")
+    await orders.config({"retryDelay": 0}).create()
+    await orders.push([{"data": 1}])
+
+    with contextlib.suppress(ValueError):
+        async with orders.receive() as message:
+            raise ValueError("no")
+    async with orders.receive() as message:
+        assert message.attempt == 2
+
+    assert await orders.pop() == []
