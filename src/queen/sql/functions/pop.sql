@@ -8,7 +8,8 @@
 --
 -- Answers a row for each run of messages inside one segment, and for each group a row without request: how
 -- long until it has more (null: when woken), the new marks, and the refusal QN003 if it is gone.
--- Commits asynchronously unless p_auto: a claim that a crash forgets is redelivered as after an expired lease.
+-- Commits asynchronously unless p_auto or something was promoted: a claim that a crash forgets is redelivered as after
+-- an expired lease.
 -- Locks: consumers and deliveries, then partitions; all of them skip what is locked. A pop never waits.
 create or replace function queen.pop (
   p_group_ids   bigint[],

@@ -1,6 +1,7 @@
 -- Put scheduled messages whose time has come into their partitions; answers how many.
 --
 -- Called by pops, so it never waits: messages of a partition that a push has locked stay for the next call.
+-- Once it has stored something the transaction commits synchronously, also that of a pop.
 -- At most p_limit messages and 16 MiB a call. Locks: scheduled and partitions, skipping what is locked.
 create or replace function queen.promote (p_queue_id bigint, p_limit integer)
   returns bigint
@@ -123,6 +124,8 @@ begin
     return 0;
   end if;
 
+  -- Offsets are given here, and a pop tells them: a crash must not forget that and give them to others.
+  perform set_config('synchronous_commit', 'on', true);
   -- A statement of its own: inside the one above nothing would say that it is run at all.
   for v_row in select p.* from queen.push(v_partitions, v_counts, v_bodies, v_ends, v_extras, v_ttls) p loop
     if v_row.kind <> 'stored' then
