@@ -56,6 +56,25 @@ async def test_purge_removes_what_is_held_back(engine: Engine, clock: Clock) -> 
     assert await drain(engine, "orders") == []
 
 
+async def test_purge_of_the_completed_leaves_what_nobody_reads_yet(engine: Engine) -> None:
+    await push(engine, "orders", "a", "b")
+
+    assert await engine.purge("orders", is_completed=True) == 0
+
+    assert await drain(engine, "orders") == ["a", "b"]
+    assert await engine.purge("orders", is_completed=True) == 2
+
+
+async def test_purge_of_the_completed_leaves_all_when_the_only_group_is_gone(
+    engine: Engine,
+) -> None:
+    await push(engine, "orders", "a", "b")
+    assert await drain(engine, "orders", group="g") == ["a", "b"]
+    await engine.delete_group("orders", "g")
+
+    assert await engine.purge("orders", is_completed=True) == 0
+
+
 async def test_purge_of_the_completed_leaves_what_a_group_has_not_settled(
     engine: Engine,
 ) -> None:

@@ -28,6 +28,7 @@ declare
   v_ids   bigint[];
   v_id    bigint;
   v_end   bigint;
+  v_settled bigint;
   v_count bigint := 0;
   v_step  bigint;
 begin
@@ -71,16 +72,16 @@ begin
     from queen.segments s
     where s.partition_id = v_id and (p_before is null or s.created_at < p_before);
     if p_completed then
-      v_end := least(v_end, (
-        select min(least(c.claimed, (
-          select min(lower(d.pending))
-          from queen.deliveries d
-          where d.group_id = c.group_id and d.partition_id = v_id and d.payload is null
-        )))
-        from queen.consumers c
-        join queen.groups g on g.id = c.group_id and g.deleted_at is null
-        where c.partition_id = v_id
-      ));
+      select min(least(c.claimed, (
+        select min(lower(d.pending))
+        from queen.deliveries d
+        where d.group_id = c.group_id and d.partition_id = v_id and d.payload is null
+      ))) into v_settled
+      from queen.consumers c
+      join queen.groups g on g.id = c.group_id and g.deleted_at is null
+      where c.partition_id = v_id;
+      -- What nobody reads yet nobody has settled.
+      v_end := case when v_settled is not null then least(v_end, v_settled) end;
       if exists (
         select 1 from queen.groups g
         where g.queue_id = v_queue.id and g.deleted_at is null and g.filled_to < v_id and g.fill_end >= v_id
