@@ -548,6 +548,16 @@ CREATE FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_secon
 
 
 --
+-- Name: is_alive(bigint, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.is_alive(p_partition_id bigint, p_offset bigint, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: is_over(bigint, uuid); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -563,6 +573,16 @@ CREATE FUNCTION queen.is_over(p_id bigint, p_token uuid) RETURNS boolean
 
 CREATE FUNCTION queen.join_extras(p_extras bytea[]) RETURNS bytea
     LANGUAGE sql IMMUTABLE
+    AS $$ … $$;
+
+
+--
+-- Name: keep_redriven(bigint, bigint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bigint[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -2057,6 +2077,13 @@ REVOKE ALL ON FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, 
 
 
 --
+-- Name: FUNCTION is_alive(p_partition_id bigint, p_offset bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.is_alive(p_partition_id bigint, p_offset bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION is_over(p_id bigint, p_token uuid); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2068,6 +2095,13 @@ REVOKE ALL ON FUNCTION queen.is_over(p_id bigint, p_token uuid) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.join_extras(p_extras bytea[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION keep_redriven(p_group_id bigint, p_partition_ids bigint[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bigint[], p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
