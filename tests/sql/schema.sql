@@ -430,6 +430,26 @@ CREATE FUNCTION queen.erase(p_limit integer) RETURNS boolean
 
 
 --
+-- Name: erase_messages(bigint, bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.erase_messages(p_queue_id bigint, p_partition_ids bigint[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: erase_places(bigint[], bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: expired_of(queen.deliveries, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2004,6 +2024,20 @@ REVOKE ALL ON FUNCTION queen.ends_of(p_values bytea[]) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.erase(p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION erase_messages(p_queue_id bigint, p_partition_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.erase_messages(p_queue_id bigint, p_partition_ids bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION erase_places(p_partition_ids bigint[], p_group_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) FROM PUBLIC;
 
 
 --
