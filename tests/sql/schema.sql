@@ -233,6 +233,16 @@ CREATE FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, p_attem
 
 
 --
+-- Name: cancel_scheduled(bigint, bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.cancel_scheduled(p_queue_id bigint, p_partition_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: change_order(bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -529,6 +539,16 @@ CREATE FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p_token 
 
 CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS int8multirange
     LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: forget_keys(bytea[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_keys(p_keys bytea[]) RETURNS void
+    LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
@@ -1887,6 +1907,13 @@ REVOKE ALL ON FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, 
 
 
 --
+-- Name: FUNCTION cancel_scheduled(p_queue_id bigint, p_partition_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.cancel_scheduled(p_queue_id bigint, p_partition_ids bigint[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION change_order(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2087,6 +2114,13 @@ REVOKE ALL ON FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p
 --
 
 REVOKE ALL ON FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION forget_keys(p_keys bytea[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_keys(p_keys bytea[]) FROM PUBLIC;
 
 
 --

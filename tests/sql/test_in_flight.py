@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from tests.sql.calls import Call, configure, leases, partition_ids, pop, push, run, subscribe
+from tests.sql.calls import Call, configure, partition_ids, pop, push, run, subscribe
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
