@@ -797,7 +797,7 @@ CREATE FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with tim
 -- Name: promote(bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.promote(p_queue_id bigint, p_limit integer) RETURNS bigint
+CREATE FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT promoted bigint, OUT expired bigint) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -2278,10 +2278,10 @@ REVOKE ALL ON FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp w
 
 
 --
--- Name: FUNCTION promote(p_queue_id bigint, p_limit integer); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION promote(p_queue_id bigint, p_limit integer, OUT promoted bigint, OUT expired bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.promote(p_queue_id bigint, p_limit integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT promoted bigint, OUT expired bigint) FROM PUBLIC;
 
 
 --

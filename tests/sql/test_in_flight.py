@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 Connect = Callable[[], Awaitable["Connection"]]
 
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 ERASE: Call = ("erase", 1_000)
 TABLES = ("partitions", "groups", "consumers", "deliveries", "segments")
 
@@ -146,3 +148,77 @@ async def test_a_long_queue_is_erased_in_steps(connect: Connect) -> None:
 
     assert steps == 4
     assert await left(connection) == {}
+
+
+# --- what is due
+
+
+async def schedule(connection: "Connection", lane: int, *delays: float) -> int:
+    """Messages that are due one after the other, all of them by now; answers the queue's id."""
+    dues = [LONG_AGO + timedelta(seconds=delay) for delay in delays]
+    await run(connection, push(scheduled=[(lane, due) for due in dues]))
+    return await connection.fetchval("select id from queen.queues")
+
+
+async def test_scheduled_messages_keep_their_order_whatever_pops_meet(connect: Connect) -> None:
+    pusher, first, second, watcher = [await connect() for _ in range(4)]
+    group_id, lane = await queue(watcher)
+    await schedule(watcher, lane, *range(1_500))
+    named = "update queen.scheduled set payload = convert_to(id::text, 'UTF8')"
+    await watcher.execute(named)
+
+    async with first.transaction():
+        async with open_transaction(pusher, push(lane)):
+            await run(first, pop(group_id, is_due_first=True))
+        await run(second, pop(group_id, is_due_first=True))
+    await run(second, pop(group_id, is_due_first=True))
+
+    stored = await watcher.fetch(
+        "select convert_from(queen.payload_at(s.body, s.ends, i), 'UTF8')::integer as id"
+        " from queen.segments s cross join generate_series(0, s.message_count - 1) i"
+        " where s.base_offset > 0 order by s.base_offset, i"
+    )
+    ids = [row["id"] for row in stored]
+    assert len(ids) == 1_500
+    assert ids == sorted(ids)
+
+
+async def test_a_scheduled_message_that_somebody_has_locked_is_not_overtaken(
+    connect: Connect,
+) -> None:
+    holder, popper, watcher = [await connect() for _ in range(3)]
+    group_id, lane = await queue(watcher)
+    await schedule(watcher, lane, 1, 2, 3)
+
+    async with holder.transaction():
+        await holder.fetch("select 1 from queen.scheduled where id = 2 for update")
+        popped = await run(popper, pop(group_id, batch=10, is_due_first=True))
+
+    assert [(row["first_offset"], row["end_offset"]) for row in popped[:-1]] == [(0, 1)]
+    assert await watcher.fetchval("select count(*) from queen.scheduled") == 2
+
+
+async def test_a_scheduled_message_that_expires_unread_is_counted(connect: Connect) -> None:
+    connection = await connect()
+    group_id, lane = await queue(connection)
+    await schedule(connection, lane, 1, 2)
+    await connection.execute("update queen.scheduled set ttl_seconds = 5")
+
+    popped = await run(connection, pop(group_id, batch=10, is_due_first=True))
+
+    assert [row["expired"] for row in popped] == [2]
+
+
+async def test_messages_that_fall_due_in_a_queue_that_is_being_deleted_hurt_no_pop(
+    connect: Connect,
+) -> None:
+    connection = await connect()
+    _, lane = await queue(connection)
+    queue_id = await schedule(connection, lane, 1)
+    await run(connection, ("delete_queue", "orders"))
+
+    # A pop that has looked at the queue just before.
+    promoted = await connection.fetchrow("select * from queen.promote($1, 1000)", queue_id)
+
+    assert promoted is not None
+    assert tuple(promoted) == (0, 0)

@@ -57,6 +57,7 @@ declare
   v_had_news   boolean;
   v_marks      timestamptz[];
   v_note       queen.popped;
+  v_promotion  record;
 begin
   if not p_auto then
     perform set_config('synchronous_commit', 'off', true);
@@ -114,7 +115,12 @@ begin
     loop
       exit when not queen.wants_more(v_left, v_lanes_left) or v_round >= c_rounds;
       v_round := v_round + 1;
-      v_has_news := v_phase = 'due' and queen.promote(v_queue.id, 1000) > 0;
+      v_has_news := false;
+      if v_phase = 'due' then
+        v_promotion := queen.promote(v_queue.id, 1000);
+        v_has_news := v_promotion.promoted > 0;
+        v_note.expired := v_note.expired + v_promotion.expired;
+      end if;
       -- The earliest instant found at any level: below it all was empty. The marks move only when every level was
       -- looked at.
       v_marks := array[v_now];
