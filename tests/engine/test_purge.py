@@ -2,10 +2,12 @@
 
 import pytest
 
+from queen.codec.identity import partition_of
 from queen.engine.engine import Engine
 from queen.errors import LeaseLost, QueueNotFound
 from tests.clock import Clock
-from tests.engine.helpers import ack, drain, lease, pop, pop_one, push, values
+from tests.engine.helpers import ack, drain, lease, pop, pop_one, push, says, settle, values
+from tests.sql.stepping import segment
 
 
 async def test_a_purged_queue_is_empty_and_its_offsets_go_on(engine: Engine) -> None:
@@ -54,6 +56,25 @@ async def test_purge_removes_what_is_held_back(engine: Engine, clock: Clock) -> 
     await clock.advance(seconds=10)
 
     assert await drain(engine, "orders") == []
+
+
+async def test_purge_of_the_completed_leaves_what_nobody_reads_yet(engine: Engine) -> None:
+    await push(engine, "orders", "a", "b")
+
+    assert await engine.purge("orders", is_completed=True) == 0
+
+    assert await drain(engine, "orders") == ["a", "b"]
+    assert await engine.purge("orders", is_completed=True) == 2
+
+
+async def test_purge_of_the_completed_leaves_all_when_the_only_group_is_gone(
+    engine: Engine,
+) -> None:
+    await push(engine, "orders", "a", "b")
+    assert await drain(engine, "orders", group="g") == ["a", "b"]
+    await engine.delete_group("orders", "g")
+
+    assert await engine.purge("orders", is_completed=True) == 0
 
 
 async def test_purge_of_the_completed_leaves_what_a_group_has_not_settled(
@@ -117,3 +138,67 @@ async def test_purged_messages_come_from_no_cache(engine: Engine, dsn: str) -> N
 async def test_purge_needs_a_queue(engine: Engine) -> None:
     with pytest.raises(QueueNotFound):
         await engine.purge("orders")
+
+
+async def test_a_purged_message_that_was_held_back_can_be_pushed_again(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", "a", delay_seconds=5, transaction_id="t")
+    await engine.purge("orders")
+
+    (again,) = await push(engine, "orders", "b", transaction_id="t")
+
+    assert (again.status, again.offset) == ("queued", 0)
+    assert await drain(engine, "orders") == ["b"]
+
+
+async def test_a_purge_of_the_old_leaves_a_failed_message_to_its_backoff(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("orders", {"retry_delay_ms": 100_000, "max_retry_delay_ms": 100_000})
+    await push(engine, "orders", "old")
+    await clock.advance(seconds=10)
+    cut = await clock.now()
+    await push(engine, "orders", "a", "b")
+    delivery = await pop_one(engine, "orders", batch=10)
+    await engine.acknowledge([says(delivery, 0, "completed"), says(delivery, 1, "failed")])
+
+    await engine.purge("orders", before=cut)
+
+    assert await pop(engine, "orders") == []
+    await clock.advance(seconds=100)
+    again = await pop_one(engine, "orders", batch=10)
+    assert (values(again), again.attempt) == (["a"], 2)
+
+
+async def test_a_purge_of_a_failed_message_gives_the_rest_at_once(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("orders", {"retry_delay_ms": 100_000, "max_retry_delay_ms": 100_000})
+    await push(engine, "orders", "old")
+    await clock.advance(seconds=10)
+    cut = await clock.now()
+    await push(engine, "orders", "a", "b")
+    await settle(engine, await pop_one(engine, "orders", batch=10), 0, "failed")
+
+    await engine.purge("orders", before=cut)
+
+    again = await pop_one(engine, "orders", batch=10)
+    assert (values(again), again.attempt) == (["a", "b"], 1)
+
+
+async def test_a_long_partition_is_purged_in_steps(engine: Engine) -> None:
+    (pushed,) = await push(engine, "orders", "a")
+    assert pushed.partition_id is not None
+    await engine.store.messages.push(segment([partition_of(pushed.partition_id)] * 4_500))
+    await push(engine, "orders", "b", partition="two")
+
+    step = await engine.store.queues.purge(
+        "orders", partition=None, is_completed=False, before=None, after=None, limit=1_000
+    )
+    assert step is not None
+    assert step[1] == 2_000
+
+    assert await engine.purge("orders") == 2_502
+    assert await drain(engine, "orders") == []
+    assert await engine.purge("orders") == 0

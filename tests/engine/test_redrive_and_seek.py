@@ -1,7 +1,12 @@
 """A dead letter whose message a seek gave back is one message still: it is out once at a time."""
 
+import pytest
+
 from queen.engine.engine import Engine
+from queen.errors import LeaseLost
 from queen.wire.messages import Acknowledgment, PopRequest, PushItem
+from tests.clock import Clock
+from tests.engine.helpers import ack, drain, pop, pop_one, push, settle, values
 
 
 async def bury(engine: Engine) -> int:
@@ -40,3 +45,73 @@ async def test_a_message_that_a_seek_will_give_again_is_not_given_twice_by_a_red
 
     given = await engine.pop(PopRequest(queue="q", batch=4, partitions=4))
     assert [delivery.offsets for delivery in given] == [[0]]
+
+
+async def redriven(engine: Engine, *payloads: str, is_ordered: bool) -> None:
+    """Messages that gave up and are to come again; the log has them no more."""
+    await engine.configure("q", {"ordered": is_ordered})
+    await push(engine, "q", *payloads)
+    for _ in payloads:
+        await settle(engine, await pop_one(engine, "q"), status="dlq")
+    await engine.purge("q", is_completed=True)
+    letters = await engine.dead_letters("q")
+    await engine.redrive([letter["id"] for letter in letters])
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+@pytest.mark.parametrize("to", ["to_start", "to_end"])
+async def test_a_redriven_message_that_the_log_has_no_more_outlives_a_seek(
+    engine: Engine, is_ordered: bool, to: str
+) -> None:
+    await redriven(engine, "a", is_ordered=is_ordered)
+    held = await pop_one(engine, "q")
+
+    await engine.seek("q", None, **{to: True})
+
+    with pytest.raises(LeaseLost):
+        await ack(engine, held)
+    again = await pop_one(engine, "q")
+    assert (values(again), again.attempt) == (["a"], 1)
+    await ack(engine, again)
+    await push(engine, "q", "b")
+    assert await drain(engine, "q") == ["b"]
+
+
+async def test_redriven_messages_of_an_ordered_queue_come_one_by_one_after_a_seek(
+    engine: Engine,
+) -> None:
+    await redriven(engine, "a", "b", "c", is_ordered=True)
+    await ack(engine, await pop_one(engine, "q", batch=10))
+    await push(engine, "q", "d")
+
+    await engine.seek("q", None, to_start=True)
+
+    came: list[str] = []
+    while deliveries := await pop(engine, "q", batch=10, partitions=10):
+        (delivery,) = deliveries
+        came += values(delivery)
+        await ack(engine, delivery)
+    assert came == ["b", "c", "d"]
+
+
+async def test_a_redriven_message_that_a_seek_gives_again_comes_once(engine: Engine) -> None:
+    letter_id = await bury(engine)
+    await engine.redrive([letter_id])
+
+    await engine.seek("q", None, to_start=True)
+
+    assert await drain(engine, "q") == [1]
+
+
+async def test_a_seek_leaves_a_redriven_message_to_its_backoff(
+    engine: Engine, clock: Clock
+) -> None:
+    await redriven(engine, "a", is_ordered=True)
+    await settle(engine, await pop_one(engine, "q"), status="failed", delay_seconds=60)
+
+    await engine.seek("q", None, to_start=True)
+
+    assert await pop(engine, "q") == []
+    await clock.advance(seconds=60)
+    again = await pop_one(engine, "q")
+    assert (values(again), again.attempt) == (["a"], 2)

@@ -122,3 +122,15 @@ async def test_a_time_to_live_is_positive_and_bounded(engine: Engine, ttl_second
     (answer,) = await push(engine, "orders", "a", ttl_seconds=ttl_seconds)
 
     assert (answer.status, answer.code) == ("failed", "invalid_item")
+
+
+async def test_a_scheduled_message_that_expires_unread_frees_its_name(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", "a", delay_seconds=10, ttl_seconds=5, transaction_id="t")
+    await clock.advance(seconds=60)
+    assert await pop(engine, "orders") == []
+
+    (again,) = await push(engine, "orders", "b", transaction_id="t")
+
+    assert (again.status, again.offset) == ("queued", 0)

@@ -233,6 +233,16 @@ CREATE FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, p_attem
 
 
 --
+-- Name: cancel_scheduled(bigint, bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.cancel_scheduled(p_queue_id bigint, p_partition_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: change_order(bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -430,6 +440,26 @@ CREATE FUNCTION queen.erase(p_limit integer) RETURNS boolean
 
 
 --
+-- Name: erase_messages(bigint, bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.erase_messages(p_queue_id bigint, p_partition_ids bigint[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: erase_places(bigint[], bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: expired_of(queen.deliveries, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -514,6 +544,16 @@ CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS
 
 
 --
+-- Name: forget_keys(bytea[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_keys(p_keys bytea[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: free(bigint[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -548,6 +588,16 @@ CREATE FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_secon
 
 
 --
+-- Name: is_alive(bigint, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.is_alive(p_partition_id bigint, p_offset bigint, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: is_over(bigint, uuid); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -563,6 +613,16 @@ CREATE FUNCTION queen.is_over(p_id bigint, p_token uuid) RETURNS boolean
 
 CREATE FUNCTION queen.join_extras(p_extras bytea[]) RETURNS bytea
     LANGUAGE sql IMMUTABLE
+    AS $$ … $$;
+
+
+--
+-- Name: keep_redriven(bigint, bigint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bigint[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -737,7 +797,7 @@ CREATE FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with tim
 -- Name: promote(bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.promote(p_queue_id bigint, p_limit integer) RETURNS bigint
+CREATE FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT promoted bigint, OUT expired bigint) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1847,6 +1907,13 @@ REVOKE ALL ON FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, 
 
 
 --
+-- Name: FUNCTION cancel_scheduled(p_queue_id bigint, p_partition_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.cancel_scheduled(p_queue_id bigint, p_partition_ids bigint[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION change_order(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -1987,6 +2054,20 @@ REVOKE ALL ON FUNCTION queen.erase(p_limit integer) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION erase_messages(p_queue_id bigint, p_partition_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.erase_messages(p_queue_id bigint, p_partition_ids bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION erase_places(p_partition_ids bigint[], p_group_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION expired_of(p_delivery queen.deliveries, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2036,6 +2117,13 @@ REVOKE ALL ON FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) 
 
 
 --
+-- Name: FUNCTION forget_keys(p_keys bytea[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_keys(p_keys bytea[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION free(p_partition_ids bigint[], p_group_ids bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2057,6 +2145,13 @@ REVOKE ALL ON FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, 
 
 
 --
+-- Name: FUNCTION is_alive(p_partition_id bigint, p_offset bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.is_alive(p_partition_id bigint, p_offset bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION is_over(p_id bigint, p_token uuid); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2068,6 +2163,13 @@ REVOKE ALL ON FUNCTION queen.is_over(p_id bigint, p_token uuid) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.join_extras(p_extras bytea[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION keep_redriven(p_group_id bigint, p_partition_ids bigint[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bigint[], p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -2176,10 +2278,10 @@ REVOKE ALL ON FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp w
 
 
 --
--- Name: FUNCTION promote(p_queue_id bigint, p_limit integer); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION promote(p_queue_id bigint, p_limit integer, OUT promoted bigint, OUT expired bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.promote(p_queue_id bigint, p_limit integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT promoted bigint, OUT expired bigint) FROM PUBLIC;
 
 
 --

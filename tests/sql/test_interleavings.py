@@ -1,10 +1,12 @@
 """Transactions of two and three connections, in every order: nothing is lost, nobody deadlocks."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from itertools import combinations, combinations_with_replacement
 from typing import Final
 from uuid import uuid4
 
+import asyncpg
 import pytest
 import pytest_asyncio
 
@@ -49,6 +51,9 @@ BEHIND: Final = Setting(2)
 EXPIRED: Final = Setting(1, is_expired=True)
 UNTOUCHED: Final = Setting(1, is_claimed=False)
 
+PACED: Final = {"rate_max": 1_000, "rate_ms": 1_000, "rate_per": "partition"}
+"""A limit that none of these reaches; what is claimed is counted all the same."""
+
 ORDERED_AND_NOT: Final = pytest.mark.parametrize(
     "is_ordered", [True, False], ids=["ordered", "unordered"]
 )
@@ -87,6 +92,22 @@ async def test_three_clients_in_every_order(
 ) -> None:
     settings = [EXPIRED] if triple == ("pop", "ack", "nack") else [DRAINED]
     assert await lab.step_through(named(*triple), settings, is_ordered=is_ordered) == 90
+
+
+@ORDERED_AND_NOT
+@pytest.mark.parametrize("name", VERBS)
+async def test_pushes_and_pops_of_a_partition_with_a_rate_limit_in_every_order(
+    lab: Lab, name: str, is_ordered: bool
+) -> None:
+    """A redelivery counts too, and may be of a pair that is idle."""
+    for other in ("push", "pop"):
+        await lab.step_through(
+            named(name, other),
+            [DRAINED, BEHIND, EXPIRED],
+            is_ordered=is_ordered,
+            has_letter=name == "redrive",
+            options=PACED,
+        )
 
 
 @pytest.mark.slow
@@ -143,6 +164,28 @@ async def test_two_pushes_of_one_transaction_id_store_one_message(lab: Lab) -> N
         await lab.run(scene, verbs, order)
         await lab.check(scene)
         assert scene.pushed["x"] == 2
+
+
+async def test_a_lock_of_a_stranger_is_not_taken_for_a_wait_between_clients(dsn: str) -> None:
+    """Such as a vacuum's: the step is not over then."""
+    async with Lab.open(dsn) as lab, asyncio.timeout(10):
+        scene = await lab.scene(is_ordered=True)
+        stranger = await asyncpg.connect(dsn)
+        await stranger.execute("begin; lock table queen.segments in access exclusive mode")
+
+        async def let_go() -> None:
+            while not await stranger.fetchval("select pg_blocking_pids($1)", lab.clients[0].pid):
+                pass
+            # Long enough for the step to be judged meanwhile.
+            for _ in range(100):
+                await stranger.fetchval("select 1")
+            await stranger.execute("commit")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(let_go())
+            await lab.run(scene, (push("x"), push("x")), (0, 0, 1, 1))
+        await lab.check(scene)
+        await stranger.close()
 
 
 @ORDERED_AND_NOT

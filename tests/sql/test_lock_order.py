@@ -414,3 +414,35 @@ async def test_the_lock_of_a_partition_leaves_no_trace_in_its_row(connect: Conne
         """
     )
     assert (page["versions"], page["multixacts"]) == (len(ids), 0)
+
+
+@pytest.mark.parametrize("what", ["queue", "group"])
+async def test_an_eraser_and_an_ack_do_not_deadlock(connect: Connect, what: str) -> None:
+    gate, one, other = [await connect() for _ in range(3)]
+    scene = await arrange(gate, QUEUES["ordered"])
+    deletion: Call = (
+        ("delete_queue", "orders") if what == "queue" else ("delete_group", "orders", "workers")
+    )
+    await run(gate, deletion)
+    calls: tuple[Call, Call] = (ack(*reversed(scene.lent)), ("erase", 1_000))
+
+    for statement in GATES[1:]:
+        for partition_id in scene.held:
+            for first, second in (calls, calls[::-1]):
+                assert not await cross(gate, statement, partition_id, {one: first, other: second})
+
+
+async def test_a_seek_of_a_group_that_is_not_filled_does_not_deadlock_with_a_push(
+    connect: Connect,
+) -> None:
+    gate, seeker = [await connect() for _ in range(2)]
+    await run(gate, configure("orders"))
+    ids = sorted(await lanes(gate, *(f"p{number}" for number in range(1_100))))
+    await group(gate, "late")
+
+    async with gate.transaction():
+        await run(gate, push(ids[0]))
+        task = asyncio.create_task(attempt(seeker, seek("orders", "late", LONG_AGO)))
+        await waits(gate, seeker, task)
+        await run(gate, push(ids[-1]))
+    await task

@@ -29,6 +29,7 @@ from tests.sql.stepping import (
 DRAINED: Final = Setting(1)
 BEHIND: Final = Setting(2)
 UNTOUCHED: Final = Setting(1, is_claimed=False)
+EXPIRED: Final = Setting(1, is_expired=True)
 
 Check = Callable[[Lab], Awaitable[None]]
 
@@ -73,6 +74,11 @@ IDLE_WITHOUT_LOCK: Final = {
         "v_locked := p_partition_ids",
     ),
 }
+NO_LOCK_TO_COUNT: Final = Change(
+    "claim_due",
+    r"perform 1\s+from queen\.partitions p[^;]*?skip locked;\s+continue when not found;",
+    "null;",
+)
 NO_HOLD: Final = Change(
     "claim_new", r"(v_hold\s+boolean :=) p_queue\.in_order and not p_auto", r"\1 false"
 )
@@ -250,6 +256,16 @@ async def test_idle_without_the_partition_lock_sleeps_beside_a_message(
     lab: Lab, name: str, check: Check
 ) -> None:
     await prove(lab, check, (IDLE_WITHOUT_LOCK[name],), "lost wake-up")
+
+
+async def redeliveries_are_counted_beside_pushes(lab: Lab) -> None:
+    paced = {"rate_max": 1_000, "rate_ms": 1_000, "rate_per": "partition"}
+    verbs = {"push": push("x"), "pop": pop()}
+    await lab.step_through(verbs, [EXPIRED], is_ordered=False, options=paced)
+
+
+async def test_an_idle_pair_that_is_moved_without_the_partition_lock_is_not_woken(lab: Lab) -> None:
+    await prove(lab, redeliveries_are_counted_beside_pushes, (NO_LOCK_TO_COUNT,), "lost wake-up")
 
 
 # --- an instant too late

@@ -15,6 +15,8 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.store.migrations import migrate
+from tests.clock import Clock
+from tests.engine.helpers import pop_one, push
 from tests.postgres import Postgres
 from tests.system.checker import Checker, read_files
 from tests.system.load import Consume, Consumer, History, Produce, Producer
@@ -61,6 +63,24 @@ async def test_kills_of_postgresql_lose_nothing(tmp_path: Path) -> None:
         between=200,
         minimum={"ops": 1_000, "messages": 800, "redelivered": 20, "unknown": 3},
     )
+
+
+async def test_an_offset_that_a_pop_gave_to_a_scheduled_message_outlives_a_kill() -> None:
+    """Pops commit asynchronously, but what gives a message its place does not."""
+    with Postgres({"wal_writer_delay": "10s", "autovacuum": "off"}) as postgres:
+        dsn = postgres.create_database("killed")
+        await migrate(dsn)
+        async with await Engine.open(dsn) as engine, await Clock.install(dsn) as clock:
+            await push(engine, "orders", "scheduled", delay_seconds=60)
+            await clock.advance(seconds=61)
+            # Durable: with it all that was before.
+            await push(engine, "others", 0)
+            delivery = await pop_one(engine, "orders")
+            postgres.kill()
+            postgres.start()
+            async with await Engine.open(dsn) as after:
+                (pushed,) = await push(after, "orders", "another")
+            assert (delivery.offsets, pushed.offset) == ([0], 1)
 
 
 @pytest.mark.slow

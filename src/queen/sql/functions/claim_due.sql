@@ -1,6 +1,6 @@
 -- Take deliveries whose lease ran out or whose next attempt has come. An expired lease is an attempt that failed:
 -- it is charged to the first message that was not settled, and the others go back free of blame. The arguments are
--- those of claim_new. Locks: deliveries, then consumers; skips what is locked.
+-- those of claim_new. Locks: deliveries, then consumers, then partitions; skips what is locked.
 create or replace function queen.claim_due (
   p_group_id   bigint,
   p_queue      queen.queues,
@@ -96,6 +96,14 @@ begin
         set until = queen.rate_opens_at(v_consumer.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
         where d.id = v_delivery.id;
         continue;
+      end if;
+      -- A push wakes the idle by where their rows stand: one that is idle moves under the partition's lock alone.
+      if v_consumer.idle_at is not null then
+        perform 1
+        from queen.partitions p
+        where p.id = v_delivery.partition_id
+        for no key update skip locked;
+        continue when not found;
       end if;
       v_most := least(v_most, v_count);
     end if;

@@ -1,4 +1,5 @@
 -- Let a queue be gone: a push of its name makes a new one. Its rows are erased in steps. Raises QN001.
+-- Locks: the queue's advisory lock, exclusive: whoever makes a partition or a group of it is through, or finds it gone.
 create or replace function queen.delete_queue (p_queue text)
   returns bigint
   language plpgsql
@@ -8,10 +9,11 @@ as $$
 declare
   v_id bigint;
 begin
+  select q.id into v_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
+  perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_id));
   update queen.queues q
   set deleted_at = queen.now(), version = q.version + 1
-  where q.name = p_queue and q.deleted_at is null
-  returning q.id into v_id;
+  where q.id = v_id and q.deleted_at is null;
   if not found then
     raise exception 'there is no queue %', p_queue using errcode = 'QN001';
   end if;
@@ -21,6 +23,7 @@ end
 $$;
 
 -- Let a group of a queue be gone: the next pop makes it anew. Its rows are erased in steps. Raises QN001, QN003.
+-- Locks: the queue's advisory lock, exclusive: whoever makes a partition gives it no place any more.
 create or replace function queen.delete_group (p_queue text, p_group text)
   returns bigint
   language plpgsql
@@ -35,6 +38,7 @@ begin
   if not found then
     raise exception 'there is no queue %', p_queue using errcode = 'QN001';
   end if;
+  perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue_id));
   update queen.groups g
   set deleted_at = queen.now()
   where g.queue_id = v_queue_id and g.name = p_group and g.deleted_at is null
@@ -46,8 +50,9 @@ begin
 end
 $$;
 
--- Erase rows of deleted queues and groups, of at most p_limit partitions; true when nothing is left to erase.
--- Locks: the queue or group row, so that one eraser is at it.
+-- Erase rows of deleted queues and groups, of at most p_limit partitions and 2,000 segments or scheduled messages;
+-- true when nothing is left to erase.
+-- Locks: the queue or group row, so that one eraser is at it; then partitions by id, consumers, deliveries.
 create or replace function queen.erase (p_limit integer)
   returns boolean
   language plpgsql
@@ -60,9 +65,9 @@ create or replace function queen.erase (p_limit integer)
   set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_id       bigint;
-  v_group    queen.groups;
-  v_ids      bigint[];
+  v_id    bigint;
+  v_group queen.groups;
+  v_ids   bigint[];
 begin
   select q.id into v_id
   from queen.queues q where q.deleted_at is not null order by q.id limit 1 for update skip locked;
@@ -70,12 +75,10 @@ begin
     v_ids := array(
       select p.id from queen.partitions p where p.queue_id = v_id order by p.id limit p_limit for update
     );
-    delete from queen.deliveries d
-    using queen.groups g
-    where g.queue_id = v_id and d.group_id = g.id and d.partition_id = any (v_ids);
-    delete from queen.consumers c where c.partition_id = any (v_ids);
-    delete from queen.segments s where s.partition_id = any (v_ids);
-    delete from queen.scheduled s where s.queue_id = v_id and s.partition_id = any (v_ids);
+    perform queen.erase_places(v_ids, null);
+    if not queen.erase_messages(v_id, v_ids) then
+      return false;
+    end if;
     delete from queen.partitions p where p.id = any (v_ids);
     if cardinality(v_ids) < p_limit then
       delete from queen.limits l using queen.groups g where g.queue_id = v_id and l.group_id = g.id;
@@ -98,8 +101,7 @@ begin
     order by p.id
     limit p_limit
   );
-  delete from queen.deliveries d where d.group_id = v_group.id and d.partition_id = any (v_ids);
-  delete from queen.consumers c where c.group_id = v_group.id and c.partition_id = any (v_ids);
+  perform queen.erase_places(v_ids, v_group.id);
   if cardinality(v_ids) < p_limit then
     delete from queen.limits l where l.group_id = v_group.id;
     delete from queen.groups g where g.id = v_group.id;
@@ -107,5 +109,75 @@ begin
     update queen.groups g set fill_end = -v_ids[p_limit] where g.id = v_group.id;
   end if;
   return false;
+end
+$$;
+
+-- Erase the places of a group in partitions, or of every group, and what is out.
+-- Each is locked before it is looked for: a claim or an ack in flight is waited for, and what it leaves is found.
+create or replace function queen.erase_places (p_partition_ids bigint[], p_group_id bigint)
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform 1
+  from (
+    select c.partition_id
+    from queen.consumers c
+    where c.partition_id = any (p_partition_ids) and c.group_id = coalesce(p_group_id, c.group_id)
+    order by c.partition_id, c.group_id
+    for update
+  ) l;
+  delete from queen.consumers c
+  where c.partition_id = any (p_partition_ids) and c.group_id = coalesce(p_group_id, c.group_id);
+  perform 1
+  from (
+    select d.id
+    from queen.deliveries d
+    where d.partition_id = any (p_partition_ids) and d.group_id = coalesce(p_group_id, d.group_id)
+    order by d.id
+    for update
+  ) l;
+  delete from queen.deliveries d
+  where d.partition_id = any (p_partition_ids) and d.group_id = coalesce(p_group_id, d.group_id);
+end
+$$;
+
+-- Erase messages of partitions that the caller has locked, a bounded number of them; true when none is left.
+create or replace function queen.erase_messages (p_queue_id bigint, p_partition_ids bigint[])
+  returns boolean
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  c_rows constant integer := 2000;
+  v_rows integer;
+begin
+  delete from queen.segments s
+  using (
+    select s.ctid
+    from unnest(p_partition_ids) p (id)
+    cross join lateral (
+      select s.ctid from queen.segments s where s.partition_id = p.id limit c_rows
+    ) s
+    limit c_rows
+  ) k
+  where s.ctid = k.ctid;
+  get diagnostics v_rows = row_count;
+  if v_rows = c_rows then
+    return false;
+  end if;
+  delete from queen.scheduled s
+  using (
+    select s.ctid
+    from queen.scheduled s
+    where s.queue_id = p_queue_id and s.partition_id = any (p_partition_ids)
+    limit c_rows
+  ) k
+  where s.ctid = k.ctid;
+  get diagnostics v_rows = row_count;
+  return v_rows < c_rows;
 end
 $$;

@@ -8,7 +8,8 @@
 --
 -- Answers a row for each run of messages inside one segment, and for each group a row without request: how
 -- long until it has more (null: when woken), the new marks, and the refusal QN003 if it is gone.
--- Commits asynchronously unless p_auto: a claim that a crash forgets is redelivered as after an expired lease.
+-- Commits asynchronously unless p_auto or something was promoted: a claim that a crash forgets is redelivered as after
+-- an expired lease.
 -- Locks: consumers and deliveries, then partitions; all of them skip what is locked. A pop never waits.
 create or replace function queen.pop (
   p_group_ids   bigint[],
@@ -56,6 +57,7 @@ declare
   v_had_news   boolean;
   v_marks      timestamptz[];
   v_note       queen.popped;
+  v_promotion  record;
 begin
   if not p_auto then
     perform set_config('synchronous_commit', 'off', true);
@@ -113,7 +115,12 @@ begin
     loop
       exit when not queen.wants_more(v_left, v_lanes_left) or v_round >= c_rounds;
       v_round := v_round + 1;
-      v_has_news := v_phase = 'due' and queen.promote(v_queue.id, 1000) > 0;
+      v_has_news := false;
+      if v_phase = 'due' then
+        v_promotion := queen.promote(v_queue.id, 1000);
+        v_has_news := v_promotion.promoted > 0;
+        v_note.expired := v_note.expired + v_promotion.expired;
+      end if;
       -- The earliest instant found at any level: below it all was empty. The marks move only when every level was
       -- looked at.
       v_marks := array[v_now];

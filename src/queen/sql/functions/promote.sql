@@ -1,9 +1,15 @@
--- Put scheduled messages whose time has come into their partitions; answers how many.
+-- Put scheduled messages whose time has come into their partitions; answers how many, and how many had expired.
 --
--- Called by pops, so it never waits: messages of a partition that a push has locked stay for the next call.
--- At most p_limit messages and 16 MiB a call. Locks: scheduled and partitions, skipping what is locked.
-create or replace function queen.promote (p_queue_id bigint, p_limit integer)
-  returns bigint
+-- Called by pops, so it never waits: messages of a partition that a push has locked stay for the next call. Those of a
+-- partition are taken under its lock from the first one on, so that they keep their order.
+-- Once it has stored something the transaction commits synchronously, also that of a pop.
+-- At most p_limit messages and 16 MiB a call. Locks: partitions, consumers, scheduled; skips what is locked.
+create or replace function queen.promote (
+  p_queue_id bigint,
+  p_limit    integer,
+  out promoted bigint,
+  out expired  bigint
+)
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
@@ -16,6 +22,7 @@ as $$
 declare
   v_now        timestamptz := queen.now();
   v_ids        bigint[];
+  v_mine       bigint[];
   v_locked     bigint[];
   v_pairs      bigint[];
   v_partitions bigint[];
@@ -25,25 +32,21 @@ declare
   v_extras     bytea[];
   v_ttls       double precision[];
   v_keys       text[];
+  v_dead_keys  bytea[];
   v_row        record;
-  v_count      bigint := 0;
 begin
-  if not exists (select 1 from queen.scheduled s where s.queue_id = p_queue_id and s.due_at <= v_now) then
-    return 0;
+  promoted := 0;
+  expired := 0;
+  v_ids := array(
+    select s.id
+    from queen.scheduled s
+    where s.queue_id = p_queue_id and s.due_at <= v_now
+    order by s.due_at, s.id
+    limit p_limit
+  );
+  if cardinality(v_ids) = 0 then
+    return;
   end if;
-  select array_agg(d.id) into v_ids
-  from (
-    select d.id, sum(d.bytes) over (order by d.due_at, d.id) - d.bytes as bytes_before
-    from (
-      select s.id, s.due_at, length(s.payload) + coalesce(length(s.extras), 0) as bytes
-      from queen.scheduled s
-      where s.queue_id = p_queue_id and s.due_at <= v_now
-      order by s.due_at, s.id
-      limit p_limit
-      for update skip locked
-    ) d
-  ) d
-  where d.bytes_before < 16 * 1024 * 1024;
   v_locked := array(
     select p.id
     from queen.partitions p
@@ -66,9 +69,30 @@ begin
       = (select count(*) from unnest(v_pairs) k (id) where k.id = l.id)
   );
 
+  -- Of each partition up to the first that somebody else has locked.
+  v_mine := array(
+    select s.id
+    from queen.scheduled s
+    where s.id = any (v_ids) and s.partition_id = any (v_locked)
+    for update skip locked
+  );
+  select array_agg(d.id) into v_ids
+  from (
+    select
+      d.id,
+      bool_and(d.id = any (v_mine)) over (partition by d.partition_id order by d.due_at, d.id) as is_mine,
+      sum(d.bytes) over (order by d.due_at, d.id) - d.bytes as bytes_before
+    from (
+      select s.id, s.partition_id, s.due_at, length(s.payload) + coalesce(length(s.extras), 0) as bytes
+      from queen.scheduled s
+      where s.id = any (v_ids) and s.partition_id = any (v_locked)
+    ) d
+  ) d
+  where d.is_mine and d.bytes_before < 16 * 1024 * 1024;
+
   with due as (
     delete from queen.scheduled s
-    where s.id = any (v_ids) and s.partition_id = any (v_locked)
+    where s.id = any (v_ids)
     returning s.id, s.partition_id, s.due_at, s.ttl_seconds, s.key, s.payload, s.extras
   ),
   alive as (
@@ -85,6 +109,7 @@ begin
   run as (
     select
       d.*,
+      row_number() over (partition by d.partition_id order by d.due_at, d.id) as place,
       row_number() over (partition by d.partition_id order by d.due_at, d.id)
         - row_number() over (partition by d.partition_id, d.ttl_seconds order by d.due_at, d.id) as run
     from alive d
@@ -99,7 +124,7 @@ begin
       array_agg(d.payload order by d.due_at, d.id) as payloads,
       array_agg(d.extras order by d.due_at, d.id) as extras,
       array_agg(d.key order by d.due_at, d.id) as keys,
-      row_number() over (order by d.partition_id, min(d.due_at), min(d.id)) as ordinal
+      row_number() over (order by d.partition_id, min(d.place)) as ordinal
     from run d
     group by d.partition_id, d.ttl_seconds, d.run
   )
@@ -116,19 +141,27 @@ begin
     array_agg(
       (select string_agg(coalesce(encode(u.key, 'hex'), ''), ',' order by u.n) from unnest(e.keys) with ordinality u (key, n))
       order by e.ordinal
-    )
-  into v_partitions, v_counts, v_bodies, v_ends, v_extras, v_ttls, v_keys
+    ),
+    (select count(*) from alive d where d.ttl_seconds <= 0),
+    (select array_agg(d.key) from alive d where d.ttl_seconds <= 0 and d.key is not null)
+  into v_partitions, v_counts, v_bodies, v_ends, v_extras, v_ttls, v_keys, expired, v_dead_keys
   from entry e;
+  if v_dead_keys is not null then
+    perform queen.forget_keys(v_dead_keys);
+  end if;
   if v_partitions is null then
-    return 0;
+    return;
   end if;
 
+  -- Offsets are given here, and a pop tells them: a crash must not forget that and give them to others.
+  perform set_config('synchronous_commit', 'on', true);
   -- A statement of its own: inside the one above nothing would say that it is run at all.
   for v_row in select p.* from queen.push(v_partitions, v_counts, v_bodies, v_ends, v_extras, v_ttls) p loop
-    if v_row.kind <> 'stored' then
-      raise exception 'scheduled messages of queue % could not be stored: %', p_queue_id, v_row.code;
+    if v_row.kind = 'partition' then
+      -- The partitions are there, for they are locked: the queue was deleted since, and these messages with it.
+      return;
     end if;
-    v_count := v_count + v_counts[v_row.ordinal];
+    promoted := promoted + v_counts[v_row.ordinal];
     -- A duplicate that comes later is told where the first one went.
     update queen.dedup d
     set "offset" = v_row."offset" + k.n - 1
@@ -137,6 +170,5 @@ begin
       and d.key = decode(k.key, 'hex')
       and d."offset" is null;
   end loop;
-  return v_count;
 end
 $$;

@@ -1,8 +1,9 @@
 -- Remove messages of the next partitions of a queue: all, or those that every group has settled.
 --
 -- p_before: only segments stored before; null for any. p_after: go on behind this partition id. Answers the last
--- partition id and how many messages went, no row when none is left. Where all is purged, groups stand behind it
--- and leases on it are lost. The newest segment's row stays, emptied: the next offset is read from it.
+-- partition id that it is done with and how many messages went, no row when none is left. At most 2,000 segments
+-- go in a call. Where all is purged, groups stand behind it and leases on it are lost. The newest segment's row stays,
+-- emptied: the next offset is read from it.
 -- Raises QN001. Locks: partitions by id, consumers, deliveries.
 create or replace function queen.purge (
   p_queue     text,
@@ -24,12 +25,15 @@ create or replace function queen.purge (
 as $$
 #variable_conflict use_column
 declare
-  v_queue queen.queues;
-  v_ids   bigint[];
-  v_id    bigint;
-  v_end   bigint;
-  v_count bigint := 0;
-  v_step  bigint;
+  v_queue   queen.queues;
+  v_ids     bigint[];
+  v_id      bigint;
+  v_newest  record;
+  v_end     bigint;
+  v_settled bigint;
+  v_count   bigint := 0;
+  v_step    record;
+  v_room    integer := 2000;
 begin
   select q.* into v_queue from queen.queues q where q.name = p_queue and q.deleted_at is null;
   if not found then
@@ -62,25 +66,32 @@ begin
     from (select d.id from queen.deliveries d where d.partition_id = any (v_ids) order by d.id for update) l;
   end if;
   if not p_completed and p_before is null then
-    delete from queen.scheduled s where s.queue_id = v_queue.id and s.partition_id = any (v_ids);
+    perform queen.cancel_scheduled(v_queue.id, v_ids);
   end if;
 
   foreach v_id in array v_ids loop
-    -- The end of what goes, as an offset at the edge of a segment.
-    select max(s.base_offset + s.message_count) into v_end
+    select s.base_offset, s.base_offset + s.message_count as next_offset into v_newest
     from queen.segments s
-    where s.partition_id = v_id and (p_before is null or s.created_at < p_before);
+    where s.partition_id = v_id
+    order by s.base_offset desc
+    limit 1;
+    -- The end of what goes, as an offset at the edge of a segment.
+    v_end := case
+      when p_before is null then v_newest.next_offset
+      -- The first one stored at that instant or later.
+      else queen.offset_after(v_id, p_before - interval '1 microsecond')
+    end;
     if p_completed then
-      v_end := least(v_end, (
-        select min(least(c.claimed, (
-          select min(lower(d.pending))
-          from queen.deliveries d
-          where d.group_id = c.group_id and d.partition_id = v_id and d.payload is null
-        )))
-        from queen.consumers c
-        join queen.groups g on g.id = c.group_id and g.deleted_at is null
-        where c.partition_id = v_id
-      ));
+      select min(least(c.claimed, (
+        select min(lower(d.pending))
+        from queen.deliveries d
+        where d.group_id = c.group_id and d.partition_id = v_id and d.payload is null
+      ))) into v_settled
+      from queen.consumers c
+      join queen.groups g on g.id = c.group_id and g.deleted_at is null
+      where c.partition_id = v_id;
+      -- What nobody reads yet nobody has settled.
+      v_end := case when v_settled is not null then least(v_end, v_settled) end;
       if exists (
         select 1 from queen.groups g
         where g.queue_id = v_queue.id and g.deleted_at is null and g.filled_to < v_id and g.fill_end >= v_id
@@ -92,23 +103,36 @@ begin
     end if;
     with gone as (
       delete from queen.segments s
-      where s.partition_id = v_id
-        and s.base_offset + s.message_count <= v_end
-        and s.base_offset < (select max(n.base_offset) from queen.segments n where n.partition_id = v_id)
+      using (
+        select s.ctid
+        from queen.segments s
+        where s.partition_id = v_id
+          and s.base_offset < least(v_end, v_newest.base_offset)
+          and s.base_offset + s.message_count <= v_end
+        order by s.base_offset
+        limit v_room
+      ) k
+      where s.ctid = k.ctid
       returning case when s.body is not null then s.message_count else 0 end as messages
-    ),
-    emptied as (
-      update queen.segments s
-      set body = null, ends = null, extras = null
-      where s.partition_id = v_id
-        and s.base_offset + s.message_count <= v_end
-        and s.base_offset = (select max(n.base_offset) from queen.segments n where n.partition_id = v_id)
-        and s.body is not null
-      returning s.message_count as messages
     )
-    select coalesce(sum(messages), 0) into v_step
-    from (select messages from gone union all select messages from emptied) m;
-    v_count := v_count + v_step;
+    select coalesce(sum(g.messages), 0) as messages, count(*)::integer as segments into v_step from gone g;
+    v_count := v_count + v_step.messages;
+    v_room := v_room - v_step.segments;
+    if v_room <= 0 then
+      -- Perhaps there are more: the next call begins with this partition.
+      return query select v_id - 1, v_count;
+      return;
+    end if;
+    update queen.segments s
+    set body = null, ends = null, extras = null
+    where s.partition_id = v_id
+      and s.base_offset = v_newest.base_offset
+      and v_newest.next_offset <= v_end
+      and s.body is not null
+    returning s.message_count::bigint as messages into v_step;
+    if found then
+      v_count := v_count + v_step.messages;
+    end if;
   end loop;
   return query select v_ids[cardinality(v_ids)], v_count;
 end
@@ -125,6 +149,7 @@ as $$
 declare
   v_now      timestamptz;
   v_delivery queen.deliveries;
+  v_is_kept  boolean;
 begin
   v_now := queen.now();
   update queen.consumers c
@@ -152,18 +177,51 @@ begin
     order by d.id
     for no key update of d
   loop
+    -- What waits for its next attempt goes on waiting, unless it is gone itself.
+    v_is_kept := not v_delivery.held and coalesce(v_delivery.head >= p_end, true);
     -- A new pair: whoever holds it must not settle what is left by the old one.
     update queen.deliveries d
-    set id = nextval('queen.delivery_ids'), token = gen_random_uuid(), held = false, out_end = null
+    set
+      id = nextval('queen.delivery_ids'), token = gen_random_uuid(), held = false, out_end = null,
+      until = case when v_is_kept then d.until else v_now end
     where d.id = v_delivery.id
     returning d.* into v_delivery;
     perform queen.shrink(v_delivery, int8multirange(int8range(null, p_end)));
-    update queen.deliveries d
-    set
-      head = case when d.head >= p_end then d.head end,
-      attempts = case when d.head >= p_end then d.attempts else 0 end,
-      until = case when d.until < 'infinity' then v_now else d.until end
-    where d.id = v_delivery.id;
   end loop;
+end
+$$;
+
+-- Take scheduled messages of partitions away, and what they are known by: they never had a place.
+-- The caller has locked the partitions.
+create or replace function queen.cancel_scheduled (p_queue_id bigint, p_partition_ids bigint[])
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_keys bytea[];
+begin
+  with gone as (
+    delete from queen.scheduled s
+    where s.queue_id = p_queue_id and s.partition_id = any (p_partition_ids)
+    returning s.key
+  )
+  select array_agg(g.key) into v_keys from gone g where g.key is not null;
+  perform queen.forget_keys(v_keys);
+end
+$$;
+
+-- Let the keys of messages that never had a place be free again.
+create or replace function queen.forget_keys (p_keys bytea[])
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from queen.dedup d
+  using unnest(p_keys) k (key)
+  where d.key = k.key and d."offset" is null;
 end
 $$;

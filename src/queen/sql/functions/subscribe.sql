@@ -26,21 +26,24 @@ begin
     perform pg_advisory_xact_lock(hashtextextended('queen.queue', v_queue_id));
     v_now := queen.now();
     insert into queen.groups (queue_id, name, start_mode, start_at, created_at, filled_to, fill_end)
-    values (
-      v_queue_id,
+    select
+      q.id,
       p_group,
       coalesce(p_mode, 'all'),
       case coalesce(p_mode, 'all') when 'all' then '-infinity' when 'new' then v_now else least(p_from, v_now) end,
       v_now,
       0,
-      coalesce(
-        (select p.id from queen.partitions p where p.queue_id = v_queue_id order by p.id desc limit 1), 0
-      )
-    )
+      coalesce((select p.id from queen.partitions p where p.queue_id = q.id order by p.id desc limit 1), 0)
+    from queen.queues q
+    where q.id = v_queue_id and q.deleted_at is null
     on conflict (queue_id, name) where deleted_at is null do nothing;
     select g.* into v_group
     from queen.groups g
     where g.queue_id = v_queue_id and g.name = p_group and g.deleted_at is null;
+    if not found then
+      -- Deleted while this waited for the lock.
+      return;
+    end if;
     perform queen.fill(v_group.id, 1000);
     select g.* into v_group from queen.groups g where g.id = v_group.id;
   end if;
