@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from queen import errors
+from queen.cli import dev
 from queen.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="A message queue on PostgreSQL.")
@@ -24,6 +25,9 @@ def serve() -> None:
     from queen.server.serve import serve as run
 
     raise typer.Exit(run(_settings()))
+
+
+app.command()(dev.dev)
 
 
 @config_app.command()

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
@@ -25,14 +26,22 @@ _RESTART_SECONDS = 1.0
 class _Server(uvicorn.Server):
     """uvicorn's server, which drains before it closes, and sweeps slow connections."""
 
-    def __init__(self, config: uvicorn.Config, app: App) -> None:
+    def __init__(self, config: uvicorn.Config, app: App, ready: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._app = app
+        self._ready = ready
         self._sweeper: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        # Not raised once more at the end: being told to stop, and stopping, is no failure.
+        self._captured_signals.clear()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._sweeper = asyncio.create_task(sweep_for_ever(self.server_state))
+        if self.started and self._ready is not None:
+            self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._app.drain()
@@ -60,7 +69,9 @@ def bind(settings: Settings) -> socket.socket:
     return listener
 
 
-async def serve_here(settings: Settings, listener: socket.socket) -> bool:
+async def serve_here(
+    settings: Settings, listener: socket.socket, *, ready: Callable[[], None] | None = None
+) -> bool:
     """Serve in this process until told to stop; False when it could not start."""
     app = App(settings)
     protocol = type("BoundProtocol", (Protocol,), {"settings": settings})
@@ -76,7 +87,7 @@ async def serve_here(settings: Settings, listener: socket.socket) -> bool:
         timeout_graceful_shutdown=max(1, int(settings.shutdown_seconds)),
         backlog=_BACKLOG,
     )
-    server = _Server(config, app)
+    server = _Server(config, app, ready)
     await server.serve(sockets=[listener])
     return server.started
 

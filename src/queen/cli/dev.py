@@ -1,0 +1,82 @@
+"""`queen dev`: a database, a server and three lines to copy, by one command."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from queen.cli.local_postgres import LocalPostgres
+from queen.settings import Settings
+
+_SNIPPETS = """
+  Push          curl -H 'Content-Type: application/json' {url}/api/v1/push \\
+                  -d '{{"items":[{{"queue":"demo","payload":{{"hello":"world"}}}}]}}'
+  Pop           curl '{url}/api/v1/pop/queue/demo?autoAck=true'
+  In Python     from queen import Queen
+                async with Queen("{url}") as queen:
+                    await queen.queue("demo").push([{{"data": {{"hello": "world"}}}}])
+"""
+
+
+def dev(
+    dsn: Annotated[
+        str | None, typer.Option(help="A database to use instead of a local one.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the local database is kept.")] = None,
+    ephemeral: Annotated[bool, typer.Option(help="Keep nothing when this ends.")] = False,
+    port: Annotated[int | None, typer.Option(help="Where HTTP is served.")] = None,
+) -> None:
+    """
+    Start everything to try Queen out: not for production.
+
+    Example: queen dev --ephemeral --port 6632
+    """
+    settings = _settings(dsn, port)
+    with contextlib.ExitStack() as stack:
+        if settings.database_url is None and "PG_HOST" not in os.environ:
+            postgres = stack.enter_context(LocalPostgres(None if ephemeral else _folder(data_dir)))
+            where = f"PostgreSQL in {postgres.folder}" + (", gone afterwards" if ephemeral else "")
+            settings = _settings(postgres.dsn, port)
+        else:
+            where = "the database that you named"
+        raise typer.Exit(_serve(settings, where))
+
+
+def _settings(dsn: str | None, port: int | None) -> Settings:
+    environ = {"NUM_WORKERS": "1", "LOG_FORMAT": "console", "LOG_LEVEL": "warning", **os.environ}
+    if dsn is not None:
+        environ["DATABASE_URL"] = dsn
+    if port is not None:
+        environ["PORT"] = str(port)
+    return Settings.from_environ(environ)
+
+
+def _folder(given: Path | None) -> Path:
+    if given is not None:
+        return given.expanduser().resolve()
+    if os.geteuid() == 0:
+        # Root's home is closed to the account that PostgreSQL runs as.
+        return Path("/var/lib/queen-dev")
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(home) / "queen" / "dev"
+
+
+def _serve(settings: Settings, where: str) -> int:
+    import uvloop
+
+    from queen.server.serve import bind, serve_here
+
+    listener = bind(settings)
+    url = f"http://localhost:{listener.getsockname()[1]}"
+
+    def told() -> None:
+        print(f"\n  Queen is ready at {url}, on {where}.", file=sys.stderr)
+        print("  For trying out only: no authentication, loopback alone.", file=sys.stderr)
+        print(_SNIPPETS.format(url=url), file=sys.stderr, flush=True)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return 0 if runner.run(serve_here(settings, listener, ready=told)) else 3

@@ -1,0 +1,130 @@
+"""`queen dev`: from nothing to a first message."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from queen import Message, Queen
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+async def started(*arguments: str) -> tuple[asyncio.subprocess.Process, str]:
+    """The process, and the URL that it said once it was ready."""
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "queen",
+        "dev",
+        *arguments,
+        "--port",
+        "0",
+        env={**environment, "PYTHONPATH": str(SOURCE)},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    said = ""
+    async with asyncio.timeout(40):
+        while (found := re.search(r"ready at (\S+),", said)) is None:
+            line = await process.stderr.readline()
+            assert line, f"ended:\n{said}"
+            said += line.decode()
+    return process, found[1]
+
+
+def _ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    del reader, writer
+
+
+async def stopped(process: asyncio.subprocess.Process) -> int:
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(40):
+        await process.communicate()
+    assert process.returncode is not None
+    return process.returncode
+
+
+async def test_one_command_is_ready_in_seconds_and_takes_a_message() -> None:
+    began = time.monotonic()
+    process, url = await started("--ephemeral")
+    seconds = time.monotonic() - began
+    try:
+        async with Queen(url) as queen:
+            await queen.queue("demo").push([{"data": {"hello": "world"}}])
+            (message,) = await queen.queue("demo").pop()
+            assert message.data == {"hello": "world"}
+    finally:
+        code = await stopped(process)
+
+    assert code == 0
+    assert seconds < 30  # On a busy machine; alone it takes about three.
+
+
+async def test_data_survives_a_restart(tmp_path: Path) -> None:
+    # PostgreSQL runs as another account when this is root's.
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    process, url = await started("--data-dir", str(tmp_path / "data"))
+    async with Queen(url) as queen:
+        await queen.queue("demo").push([{"data": 1}])
+    await stopped(process)
+
+    process, url = await started("--data-dir", str(tmp_path / "data"))
+    seen: list[int] = []
+
+    async def handler(message: Message[int]) -> None:
+        seen.append(message.data)
+
+    try:
+        async with Queen(url) as queen:
+            await queen.queue("demo").limit(1).consume(handler)
+    finally:
+        await stopped(process)
+    assert seen == [1]
+
+
+async def test_a_busy_port_is_explained(unused_tcp_port: int) -> None:
+    listener = await asyncio.start_server(_ignore, "127.0.0.1", unused_tcp_port)
+    async with listener:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "queen",
+            "serve",
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": str(SOURCE),
+                "PORT": str(unused_tcp_port),
+            },
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, said = await process.communicate()
+
+    assert process.returncode == 1
+    assert b"cannot listen on 127.0.0.1 port" in said
+    assert b"Traceback" not in said
+
+
+@pytest.mark.parametrize("variable", [{"QUEEN_MAX_BDY_BYTES": "1"}, {"NUM_WORKERS": "many"}])
+async def test_a_wrong_setting_stops_the_start_with_one_sentence(variable: dict[str, str]) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "queen",
+        "serve",
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), **variable},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+
+    assert process.returncode == 1
+    assert said.startswith(b"queen: ")
+    assert next(iter(variable)).encode() in said
+    assert len(said.splitlines()) == 1
