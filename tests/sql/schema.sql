@@ -82,7 +82,7 @@ CREATE TYPE queen.popped AS (
 -- Name: ack(bigint[], uuid[], int8multirange[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, is_over boolean, code text)
+CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -277,6 +277,16 @@ CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level
 --
 
 CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: complete(bigint[], uuid[], bigint[], bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -735,6 +745,16 @@ CREATE FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp with ti
 
 
 --
+-- Name: open_of(queen.deliveries, int8multirange); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multirange) RETURNS int8multirange
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: partition_ids(text[], text[], smallint[], boolean, jsonb); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -947,7 +967,7 @@ CREATE FUNCTION queen.seek(p_queue text, p_group text, p_partition text, p_at ti
 -- Name: settle(bigint, uuid, int8multirange, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint) RETURNS TABLE(group_id bigint, settled bigint, is_over boolean, code text)
+CREATE FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint) RETURNS TABLE(group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -1942,6 +1962,13 @@ REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, 
 
 
 --
+-- Name: FUNCTION complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION configure(p_name text, p_namespace text, p_task text, p_options jsonb, p_replace boolean, p_version bigint, p_defaults jsonb); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2240,6 +2267,13 @@ REVOKE ALL ON FUNCTION queen.now() FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION open_of(p_delivery queen.deliveries, p_offsets int8multirange); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multirange) FROM PUBLIC;
 
 
 --
