@@ -136,8 +136,9 @@ CREATE TABLE queen.queues (
     deleted_at timestamp with time zone,
     levels integer[] DEFAULT '{0}'::integer[] NOT NULL,
     in_order boolean DEFAULT true NOT NULL,
-    old_dedup_class smallint,
-    old_dedup_until timestamp with time zone,
+    order_changed_at timestamp with time zone,
+    shortened_at timestamp with time zone,
+    old_dedup_untils timestamp with time zone[],
     lease_seconds double precision NOT NULL,
     retry_limit integer NOT NULL,
     retry_delay_ms integer NOT NULL,
@@ -814,6 +815,16 @@ CREATE FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with tim
 
 
 --
+-- Name: postpone(bigint, bigint[], tid[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.postpone(p_group_id bigint, p_partition_ids bigint[], p_ctids tid[], p_now timestamp with time zone) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: promote(bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -968,6 +979,26 @@ CREATE FUNCTION queen.seek(p_queue text, p_group text, p_partition text, p_at ti
 --
 
 CREATE FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint) RETURNS TABLE(group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: settle_change(queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: shorten_waits(queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.shorten_waits(p_queue queen.queues, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -2312,6 +2343,13 @@ REVOKE ALL ON FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp w
 
 
 --
+-- Name: FUNCTION postpone(p_group_id bigint, p_partition_ids bigint[], p_ctids tid[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.postpone(p_group_id bigint, p_partition_ids bigint[], p_ctids tid[], p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION promote(p_queue_id bigint, p_limit integer, OUT promoted bigint, OUT expired bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2393,6 +2431,20 @@ REVOKE ALL ON FUNCTION queen.seek(p_queue text, p_group text, p_partition text, 
 --
 
 REVOKE ALL ON FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION settle_change(p_queue queen.queues, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION shorten_waits(p_queue queen.queues, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.shorten_waits(p_queue queen.queues, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
