@@ -370,3 +370,62 @@ async def test_an_error_text_that_postgresql_cannot_hold_still_counts_the_failur
     assert (answer.success, answer.dlq) == (True, True)
     (letter,) = await engine.dead_letters("orders")
     assert letter["error"].startswith("bad")
+
+
+async def test_an_ack_of_a_message_that_was_not_handed_out_is_refused(engine: Engine) -> None:
+    pushed = await push(engine, "orders", "a", "b", "c", "d")
+    delivery = await pop_one(engine, "orders", batch=2)
+
+    answers = await engine.acknowledge(
+        [Acknowledgment(id=each.id, lease_id=delivery.lease_id) for each in pushed[1:3]]
+    )
+
+    assert [(each.success, each.code) for each in answers] == [
+        (True, None),
+        (False, "already_settled"),
+    ]
+    await ack(engine, delivery)
+    assert values(await pop(engine, "orders", batch=9)) == ["c", "d"]
+
+
+async def test_an_ack_of_a_message_that_another_holds_is_refused(engine: Engine) -> None:
+    await engine.configure("orders", {"ordered": False})
+    pushed = await push(engine, "orders", "a", "b")
+    first, second = await pop_one(engine, "orders"), await pop_one(engine, "orders")
+
+    answers = await engine.acknowledge(
+        [Acknowledgment(id=each.id, lease_id=first.lease_id) for each in pushed]
+    )
+
+    assert [each.success for each in answers] == [True, False]
+    assert await ack(engine, second) == 1
+
+
+@pytest.mark.parametrize("word", ["completed", "failed"])
+async def test_a_word_on_a_message_that_was_not_handed_out_is_refused_beside_a_failure(
+    engine: Engine, word: str
+) -> None:
+    pushed = await push(engine, "orders", *range(5))
+    delivery = await pop_one(engine, "orders", batch=2)
+
+    answers = await engine.acknowledge(
+        [
+            Acknowledgment(id=pushed[0].id, lease_id=delivery.lease_id, status="failed"),
+            Acknowledgment(id=pushed[1].id, lease_id=delivery.lease_id, status=word),
+            Acknowledgment(id=pushed[4].id, lease_id=delivery.lease_id, status=word),
+        ]
+    )
+
+    assert [each.success for each in answers] == [True, True, False]
+
+
+async def test_completing_what_is_settled_in_the_same_lease_is_no_refusal(engine: Engine) -> None:
+    await push(engine, "orders", "a", "b", "c")
+    delivery = await pop_one(engine, "orders", batch=3)
+    await settle(engine, delivery, 0)
+
+    assert (await settle(engine, delivery, 0)).success
+    answers = await engine.acknowledge(
+        [says(delivery, 0, "completed"), says(delivery, 1, "completed")]
+    )
+    assert [each.success for each in answers] == [True, True]

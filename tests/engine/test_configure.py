@@ -7,7 +7,8 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import InvalidName, InvalidOption, VersionMismatch
-from tests.engine.helpers import pop, push
+from tests.clock import Clock
+from tests.engine.helpers import ack, asleep, drain, pop, pop_later, pop_one, push, values
 
 DEFAULTS = {
     "lease_seconds": 300,
@@ -186,3 +187,74 @@ async def test_namespace_and_task_are_names_too(engine: Engine, name: str) -> No
         await engine.configure("orders", namespace=name)
     with pytest.raises(InvalidName):
         await engine.configure("orders", task=name)
+
+
+@pytest.mark.parametrize("option", ["delay_seconds", "window_seconds"])
+async def test_a_shorter_wait_holds_for_partitions_that_wait_already(
+    engine: Engine, clock: Clock, option: str
+) -> None:
+    await engine.configure("orders", {option: 86_400})
+    assert await pop(engine, "orders") == []
+    await push(engine, "orders", "old")
+    await push(engine, "orders", "elsewhere", partition="two")
+    await clock.advance(seconds=100)
+
+    await engine.configure("orders", {option: 60})
+    await push(engine, "orders", "new")
+    # A day's wait is cut to what the option says now: that of the old one is over.
+    taken = await drain(engine, "orders")
+    await clock.advance(seconds=60)
+    taken += await drain(engine, "orders")
+
+    assert sorted(taken) == ["elsewhere", "new", "old"]
+
+
+async def test_no_message_comes_early_when_a_wait_is_cut(engine: Engine, clock: Clock) -> None:
+    await engine.configure("orders", {"window_seconds": 86_400})
+    assert await pop(engine, "orders") == []
+    await push(engine, "orders", "a")
+    await engine.configure("orders", {"window_seconds": 60})
+
+    await clock.advance(seconds=59)
+    assert await pop(engine, "orders") == []
+    await clock.advance(seconds=1)
+
+    assert values(await pop(engine, "orders")) == ["a"]
+
+
+async def test_a_rate_limit_that_is_taken_away_holds_nobody(engine: Engine, clock: Clock) -> None:
+    limit = {"rate_max": 1, "rate_ms": 3_600_000, "rate_per": "partition"}
+    await engine.configure("orders", limit)
+    await push(engine, "orders", "a", "b")
+    await ack(engine, await pop_one(engine, "orders"))
+    assert await pop(engine, "orders") == []
+
+    await engine.configure("orders", dict.fromkeys(limit))
+
+    assert values(await pop(engine, "orders")) == ["b"]
+
+
+async def test_who_waits_for_a_message_hears_of_a_shorter_delay(engine: Engine) -> None:
+    await engine.configure("orders", {"delay_seconds": 86_400})
+    await push(engine, "orders", "a")
+    waiter = asyncio.create_task(pop_later(engine, "orders"))
+    await asleep(engine, 1)
+
+    await engine.configure("orders", {"delay_seconds": 0})
+
+    assert values(await waiter) == ["a"]
+
+
+async def test_a_cut_of_waits_is_over_a_minute_later(
+    engine: Engine, clock: Clock, dsn: str
+) -> None:
+    await engine.configure("orders", {"delay_seconds": 60})
+    await push(engine, "orders", "a")
+    row = await engine.configure("orders", {"delay_seconds": 0})
+    assert row["shortened_at"] is not None
+    assert values(await pop(engine, "orders")) == ["a"]
+
+    await clock.advance(seconds=61)
+    await pop(engine, "orders")
+
+    assert (await engine.queue_row("orders"))["shortened_at"] is None

@@ -210,3 +210,15 @@ async def test_a_transaction_id_comes_back_with_its_message(engine: Engine) -> N
     delivery = await pop_one(engine, "orders")
 
     assert (message(delivery, 0).transaction_id, values(delivery)) == ("żółw 🐢", ["a"])
+
+
+async def test_a_known_transaction_id_stays_known_whatever_the_window_was_in_between(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("orders", {"dedup_seconds": 86_400})
+    await push(engine, "orders", "a", transaction_id="t")
+
+    for seconds in (3_600, 604_800, 3_600, 2_678_400):
+        await engine.configure("orders", {"dedup_seconds": seconds})
+        (again,) = await push(engine, "orders", "a", transaction_id="t")
+        assert (again.status, again.offset) == ("duplicate", 0)

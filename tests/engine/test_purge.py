@@ -189,8 +189,9 @@ async def test_a_purge_of_a_failed_message_gives_the_rest_at_once(
 
 async def test_a_long_partition_is_purged_in_steps(engine: Engine) -> None:
     (pushed,) = await push(engine, "orders", "a")
-    assert pushed.partition_id is not None
-    await engine.store.messages.push(segment([partition_of(pushed.partition_id)] * 4_500))
+    partition_id = partition_of(pushed.partition_id or "")
+    assert partition_id is not None
+    await engine.store.messages.push(segment([partition_id] * 4_500))
     await push(engine, "orders", "b", partition="two")
 
     step = await engine.store.queues.purge(

@@ -59,14 +59,14 @@ async def redriven(engine: Engine, *payloads: str, is_ordered: bool) -> None:
 
 
 @pytest.mark.parametrize("is_ordered", [True, False])
-@pytest.mark.parametrize("to", ["to_start", "to_end"])
+@pytest.mark.parametrize("is_to_start", [True, False])
 async def test_a_redriven_message_that_the_log_has_no_more_outlives_a_seek(
-    engine: Engine, is_ordered: bool, to: str
+    engine: Engine, is_ordered: bool, is_to_start: bool
 ) -> None:
     await redriven(engine, "a", is_ordered=is_ordered)
     held = await pop_one(engine, "q")
 
-    await engine.seek("q", None, **{to: True})
+    await engine.seek("q", None, to_start=is_to_start, to_end=not is_to_start)
 
     with pytest.raises(LeaseLost):
         await ack(engine, held)

@@ -82,7 +82,7 @@ CREATE TYPE queen.popped AS (
 -- Name: ack(bigint[], uuid[], int8multirange[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, is_over boolean, code text)
+CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -136,8 +136,9 @@ CREATE TABLE queen.queues (
     deleted_at timestamp with time zone,
     levels integer[] DEFAULT '{0}'::integer[] NOT NULL,
     in_order boolean DEFAULT true NOT NULL,
-    old_dedup_class smallint,
-    old_dedup_until timestamp with time zone,
+    order_changed_at timestamp with time zone,
+    shortened_at timestamp with time zone,
+    old_dedup_untils timestamp with time zone[],
     lease_seconds double precision NOT NULL,
     retry_limit integer NOT NULL,
     retry_delay_ms integer NOT NULL,
@@ -277,6 +278,16 @@ CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level
 --
 
 CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: complete(bigint[], uuid[], bigint[], bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -735,6 +746,16 @@ CREATE FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp with ti
 
 
 --
+-- Name: open_of(queen.deliveries, int8multirange); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multirange) RETURNS int8multirange
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: partition_ids(text[], text[], smallint[], boolean, jsonb); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -790,6 +811,16 @@ CREATE FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with tim
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: postpone(bigint, bigint[], tid[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.postpone(p_group_id bigint, p_partition_ids bigint[], p_ctids tid[], p_now timestamp with time zone) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -947,7 +978,27 @@ CREATE FUNCTION queen.seek(p_queue text, p_group text, p_partition text, p_at ti
 -- Name: settle(bigint, uuid, int8multirange, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint) RETURNS TABLE(group_id bigint, settled bigint, is_over boolean, code text)
+CREATE FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint) RETURNS TABLE(group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: settle_change(queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: shorten_waits(queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.shorten_waits(p_queue queen.queues, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -1942,6 +1993,13 @@ REVOKE ALL ON FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, 
 
 
 --
+-- Name: FUNCTION complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION configure(p_name text, p_namespace text, p_task text, p_options jsonb, p_replace boolean, p_version bigint, p_defaults jsonb); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2243,6 +2301,13 @@ REVOKE ALL ON FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp 
 
 
 --
+-- Name: FUNCTION open_of(p_delivery queen.deliveries, p_offsets int8multirange); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multirange) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION partition_ids(p_queues text[], p_partitions text[], p_levels smallint[], p_create boolean, p_defaults jsonb); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2275,6 +2340,13 @@ REVOKE ALL ON FUNCTION queen.payload_at(p_body bytea, p_ends bytea, p_index inte
 --
 
 REVOKE ALL ON FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due_first boolean, p_turn integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION postpone(p_group_id bigint, p_partition_ids bigint[], p_ctids tid[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.postpone(p_group_id bigint, p_partition_ids bigint[], p_ctids tid[], p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -2359,6 +2431,20 @@ REVOKE ALL ON FUNCTION queen.seek(p_queue text, p_group text, p_partition text, 
 --
 
 REVOKE ALL ON FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION settle_change(p_queue queen.queues, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION shorten_waits(p_queue queen.queues, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.shorten_waits(p_queue queen.queues, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --

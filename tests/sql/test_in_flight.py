@@ -1,7 +1,7 @@
 """What somebody else has not committed yet is neither missed nor overtaken."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from tests.sql.calls import Call, configure, partition_ids, pop, push, run, subscribe
+from tests.sql.calls import Call, ack, configure, leases, partition_ids, pop, push, run, subscribe
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -43,7 +43,7 @@ async def queue(connection: "Connection", **options: object) -> tuple[int, int]:
 
 
 @asynccontextmanager
-async def open_transaction(connection: "Connection", call: Call) -> AsyncIterator[None]:
+async def open_transaction(connection: "Connection", call: Call) -> AsyncGenerator[None]:
     """A call that commits at the end of the block."""
     async with connection.transaction():
         await run(connection, call)
@@ -222,3 +222,46 @@ async def test_messages_that_fall_due_in_a_queue_that_is_being_deleted_hurt_no_p
 
     assert promoted is not None
     assert tuple(promoted) == (0, 0)
+
+
+# --- a change of order
+
+
+async def test_a_claim_in_flight_while_a_queue_becomes_ordered_is_waited_for(
+    connect: Connect,
+) -> None:
+    popper, other, watcher = [await connect() for _ in range(3)]
+    group_id, lane = await queue(watcher, ordered=False)
+    await run(watcher, push(lane, lane))
+
+    async with popper.transaction():
+        (lease,) = leases(await run(popper, pop(group_id)))
+        await run(watcher, configure("orders", ordered=True))
+    for is_auto in (False, True):
+        popped = await run(other, pop(group_id, is_auto=is_auto))
+        assert [row["request"] for row in popped] == [None]
+        assert 0 < popped[-1]["wait_seconds"] <= 1
+
+    await run(other, ack(lease))
+    await watcher.execute("update queen.consumers set ready_at = queen.now()")
+    (second,) = leases(await run(other, pop(group_id)))
+    assert second != lease
+    assert await watcher.fetchval("select count(*) from queen.deliveries") == 1
+
+
+async def test_a_change_of_order_is_over_once_nothing_of_before_is_out(connect: Connect) -> None:
+    connection = await connect()
+    group_id, lane = await queue(connection, ordered=False)
+    await run(connection, push(lane))
+    await run(connection, configure("orders", ordered=True))
+    changed = "select order_changed_at is not null from queen.queues"
+    assert await connection.fetchval(changed)
+
+    await run(connection, pop(group_id, is_auto=True))
+    assert await connection.fetchval(changed)
+    await connection.execute(
+        "update queen.queues set order_changed_at = order_changed_at - interval '2 minutes'"
+    )
+    await run(connection, pop(group_id))
+
+    assert not await connection.fetchval(changed)

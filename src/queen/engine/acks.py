@@ -107,7 +107,18 @@ class Acks:
             offsets = [each.offset for each in settlements]
             unit = AckUnit(lease, offsets=offsets, partition_id=first.partition_id)
             self._lanes.submit(unit)
-            return await unit.done * len(settlements)
+            (row,) = await unit.done
+            if row["refused"] is None:
+                return [row] * len(settlements)
+            refused = {
+                offset for each in row["refused"] for offset in range(each.lower, each.upper)
+            }
+            # Of these each hears why.
+            rest = [each for each in settlements if each.offset in refused]
+            unit = AckUnit(lease, settlements=rest)
+            self._lanes.submit(unit)
+            reasons = iter(await unit.done)
+            return [next(reasons) if each.offset in refused else row for each in settlements]
         unit = AckUnit(lease, settlements=settlements)
         self._lanes.submit(unit)
         return await unit.done

@@ -53,7 +53,8 @@ cross join lateral (
 
 -- name: ack
 -- Settle messages; one row a request, in the order asked.
-select group_id, settled, is_over, code from queen.ack($1, $2, $3::text[]::int8multirange[], $4) order by ordinal;
+select group_id, settled, refused, is_over, code
+from queen.ack($1, $2, $3::text[]::int8multirange[], $4) order by ordinal;
 
 -- name: nack
 -- Give messages back; one row a request, in the order asked.

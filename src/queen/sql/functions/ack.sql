@@ -1,7 +1,7 @@
 -- Settle messages of deliveries: all that was handed out where p_offsets is null, else the offsets named.
 --
--- Answers one row a request, in the order asked: how many messages it settled and whether the delivery is
--- over, or the refusal QN002 when (id, token) is not the current pair, or is of another partition than the one in
+-- Answers one row a request, in the order asked: how many messages it settled, those of the offsets named that are not
+-- settled and were not handed out (null: none), and whether the delivery is over, or the refusal QN002 when (id, token) is not the current pair, or is of another partition than the one in
 -- p_partition_ids (null: unchecked). Late but not yet redelivered is in time.
 -- A refusal is a row and not an exception: many callers share this transaction. A delivery stands in a call once.
 -- Locks: consumers of ordered deliveries, then deliveries.
@@ -11,7 +11,9 @@ create or replace function queen.ack (
   p_offsets       int8multirange[],
   p_partition_ids bigint[] default null
 )
-  returns table (ordinal integer, group_id bigint, settled bigint, is_over boolean, code text)
+  returns table (
+    ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text
+  )
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
@@ -46,7 +48,7 @@ begin
   from (
     select
       a.ordinal::integer as ordinal, d.ctid, d.group_id, d.partition_id, d.ordered,
-      (a.offsets is null or a.offsets @> d.pending) and d.head is null and d.out_end is null as is_whole,
+      (a.offsets is null or a.offsets = d.pending) and d.head is null and d.out_end is null as is_whole,
       case
         when int8multirange(range_merge(d.pending)) = d.pending then upper(d.pending) - lower(d.pending)
         else queen.count_of(d.pending)
@@ -71,7 +73,7 @@ begin
       perform queen.free(v_partitions, v_pairs);
     end if;
     return query
-    select w.ordinal, w.group_id, w.settled, true, null::text
+    select w.ordinal, w.group_id, w.settled, null::int8multirange, true, null::text
     from unnest(v_whole, v_groups, v_counts) w (ordinal, group_id, settled);
   end if;
 
@@ -88,7 +90,8 @@ begin
     select s.* into v_settled
     from queen.settle(v_request.id, v_request.token, v_request.offsets, v_request.partition_id) s;
     return query
-    select v_request.ordinal, v_settled.group_id, v_settled.settled, v_settled.is_over, v_settled.code;
+    select
+      v_request.ordinal, v_settled.group_id, v_settled.settled, v_settled.refused, v_settled.is_over, v_settled.code;
   end loop;
 end
 $$;
@@ -137,7 +140,7 @@ create or replace function queen.settle (
   p_offsets      int8multirange,
   p_partition_id bigint
 )
-  returns table (group_id bigint, settled bigint, is_over boolean, code text)
+  returns table (group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text)
   language plpgsql
   volatile
   set search_path = pg_catalog, pg_temp
@@ -147,6 +150,7 @@ declare
   v_delivery queen.deliveries;
   v_out      int8multirange;
   v_done     int8multirange;
+  v_refused  int8multirange;
 begin
   select d.* into v_delivery
   from queen.deliveries d
@@ -154,14 +158,40 @@ begin
     and d.partition_id = coalesce(p_partition_id, d.partition_id)
   for no key update;
   if not found then
-    return query select null::bigint, 0::bigint, null::boolean, 'QN002';
+    return query select null::bigint, 0::bigint, null::int8multirange, null::boolean, 'QN002';
     return;
   end if;
   v_out := queen.handed_out(v_delivery);
   v_done := v_out * coalesce(p_offsets, v_out);
+  if not v_out @> p_offsets then
+    v_refused := queen.open_of(v_delivery, p_offsets - v_out);
+  end if;
   perform queen.shrink(v_delivery, v_done);
   return query
-  select v_delivery.group_id, queen.count_of(v_done), isempty(v_out - v_done), null::text;
+  select v_delivery.group_id, queen.count_of(v_done), v_refused, isempty(v_out - v_done), null::text;
+end
+$$;
+
+-- Those of some offsets that the group of a delivery has not settled: not claimed yet, or in some delivery. Null: none.
+create or replace function queen.open_of (p_delivery queen.deliveries, p_offsets int8multirange)
+  returns int8multirange
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return nullif(p_offsets * (
+    select int8multirange(int8range(c.claimed, null))
+    from queen.consumers c
+    where c.partition_id = p_delivery.partition_id and c.group_id = p_delivery.group_id
+    order by c.version desc
+    limit 1
+  ) + p_offsets * coalesce((
+    select range_agg(r.range)
+    from queen.deliveries d
+    cross join lateral unnest(d.pending) r (range)
+    where d.partition_id = p_delivery.partition_id and d.group_id = p_delivery.group_id
+  ), '{}'), '{}');
 end
 $$;
 

@@ -33,6 +33,7 @@ declare
   v_passed     integer[];
   v_found      integer;
   v_locked     bigint[];
+  v_late       bigint[];
   v_hold       boolean := p_queue.in_order and not p_auto;
   v_wait       double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
   v_expired    bigint := 0;
@@ -90,6 +91,15 @@ begin
     return v_claim;
   end if;
 
+  if p_queue.in_order and p_queue.order_changed_at is not null then
+    v_late := queen.postpone(p_group_id, v_ids, v_ctids, p_now);
+    if cardinality(v_late) > 0 then
+      select array_agg(k.id), array_agg(k.ctid), array_agg(k.claimed)
+      into v_ids, v_ctids, v_claimeds
+      from unnest(v_ids, v_ctids, v_claimeds) k (id, ctid, claimed)
+      where k.id <> all (v_late);
+    end if;
+  end if;
   -- How much of each may be taken: what is there, due and alive, and what its request still wants.
   select
     array_agg(m.take order by m.slot),

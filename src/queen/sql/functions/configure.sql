@@ -22,6 +22,7 @@ declare
   v_unknown  text;
   v_old      queen.queues;
   v_new      queen.queues;
+  v_is_new   boolean;
 begin
   select k into v_unknown from jsonb_object_keys(p_options) k where not queen.default_options() ? k limit 1;
   if v_unknown is not null then
@@ -34,6 +35,7 @@ begin
   cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
   where not exists (select 1 from queen.queues q where q.name = p_name and q.deleted_at is null)
   on conflict (name) where deleted_at is null do nothing;
+  v_is_new := found;
   select q.* into v_old
   from queen.queues q
   where q.name = p_name and q.deleted_at is null
@@ -54,21 +56,32 @@ begin
     raise exception 'an option has a value that it cannot have: %', sqlerrm using errcode = 'QN006';
   end;
   -- While nothing is out there is nothing to wait for.
-  if not exists (
+  if v_new.in_order <> v_new.ordered and not exists (
     select 1 from queen.groups g join queen.deliveries d on d.group_id = g.id where g.queue_id = v_old.id
   ) then
     v_new.in_order := v_new.ordered;
+    -- A pop in flight may claim without order still.
+    v_new.order_changed_at := case when not v_is_new then queen.now() end;
+  end if;
+  if v_new.delay_seconds < v_old.delay_seconds
+    or v_new.window_seconds < v_old.window_seconds
+    or (v_old.rate_per = 'partition'
+        and (v_new.rate_max, v_new.rate_ms, v_new.rate_per) is distinct from (v_old.rate_max, v_old.rate_ms, v_old.rate_per))
+  then
+    v_new.shortened_at := queen.now();
   end if;
   if queen.dedup_class(v_new.dedup_seconds) <> queen.dedup_class(v_old.dedup_seconds) then
-    v_new.old_dedup_class := queen.dedup_class(v_old.dedup_seconds);
-    v_new.old_dedup_until := queen.now() + make_interval(secs => v_old.dedup_seconds);
+    v_new.old_dedup_untils := coalesce(v_old.old_dedup_untils, array_fill(null::timestamptz, array[4]));
+    v_new.old_dedup_untils[queen.dedup_class(v_old.dedup_seconds) + 1] :=
+      queen.now() + make_interval(secs => v_old.dedup_seconds);
   end if;
 
   return query
   update queen.queues q
   set
     namespace = coalesce(p_namespace, q.namespace), task = coalesce(p_task, q.task), version = q.version + 1,
-    in_order = v_new.in_order, old_dedup_class = v_new.old_dedup_class, old_dedup_until = v_new.old_dedup_until,
+    in_order = v_new.in_order, order_changed_at = v_new.order_changed_at, shortened_at = v_new.shortened_at,
+    old_dedup_untils = v_new.old_dedup_untils,
     lease_seconds = v_new.lease_seconds, retry_limit = v_new.retry_limit, retry_delay_ms = v_new.retry_delay_ms,
     max_retry_delay_ms = v_new.max_retry_delay_ms, retry_backoff = v_new.retry_backoff, priority = v_new.priority,
     delay_seconds = v_new.delay_seconds, window_seconds = v_new.window_seconds, dead_letter = v_new.dead_letter,

@@ -5,10 +5,11 @@
 -- p_delays: seconds in place of the backoff, or null.
 -- Of an ordered delivery only the lowest failure of a call counts: there the delivery ends, and what it leaves
 -- open goes back uncounted.
+-- What is `completed` of a delivery is settled in one go, whatever its number.
 -- Answers one row a request, in the order asked: when, and in how many seconds, the message is due again (null when it
 -- became a dead letter or was dropped) and whether the delivery is over, or the refusal QN002 (the pair is not
 -- current, or belongs to another partition than the message; p_partition_ids null: unchecked) or QN010 (this message is
--- settled already, or was not handed out).
+-- settled already, or was not handed out). Completing what is settled already is no refusal.
 -- Locks: consumers of ordered deliveries, then deliveries by id.
 create or replace function queen.nack (
   p_ids           bigint[],
@@ -39,23 +40,33 @@ declare
   v_queue    queen.queues;
   v_now      timestamptz;
   v_due      timestamptz;
-  v_ended    bigint[] := '{}';
+  v_ended    queen.deliveries;
 begin
   perform queen.lock_consumers(p_ids, p_tokens);
   perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
   v_now := queen.now();
 
+  -- What is done leaves while the delivery is still there to leave from.
+  if 'completed' = any (p_kinds) then
+    return query
+    select c.*
+    from queen.complete(p_ids, p_tokens, p_partition_ids, p_offsets, p_kinds) c;
+  end if;
   for v_request in
     select a.*
     from unnest(p_ids, p_tokens, p_partition_ids, p_offsets, p_kinds, p_errors, p_delays)
       with ordinality a (id, token, partition_id, "offset", kind, error, delay, ordinal)
-    -- What is done or dead leaves while the delivery is still there to leave from.
-    order by a.id, a.kind <> 'completed', a.kind <> 'dead', a."offset"
+    where a.kind <> 'completed'
+    -- And so does what is dead.
+    order by a.id, a.kind <> 'dead', a."offset"
   loop
-    if v_request.id = any (v_ended) then
+    if v_request.id = v_ended.id and v_request.token = v_ended.token
+      and v_ended.partition_id = coalesce(v_request.partition_id, v_ended.partition_id)
+      and queen.handed_out(v_ended) @> v_request."offset"
+    then
       -- The delivery ended at a lower message of this call; this one goes back uncounted.
       return query select
-        v_request.ordinal::integer, v_delivery.group_id, v_now, 0::double precision, false, true, null::text;
+        v_request.ordinal::integer, v_ended.group_id, v_now, 0::double precision, false, true, null::text;
       continue;
     end if;
     select d.* into v_delivery
@@ -65,17 +76,7 @@ begin
     if not found then
       return query select
         v_request.ordinal::integer, null::bigint, null::timestamptz, null::double precision, null::boolean,
-        null::boolean, 'QN002';
-      continue;
-    end if;
-    if v_request.kind = 'completed' then
-      perform queen.shrink(
-        v_delivery,
-        queen.handed_out(v_delivery) * int8multirange(int8range(v_request."offset", v_request."offset" + 1))
-      );
-      return query select
-        v_request.ordinal::integer, v_delivery.group_id, null::timestamptz, null::double precision, false,
-        queen.is_over(v_request.id, v_request.token), null::text;
+        null::boolean, case when v_request.id = v_ended.id and v_request.token = v_ended.token then 'QN010' else 'QN002' end;
       continue;
     end if;
     if not queen.handed_out(v_delivery) @> v_request."offset" then
@@ -92,12 +93,56 @@ begin
       v_delivery, v_queue, v_request."offset", v_request.kind, v_request.error, v_request.delay, v_now, v_now
     );
     if v_delivery.ordered and v_request.kind <> 'dead' then
-      v_ended := v_ended || v_request.id;
+      v_ended := v_delivery;
     end if;
     return query
     select
       v_request.ordinal::integer, v_delivery.group_id, v_due, extract(epoch from v_due - v_now)::double precision,
       v_due is null and (v_request.kind = 'dead' or v_queue.dead_letter), queen.is_over(v_request.id, v_request.token), null::text;
+  end loop;
+end
+$$;
+
+-- The completed ones of a nack: one shrink a delivery. The caller has locked consumers and deliveries.
+create or replace function queen.complete (
+  p_ids           bigint[],
+  p_tokens        uuid[],
+  p_partition_ids bigint[],
+  p_offsets       bigint[],
+  p_kinds         text[]
+)
+  returns table (
+    ordinal integer, group_id bigint, due_at timestamptz, due_seconds double precision, is_dead boolean,
+    is_over boolean, code text
+  )
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_request  record;
+  v_settled  record;
+begin
+  for v_request in
+    select
+      a.id, a.token, a.partition_id,
+      array_agg(a.ordinal::integer) as ordinals,
+      array_agg(a."offset") as offsets,
+      range_agg(int8range(a."offset", a."offset" + 1)) as named
+    from unnest(p_ids, p_tokens, p_partition_ids, p_offsets, p_kinds)
+      with ordinality a (id, token, partition_id, "offset", kind, ordinal)
+    where a.kind = 'completed'
+    group by a.id, a.token, a.partition_id
+    order by a.id
+  loop
+    select s.* into v_settled
+    from queen.settle(v_request.id, v_request.token, v_request.named, v_request.partition_id) s;
+    return query
+    select
+      o.ordinal, v_settled.group_id, null::timestamptz, null::double precision, false, v_settled.is_over,
+      case when v_settled.refused @> o."offset" then 'QN010' else v_settled.code end
+    from unnest(v_request.ordinals, v_request.offsets) o (ordinal, "offset");
   end loop;
 end
 $$;

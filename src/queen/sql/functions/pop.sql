@@ -84,8 +84,15 @@ begin
       continue;
     end if;
 
-    v_is_fresh := v_queue.in_order = v_queue.ordered or queen.change_order(v_queue.id);
-    v_queue.in_order := case when v_is_fresh then v_queue.ordered else v_queue.in_order end;
+    v_is_fresh := v_queue.in_order = v_queue.ordered;
+    if not v_is_fresh and queen.change_order(v_queue.id) then
+      v_is_fresh := true;
+      v_queue.in_order := v_queue.ordered;
+      v_queue.order_changed_at := v_now;
+    end if;
+    if v_queue.order_changed_at is not null or v_queue.shortened_at is not null then
+      perform queen.settle_change(v_queue, v_now);
+    end if;
     v_opens_at := null;
     if v_queue.rate_per = 'queue' or v_queue.concurrency_limit > 0 then
       select l.* into v_limit from queen.lock_limit(v_note.group_id, v_queue, v_now) l;
@@ -366,28 +373,5 @@ begin
     case when p_queue.rate_per = 'queue' then
       nullif(queen.rate_opens_at(v_limit.recent, p_queue.rate_max, p_queue.rate_ms, p_now), p_now)
     end;
-end
-$$;
-
--- Let a queue change between ordered and unordered once none of its deliveries is out.
--- True when it has changed and new messages may be claimed.
-create or replace function queen.change_order (p_queue_id bigint)
-  returns boolean
-  language plpgsql
-  volatile
-  set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform 1 from queen.queues q where q.id = p_queue_id for no key update skip locked;
-  if not found then
-    return false;
-  end if;
-  if exists (
-    select 1 from queen.groups g join queen.deliveries d on d.group_id = g.id where g.queue_id = p_queue_id
-  ) then
-    return false;
-  end if;
-  update queen.queues q set in_order = q.ordered where q.id = p_queue_id and q.in_order <> q.ordered;
-  return true;
 end
 $$;

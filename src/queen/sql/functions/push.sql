@@ -332,7 +332,7 @@ begin
     ) n on true
   ) e;
 
-  -- Where they may be known: the two newest generations of a class, also of the class that was before.
+  -- Where they may be known: the two newest generations of a class, also of those that were before.
   v_searched := array(
     select distinct g.generation
     from (
@@ -341,7 +341,7 @@ begin
       where p.id = any (p_partition_ids)
     ) p
     cross join lateral (
-      select q.dedup_seconds, q.old_dedup_class, q.old_dedup_until
+      select q.dedup_seconds, q.old_dedup_untils
       from queen.queues q
       where q.id = p.queue_id
       offset 0
@@ -350,7 +350,9 @@ begin
     cross join lateral (
       select queen.dedup_generation(queen.dedup_class(q.dedup_seconds), p_now, b.back)
       union all
-      select queen.dedup_generation(q.old_dedup_class, p_now, b.back) where q.old_dedup_until > p_now
+      select queen.dedup_generation(o.class::integer - 1, p_now, b.back)
+      from unnest(q.old_dedup_untils) with ordinality o (until, class)
+      where o.until > p_now
     ) g (generation)
   );
   foreach v_generation in array v_searched loop

@@ -12,9 +12,12 @@ create table queen.queues (
   levels             integer[] not null default '{0}',
   -- What delivery obeys now, while `ordered` is what was asked for: a change waits for deliveries that are out.
   in_order           boolean not null default true,
-  -- Where keys were recorded before the dedup window last changed its class, and for how long that matters.
-  old_dedup_class    smallint,
-  old_dedup_until    timestamptz,
+  -- Since when it is in order again, while a delivery of before may still be out.
+  order_changed_at   timestamptz,
+  -- Since when a delay, window or rate is shorter, while pairs may still wait for what it was.
+  shortened_at       timestamptz,
+  -- Until when keys of each class matter that were recorded while the dedup window was of that class.
+  old_dedup_untils   timestamptz[],
   -- Options. Their defaults are in queen.default_options().
   lease_seconds      double precision not null,
   retry_limit        integer not null,
