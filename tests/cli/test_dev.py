@@ -3,9 +3,12 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -67,16 +70,22 @@ async def test_one_command_is_ready_in_seconds_and_takes_a_message() -> None:
     assert seconds < 30  # On a busy machine; alone it takes about three.
 
 
-async def test_data_survives_a_restart(tmp_path: Path) -> None:
-    # PostgreSQL runs as another account when this is root's.
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    process, url = await started("--data-dir", str(tmp_path / "data"))
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Open to the account that PostgreSQL runs as when this is root's; pytest's folders are not."""
+    path = Path(tempfile.mkdtemp(prefix="queen-test-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+async def test_data_survives_a_restart(folder: Path) -> None:
+    process, url = await started("--data-dir", str(folder / "data"))
     async with Queen(url) as queen:
         await queen.queue("demo").push([{"data": 1}])
     await stopped(process)
 
-    process, url = await started("--data-dir", str(tmp_path / "data"))
+    process, url = await started("--data-dir", str(folder / "data"))
     seen: list[int] = []
 
     async def handler(message: Message[int]) -> None:

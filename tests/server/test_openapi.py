@@ -1,0 +1,105 @@
+"""The OpenAPI document is true: generated requests meet no answer that it does not have."""
+
+# Schemathesis has no types for most of what is used here.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from queen.server.app import ROUTES
+from queen.server.openapi import document
+from tests.server.server import Server
+
+EXAMPLES = 12
+CHECKS = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+)
+
+
+@pytest.fixture
+async def served(server: Server) -> AsyncIterator[Server]:
+    """With something to find under the names that generated requests use."""
+    await server.post(
+        "/push",
+        {"items": [{"queue": "orders", "partition": p, "payload": {"n": 1}} for p in "ab"]},
+    )
+    yield server
+
+
+def operations() -> list[tuple[str, str]]:
+    return sorted({(route.method, route.path) for route in ROUTES})
+
+
+async def test_it_is_served_and_names_every_route(server: Server) -> None:
+    reply = await server.get("/openapi.json")
+
+    assert reply.status == 200
+    assert reply.body["openapi"] == "3.1.0"
+    assert {
+        (method.upper(), path) for path, item in reply.body["paths"].items() for method in item
+    } == {(route.method, route.path) for route in ROUTES}
+
+
+def test_operation_ids_are_unique() -> None:
+    made = document(ROUTES)
+    ids = [each["operationId"] for item in made["paths"].values() for each in item.values()]
+    assert len(ids) == len(set(ids))
+
+
+async def test_generated_requests_meet_documented_answers(served: Server) -> None:
+    """Every operation, with data that fits the schema and data that does not."""
+    raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document(ROUTES)))
+    schema = schemathesis.openapi.from_dict(raw)
+    schema.config.update(base_url=served.base_url)
+    failures: list[str] = []
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        await asyncio.to_thread(_exercise, operation, failures)
+    assert not failures, "\n\n".join(failures[:5])
+
+
+def _exercise(operation: Any, failures: list[str]) -> None:  # noqa: ANN401 - schemathesis's
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def run(case: Any) -> None:  # noqa: ANN401 - schemathesis's
+        if isinstance(case.query, dict) and case.query.get("wait"):
+            case.query["timeout"] = 1  # Long polls are not what is tested.
+        if isinstance(case.body, dict) and case.body.get("wait"):
+            case.body["timeout"] = 1
+        case.call_and_validate(checks=CHECKS, timeout=20)
+
+    try:
+        for mode in GenerationMode:
+            # What takes nothing cannot be given anything wrong.
+            with contextlib.suppress(Unsatisfiable):
+                given(operation.as_strategy(generation_mode=mode))(run)()
+    except Exception as error:
+        failures.append(f"{operation.method.upper()} {operation.path}: {error}")
+    except BaseExceptionGroup as group:
+        failures.append(f"{operation.method.upper()} {operation.path}: {group.exceptions[0]}")
