@@ -5,7 +5,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -37,13 +36,13 @@ CHECKS = (
 
 
 @pytest.fixture
-async def served(server: Server) -> AsyncIterator[Server]:
+async def served(server: Server) -> Server:
     """With something to find under the names that generated requests use."""
     await server.post(
         "/push",
         {"items": [{"queue": "orders", "partition": p, "payload": {"n": 1}} for p in "ab"]},
     )
-    yield server
+    return server
 
 
 def operations() -> list[tuple[str, str]]:
@@ -73,7 +72,7 @@ async def test_generated_requests_meet_documented_answers(served: Server) -> Non
     schema.config.update(base_url=served.base_url)
     failures: list[str] = []
     for found in schema.get_all_operations():
-        operation = found.ok()
+        operation: Any = found.ok()  # pyright: ignore[reportAttributeAccessIssue] - or raises
         await asyncio.to_thread(_exercise, operation, failures)
     assert not failures, "\n\n".join(failures[:5])
 
@@ -85,7 +84,7 @@ def _exercise(operation: Any, failures: list[str]) -> None:  # noqa: ANN401 - sc
         database=None,
         derandomize=True,
         phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
     def run(case: Any) -> None:  # noqa: ANN401 - schemathesis's
         if isinstance(case.query, dict) and case.query.get("wait"):
