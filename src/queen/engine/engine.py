@@ -53,9 +53,7 @@ class Engine:
                 heard=self._hear,
             )
         waiters = self._pops.waiters
-        self._acks = Acks(
-            store, settings, wake=waiters.wake_groups, wake_later=waiters.wake_groups_later
-        )
+        self._acks = Acks(store, settings, wake=waiters.wake_groups)
         self._pushes = Pushes(
             store, settings, self.catalogue, self.cache, Backlogs(store), wake=self._tell
         )
@@ -125,7 +123,7 @@ class Engine:
     @property
     def waiting(self) -> int:
         """How many pops are asleep."""
-        return self._pops.waiters.count
+        return self._pops.waiting
 
     async def push(
         self,
@@ -392,7 +390,7 @@ class Engine:
         """The safety net behind the wake-ups: one statement for all who wait, however many."""
         while True:
             await asyncio.sleep(self.settings.safety_poll_ms / 1000)
-            if not self._pops.waiters.count:
+            if not self._pops.waiting:
                 continue
             waiters = self._pops.waiters
             with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
