@@ -450,7 +450,7 @@ async def listening(*engines: Engine) -> None:
 
     async def are_listening() -> bool:
         return all(
-            each._notifications is not None and each._notifications.is_listening  # pyright: ignore[reportPrivateUsage]
+            each.wakeups.notifications is not None and each.wakeups.notifications.is_listening
             for each in engines
         )
 

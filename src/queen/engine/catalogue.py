@@ -113,12 +113,16 @@ class Catalogue:
         for name in [name for name, lane in self._lanes.items() if lane.partition_id in gone]:
             del self._lanes[name]
 
-    def forget(self, queue: str | None = None) -> None:
-        """Ask again: about one queue, or about all."""
-        if queue is None:
+    def forget_options(self, queue_ids: Iterable[int] | None = None) -> None:
+        """Ask again what these queues are like; None: all of them."""
+        if queue_ids is None:
             self._queues.clear()
-            self._lanes.clear()
             return
-        self._queues.pop(queue, None)
-        for name in [name for name in self._lanes if name[0] == queue]:
-            del self._lanes[name]
+        changed = set(queue_ids)
+        for name in [name for name, (_, queue) in self._queues.items() if queue.id in changed]:
+            del self._queues[name]
+
+    def forget(self) -> None:
+        """Ask again about everything: this may be another database."""
+        self._queues.clear()
+        self._lanes.clear()

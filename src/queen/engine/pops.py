@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -41,10 +41,18 @@ class Marks:
 class Pops:
     """Claims for whoever asks or waits, one call at a time per target."""
 
-    def __init__(self, store: Store, settings: Settings, cache: SegmentCache) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        cache: SegmentCache,
+        *,
+        wake: Callable[[Iterable[int]], None],
+    ) -> None:
         self._store = store
         self._settings = settings
         self._bodies = Bodies(store, cache)
+        self._wake = wake
         self.waiters = Waiters(self._start)
         self._lanes = asyncio.Semaphore(settings.pop_lanes)
         self._marks: dict[int, Marks] = {}
@@ -253,7 +261,7 @@ class Pops:
             # What cannot be given back now comes back when its lease ends.
             with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
                 await self._store.messages.release(leases)
-                self.waiters.wake_groups({each.group_id for each in deliveries})
+                self._wake({each.group_id for each in deliveries})
 
     def _sleep(self, target: Target, seconds: float) -> None:
         if target.timer is not None:

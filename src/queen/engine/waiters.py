@@ -132,6 +132,10 @@ class Waiters:
         return any(target.name.queue is None for target in self._open)
 
     @property
+    def is_anybody_here(self) -> bool:
+        return bool(self._targets)
+
+    @property
     def group_ids(self) -> list[int]:
         """Groups that somebody waits for."""
         return list(self._by_group)
@@ -183,6 +187,10 @@ class Waiters:
         for group_id in group_ids:
             for target in tuple(self._by_group.get(group_id, ())):
                 self.wake(target)
+
+    def are_served(self, group_id: int) -> bool:
+        """Whether somebody here waits for whatever the group has."""
+        return any(each.name.partition is None for each in self._by_group.get(group_id, ()))
 
     def wake_open(self) -> None:
         """There is a new queue: those whom it may concern look again."""
