@@ -51,7 +51,12 @@ class Engine:
         self.wakeups = Wakeups(store, settings, self.catalogue, waiters, forget=self._forget)
         self._acks = Acks(store, settings, wake=self.wakeups.tell_groups)
         self._pushes = Pushes(
-            store, settings, self.catalogue, self.cache, Backlogs(store), wake=self.wakeups.tell
+            store,
+            settings,
+            self.catalogue,
+            self.cache,
+            Backlogs(store, settings),
+            wake=self.wakeups.tell,
         )
         self._transactions = Transactions(
             store,
