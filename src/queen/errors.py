@@ -48,7 +48,7 @@ Every error Queen raises on purpose.
   x PushError               of a client: not everything is stored; says what is
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 
@@ -392,6 +392,15 @@ def of_sqlstate(sqlstate: str) -> type[QueenError] | None:
     )
     best = max(fitting, key=lambda pair: pair[0], default=None)
     return best[1] if best else None
+
+
+def worst(outcomes: Sequence[object]) -> BaseException | None:
+    """What to raise for a call's parts: an unknown outcome, else a failure if all have failed."""
+    failures = [each for each in outcomes if isinstance(each, BaseException)]
+    for each in failures:
+        if not isinstance(each, QueenError) or each.applied is None:
+            return each
+    return failures[0] if failures and len(failures) == len(outcomes) else None
 
 
 def of_code(code: str) -> type[QueenError] | None:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from queen.engine.engine import Engine
-from queen.errors import InvalidName, InvalidOption, VersionMismatch
+from queen.errors import InvalidName, InvalidOption, QueueNotFound, VersionMismatch
+from queen.settings import Settings
 from tests.clock import Clock
-from tests.engine.helpers import ack, asleep, drain, pop, pop_later, pop_one, push, values
+from tests.engine.helpers import ack, asleep, drain, item, pop, pop_later, pop_one, push, values
 
 DEFAULTS = {
     "lease_seconds": 300,
@@ -258,3 +259,61 @@ async def test_a_cut_of_waits_is_over_a_minute_later(
     await pop(engine, "orders")
 
     assert (await engine.queue_row("orders"))["shortened_at"] is None
+
+
+async def test_a_queue_is_configured_while_a_producer_pushes(engine: Engine) -> None:
+    await push(engine, "orders", 0, partition="a")
+
+    async def produce(number: int) -> None:
+        items = [item("orders", 1, partition=each) for each in ("a", f"n{number}")]
+        await engine.push(items, producer_id="p", sequence=number)
+
+    for number in range(10):
+        await asyncio.gather(
+            produce(number),
+            engine.configure("orders", {"retry_limit": 5}),
+            engine.configure("orders", {"retry_limit": 4}),
+        )
+
+    assert len(await drain(engine, "orders")) == 21
+
+
+async def test_more_lanes_than_are_remembered_are_stored(dsn: str) -> None:
+    async with await Engine.open(dsn, settings=Settings(catalogue_entries=2)) as engine:
+        items = [item("orders", each, partition=f"p{each}") for each in range(5)]
+        await engine.push(items, producer_id="p", sequence=1)
+
+        assert sorted(await drain(engine, "orders")) == [0, 1, 2, 3, 4]
+
+
+async def test_without_auto_create_a_push_makes_no_queue(dsn: str) -> None:
+    async with await Engine.open(dsn, settings=Settings(auto_create=False)) as engine:
+        await engine.configure("known")
+
+        answers = await engine.push([item("unknown", 1), item("known", 2, partition="new")])
+
+        assert [each.code for each in answers] == ["queue_not_found", None]
+        with pytest.raises(QueueNotFound):
+            await engine.push([item("unknown", 1)], producer_id="p", sequence=1)
+        with pytest.raises(QueueNotFound):
+            await engine.transact(items=[item("unknown", 1)])
+        with pytest.raises(QueueNotFound):
+            await engine.queue_row("unknown")
+        assert await drain(engine, "known") == [2]
+
+
+async def test_without_auto_create_a_push_makes_no_queue_anew(dsn: str) -> None:
+    """The options of one that another process deleted are believed for a while."""
+    settings = Settings(auto_create=False, catalogue_seconds=600)
+    async with (
+        await Engine.open(dsn, settings=settings, is_pooled=True) as engine,
+        await Engine.open(dsn, is_pooled=True) as other,
+    ):
+        await engine.configure("orders")
+        await push(engine, "orders", 1)
+        await other.delete_queue("orders")
+
+        with pytest.raises(QueueNotFound):
+            await push(engine, "orders", 2)
+        with pytest.raises(QueueNotFound):
+            await engine.queue_row("orders")

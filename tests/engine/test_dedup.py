@@ -1,6 +1,7 @@
 """A transactionId is stored once per partition inside its window."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -222,3 +223,49 @@ async def test_a_known_transaction_id_stays_known_whatever_the_window_was_in_bet
         await engine.configure("orders", {"dedup_seconds": seconds})
         (again,) = await push(engine, "orders", "a", transaction_id="t")
         assert (again.status, again.offset) == ("duplicate", 0)
+
+
+async def test_many_copies_of_a_known_transaction_id_are_all_duplicates(engine: Engine) -> None:
+    (first,) = await push(engine, "orders", 0, transaction_id="known")
+
+    answers = await push(engine, "orders", *range(30), transaction_id="known")
+
+    assert {(each.status, each.id) for each in answers} == {("duplicate", first.id)}
+
+
+async def test_many_retries_at_once_harm_nobody_in_their_flush(engine: Engine) -> None:
+    await push(engine, "orders", 0, transaction_id="known")
+    await engine.push([item("orders", 0, partition=f"p{each}") for each in range(3)])
+
+    answers = await asyncio.gather(
+        *(push(engine, "orders", 0, transaction_id="known") for _ in range(30)),
+        *(push(engine, "orders", each, partition=f"p{each}") for each in range(3)),
+    )
+
+    statuses = [each.status for (each,) in answers]
+    assert statuses == ["duplicate"] * 30 + ["queued"] * 3
+
+
+async def test_a_queue_that_will_not_remember_takes_all_of_its_first_push(dsn: str) -> None:
+    async with await Engine.open(dsn, defaults={"dedup_seconds": 0}) as engine:
+        answers = await push(engine, "orders", 1, 2, transaction_id="t")
+
+        assert [each.status for each in answers] == ["queued", "queued"]
+        assert await drain(engine, "orders") == [1, 2]
+
+
+async def test_answers_with_many_duplicates_are_made_in_linear_time(engine: Engine) -> None:
+    count = 8_000
+    known = [item("orders", each, transaction_id=f"t{each}") for each in range(0, count, 2)]
+    await engine.push(known)
+    result = await engine.push(
+        [item("orders", each, transaction_id=f"t{each}") for each in range(count)]
+    )
+
+    begun = time.perf_counter()
+    offsets = [each.offset for each in result]
+    took = time.perf_counter() - begun
+
+    # The duplicates name 0 … 3999; what is new stands behind them.
+    assert offsets == [each // 2 + each % 2 * (count // 2) for each in range(count)]
+    assert took < 0.5

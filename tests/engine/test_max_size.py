@@ -1,6 +1,9 @@
 """A queue with a maximum size refuses what the slowest group has no room for."""
 
+import asyncio
+
 from queen.engine.engine import Engine
+from queen.settings import Settings
 from queen.wire.messages import Pushed
 from tests.engine.helpers import ack, drain, item, pop_one, push, until
 
@@ -110,3 +113,20 @@ async def test_purged_messages_make_room(engine: Engine) -> None:
     await engine.purge("orders")
 
     await has_room_for(engine, "c")
+
+
+async def test_many_pushes_at_once_share_one_count(engine: Engine) -> None:
+    await engine.configure("orders", {"max_size": 10})
+
+    answers = await asyncio.gather(*(push(engine, "orders", each) for each in range(100)))
+
+    assert sum(each.status == "queued" for (each,) in answers) == 10
+
+
+async def test_counts_of_queues_are_bounded(dsn: str) -> None:
+    async with await Engine.open(dsn, settings=Settings(catalogue_entries=2)) as engine:
+        for number in range(5):
+            await engine.configure(f"q{number}", {"max_size": 5})
+            await push(engine, f"q{number}", 1)
+
+        assert len(engine._pushes._backlogs._backlogs) <= 2  # pyright: ignore[reportPrivateUsage]

@@ -9,7 +9,9 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.engine.parts import PushResult
-from queen.errors import LeaseLost, QueenError
+from queen.errors import LeaseLost, OutcomeUnknown, Overloaded, QueenError
+from queen.settings import Settings
+from queen.store import messages as rows
 from queen.wire.messages import Acknowledgment, Pushed, PushItem
 from tests.engine.helpers import ack, drain, item, lease, message, pop_one, push
 
@@ -110,6 +112,8 @@ async def test_two_bad_payloads_cannot_make_a_good_pair(engine: Engine) -> None:
         {"transaction_id": "\ud800"},
         {"transaction_id": "nul \0"},
         {"trace_id": "\ud800"},
+        {"trace_id": "nul \0"},
+        {"trace_id": "x" * 256},
         {"headers": {"\ud800": "x"}},
         {"headers": {"x": "\ud800"}},
         {"headers": {"x": "nul \0"}},
@@ -117,7 +121,7 @@ async def test_two_bad_payloads_cannot_make_a_good_pair(engine: Engine) -> None:
         {"headers": {"x": "y" * 8192}},
         {"available_at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))},
     ],
-    ids=range(11),
+    ids=range(13),
 )
 async def test_an_item_with_what_cannot_be_stored_is_refused_alone(
     engine: Engine, fields: dict[str, Any]
@@ -212,3 +216,38 @@ async def test_ten_thousand_items_fit_a_request_and_no_more(engine: Engine) -> N
     with pytest.raises(QueenError) as caught:
         await engine.push([])
     assert caught.value.code == "bad_request"
+
+
+async def test_a_request_that_finds_no_room_for_all_its_lanes_stores_nothing(dsn: str) -> None:
+    async with await Engine.open(dsn, settings=Settings(max_queued_requests=1)) as engine:
+        for partition in ("a", "b"):
+            await push(engine, "orders", 0, partition=partition)
+
+        with pytest.raises(Overloaded):
+            await engine.push([item("orders", 1, partition=each) for each in ("a", "b")])
+
+        assert await drain(engine, "orders") == [0, 0]
+
+
+@pytest.mark.parametrize("is_other_stored", [False, True])
+async def test_a_lane_whose_outcome_is_unknown_leaves_the_request_in_doubt(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, is_other_stored: bool
+) -> None:
+    for partition in ("a", "b"):
+        await push(engine, "orders", 0, partition=partition)
+    store = engine.store.messages.push
+    lane_a = engine.catalogue.lane(("orders", "a", 0))
+
+    async def fail(push: rows.Push) -> list[rows.Record]:
+        if lane_a is not None and push.partition_ids == [lane_a.partition_id]:
+            raise OutcomeUnknown("the connection was lost")
+        if is_other_stored:
+            return await store(push)
+        raise Overloaded("a lock took too long")
+
+    # A flush for each lane.
+    monkeypatch.setattr(engine._pushes._lanes, "_max_units", 1)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(engine.store.messages, "push", fail)
+
+    with pytest.raises(OutcomeUnknown):
+        await engine.push([item("orders", 1, partition=each) for each in ("b", "a")])

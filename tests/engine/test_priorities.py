@@ -125,3 +125,19 @@ async def test_a_priority_per_message_is_from_0_to_9(engine: Engine, priority: i
     (answer,) = await push(engine, "jobs", "a", priority=priority)
 
     assert (answer.status, answer.code) == ("failed", "invalid_item")
+
+
+async def test_a_low_priority_does_not_starve_beside_other_queues(engine: Engine) -> None:
+    """Turns count for each target alone: with as many others it is not always the wrong one's."""
+    await engine.configure("jobs", {"ordered": False})
+    for other in range(3):
+        await engine.configure(f"other{other}")
+    await push(engine, "jobs", "low")
+    taken: list[str] = []
+    for number in range(8):
+        await push(engine, "jobs", f"high {number}", priority=9)
+        taken += values(await pop(engine, "jobs", auto_ack=True))
+        for other in range(3):
+            await pop(engine, f"other{other}")
+
+    assert "low" in taken

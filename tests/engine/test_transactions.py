@@ -1,7 +1,10 @@
 """Acks and pushes over several queues, all applied or none."""
 
+import asyncio
+from functools import partial
 from typing import Any
 
+import asyncpg
 import pytest
 
 from queen.engine.deliveries import Delivery
@@ -18,9 +21,9 @@ from queen.errors import (
     QueueFull,
     SequenceStale,
 )
-from queen.wire.messages import Acknowledgment, PushItem
+from queen.wire.messages import Acknowledgment, Pushed, PushItem
 from tests.clock import Clock
-from tests.engine.helpers import ack, drain, item, lease, pop, pop_one, push, says, values
+from tests.engine.helpers import ack, drain, item, lease, pop, pop_one, push, says, until, values
 
 
 async def popped(engine: Engine, *payloads: object, **fields: Any) -> Delivery:  # noqa: ANN401
@@ -233,6 +236,43 @@ async def test_a_repeat_without_leases_is_replayed_too(engine: Engine) -> None:
     ]
 
     assert [result.is_replayed for result in results] == [False, True]
+    # It was stored; where, is not known any more.
+    assert list(results[1]) == [Pushed(status="queued")]
+
+
+async def test_a_repeat_waits_for_the_first_that_is_running(engine: Engine, dsn: str) -> None:
+    await engine.push([item("sink", "x")], producer_id="p", sequence=1)
+    connection = await asyncpg.connect(dsn)
+    first = connection.transaction()
+    await first.start()
+    arguments = "array['p'], array[2]::bigint[], queen.now()"
+    await connection.execute(f"select queen.check_producers({arguments})")
+    await connection.execute(f"select queen.record_producers({arguments})")
+
+    repeat = asyncio.create_task(
+        engine.transact(
+            acknowledgments=[Acknowledgment(transaction_id="settled by the first")],
+            items=[item("sink", "y")],
+            producer_id="p",
+            sequence=2,
+        )
+    )
+    await until(partial(is_waiting_for_a_lock, engine))
+    await first.commit()
+    await connection.close()
+
+    assert (await repeat).is_replayed
+
+
+async def is_waiting_for_a_lock(engine: Engine) -> bool:
+    connection = await asyncpg.connect(engine.store.database.dsn)
+    try:
+        return await connection.fetchval(
+            "select exists (select from pg_stat_activity"
+            " where wait_event_type = 'Lock' and datname = current_database())"
+        )
+    finally:
+        await connection.close()
 
 
 async def test_a_stale_sequence_applies_nothing(engine: Engine) -> None:

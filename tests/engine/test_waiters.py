@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
 from queen.engine.engine import Engine
-from queen.errors import Draining, QueueNotFound, TooManyWaiters
+from queen.errors import DatabaseUnavailable, Draining, QueueNotFound, TooManyWaiters
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.wire.messages import Acknowledgment
@@ -20,6 +21,7 @@ from tests.engine.helpers import (
     pop_later,
     pop_one,
     push,
+    says,
     settle,
     until,
     values,
@@ -319,6 +321,126 @@ async def test_a_sleeping_waiter_sends_no_statement(patient: Engine) -> None:
     assert patient.store.database.statements - before <= 1
 
 
+async def test_who_does_not_wait_is_answered_behind_any_number_who_do(patient: Engine) -> None:
+    await patient.configure("orders")
+    waiters = [asyncio.create_task(pop(patient, "orders", wait=True)) for _ in range(300)]
+    await asleep(patient, 300)
+
+    async with asyncio.timeout(5):
+        assert await pop(patient, "orders") == []
+
+    await cancel(waiters)
+
+
+async def test_an_answer_that_meets_a_cancelled_pop_goes_back(patient: Engine) -> None:
+    await patient.configure("orders")
+
+    async def first_wins() -> object:
+        got = values(await pop(patient, "orders", wait=True))
+        second.cancel()
+        return got
+
+    first = asyncio.create_task(first_wins())
+    await asleep(patient, 1)
+    second = asyncio.create_task(pop(patient, "orders", wait=True))
+    await asleep(patient, 2)
+
+    # Both are answered in one turn of the loop; the first cancels the second before it wakes.
+    await patient.push([item("orders", 1, partition="a"), item("orders", 2, partition="b")])
+
+    assert await first == [1]
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    (again,) = await pop_later(patient, "orders", seconds=3)
+    assert (values(again), again.attempt) == ([2], 1)
+
+
+async def test_what_was_claimed_and_cannot_be_read_goes_back(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with await Engine.open(dsn, settings=Settings(segment_cache_bytes=1)) as engine:
+        await push(engine, "orders", "a")
+
+        async def fail(*_: object) -> list[rows.Record]:
+            raise DatabaseUnavailable("no connection")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(engine.store.messages, "segments", fail)
+            with pytest.raises(DatabaseUnavailable):
+                await pop(engine, "orders")
+
+        again = await pop_one(engine, "orders")
+        assert (values(again), again.attempt) == (["a"], 1)
+
+
+async def test_cancelled_pops_leave_nothing_behind(patient: Engine) -> None:
+    await patient.configure("orders")
+    tasks = [asyncio.create_task(pop(patient, f"m{n}", wait=True)) for n in range(20)]
+    tasks += [
+        asyncio.create_task(pop(patient, "orders", partition=f"p{n}", wait=True)) for n in range(20)
+    ]
+    await asleep(patient, 40)
+
+    await cancel(tasks)
+
+    waiters = patient._pops.waiters  # pyright: ignore[reportPrivateUsage]
+
+    async def are_forgotten() -> bool:
+        return not (waiters.missing_queues or waiters.group_ids or waiters.all_units())
+
+    await until(are_forgotten)
+    assert patient.waiting == 0
+
+
+async def test_many_waits_that_end_together_hold_nobody_up(patient: Engine) -> None:
+    await patient.configure("orders")
+    count = 4_000
+    loop = asyncio.get_running_loop()
+    waiters = [
+        asyncio.create_task(pop(patient, "orders", wait=True, timeout_seconds=1.5))
+        for _ in range(count)
+    ]
+    await asleep(patient, count)
+    worst, last = 0.0, loop.time()
+
+    while patient.waiting:
+        await asyncio.sleep(0.001)
+        worst, last = max(worst, loop.time() - last), loop.time()
+
+    assert await asyncio.gather(*waiters) == [[]] * count
+    assert worst < 0.4
+
+
+async def test_a_failure_that_waits_sets_no_timer_of_its_own(
+    patient: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await patient.configure("jobs", {"ordered": False})
+    await push(patient, "jobs", *range(50))
+    held = await pop_one(patient, "jobs", batch=50)
+    waiter = asyncio.create_task(pop(patient, "jobs", wait=True))
+    await asleep(patient, 1)
+    loop = asyncio.get_running_loop()
+    call_later, delays = loop.call_later, list[float]()
+
+    def note(delay: float, *arguments: Any, **options: Any) -> asyncio.TimerHandle:  # noqa: ANN401
+        delays.append(delay)
+        return call_later(delay, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "call_later", note)
+        failures = [says(held, each, "failed", delay_seconds=86_400.0) for each in held.offsets]
+        await patient.acknowledge(failures)
+
+    assert sum(delay > 80_000 for delay in delays) <= 1
+    await cancel([waiter])
+
+
+async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def pop_values(engine: Engine) -> list[object]:
     return values(await pop_later(engine, "orders"))
 
@@ -328,7 +450,7 @@ async def listening(*engines: Engine) -> None:
 
     async def are_listening() -> bool:
         return all(
-            each._notifications is not None and each._notifications.is_listening  # pyright: ignore[reportPrivateUsage]
+            each.wakeups.notifications is not None and each.wakeups.notifications.is_listening
             for each in engines
         )
 

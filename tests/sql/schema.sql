@@ -647,6 +647,16 @@ CREATE FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_key_place
 
 
 --
+-- Name: last_sequence(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.last_sequence(p_producer_id text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: levels_by_turn(integer[], integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2235,6 +2245,13 @@ REVOKE ALL ON FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bi
 --
 
 REVOKE ALL ON FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION last_sequence(p_producer_id text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.last_sequence(p_producer_id text) FROM PUBLIC;
 
 
 --

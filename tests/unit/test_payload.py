@@ -123,3 +123,10 @@ def test_the_depth_counts_brackets_outside_of_strings_alone() -> None:
     with pytest.raises(InvalidItem, match="deeper than 2"):
         payload.check(b'[{"a":["]}]}"]}]', 2)
     payload.check(b'["\\\\", [1]]', 2)
+
+
+def test_lists_and_objects_in_turn_cannot_hide_their_depth() -> None:
+    deep = b'[{"":' * 36 + b"0" + b"}]" * 36
+
+    assert not payload.are_valid([b"0", deep], 64)
+    assert payload.are_valid([b"0", deep], 72)

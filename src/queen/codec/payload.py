@@ -12,8 +12,8 @@ from queen.errors import InvalidItem
 _RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _COUNT_BRACES: Final = methodcaller("count", b"{")
 _COUNT_BRACKETS: Final = methodcaller("count", b"[")
-# Unless one bracket stands right behind another, a level takes four bytes and more: `[0,` and `]`,
-# or `{"":` and `}`.
+# Unless one bracket stands right behind another, two levels take seven bytes and more: `[`, `{"":`,
+# `}` and `]`.
 _ADJOINING: Final = re.compile(rb"\[[ \t\r\n]*\[")
 _RAW: Final = msgspec.json.Decoder(msgspec.Raw)
 
@@ -32,7 +32,7 @@ def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
     # A payload like `1,2` or `[1` can hide among others; not if each is as long as what was sent.
     if list(map(len, raws)) != list(map(len, payloads)):
         return False
-    if max(map(len, payloads)) <= 4 * max_depth and _ADJOINING.search(joined) is None:
+    if max(map(len, payloads)) <= 3 * max_depth and _ADJOINING.search(joined) is None:
         return True
     # As many levels as brackets that open, at the most.
     deepest = max(map(_COUNT_BRACES, payloads)) + max(map(_COUNT_BRACKETS, payloads))

@@ -69,12 +69,10 @@ class Acks:
         settings: Settings,
         *,
         wake: Callable[[Iterable[int]], None],
-        wake_later: Callable[[int, float], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._wake = wake
-        self._wake_later = wake_later
         self._lanes = Lanes[AckUnit](
             self._flush,
             lanes=settings.ack_lanes,
@@ -347,10 +345,8 @@ class Acks:
         for unit in units:
             unit.finish(settled[at : at + len(unit.settlements)])
             at += len(unit.settlements)
+        # Also for what waits for its backoff: the search that finds nothing learns until when.
         self._wake({row["group_id"] for row in settled if row["group_id"] is not None})
-        for row in settled:
-            if row["due_seconds"]:
-                self._wake_later(row["group_id"], row["due_seconds"])
 
 
 def _ranges(offsets: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None:

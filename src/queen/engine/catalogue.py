@@ -52,17 +52,29 @@ class Catalogue:
     def lane(self, name: LaneName) -> Lane | None:
         return self._lanes.get(name)
 
-    async def lanes(self, names: Sequence[LaneName]) -> None:
-        """Learn lanes that are not known yet, and make those that do not exist."""
-        missing = [name for name in dict.fromkeys(names) if name not in self._lanes]
+    async def lanes(self, names: Sequence[LaneName]) -> dict[LaneName, Lane]:
+        """The lanes of these names; those that do not exist are made, if that is allowed."""
+        lanes: dict[LaneName, Lane] = {}
+        missing: list[LaneName] = []
+        for name in dict.fromkeys(names):
+            if (lane := self._lanes.get(name)) is not None:
+                lanes[name] = lane
+                self._lanes.move_to_end(name)
+            else:
+                missing.append(name)
+        if missing and not self._settings.auto_create:
+            queues = await self._store.queues.named(list({queue for queue, _, _ in missing}))
+            existing = {row["name"] for row in queues}
+            missing = [name for name in missing if name[0] in existing]
         if not missing:
-            return
+            return lanes
         found = await self._store.queues.partition_ids(missing, is_created=True)
         for name, (queue_id, partition_id) in zip(missing, found, strict=True):
             if queue_id is not None and partition_id is not None:
-                self._lanes[name] = Lane(queue_id, partition_id)
+                lanes[name] = self._lanes[name] = Lane(queue_id, partition_id)
         while len(self._lanes) > self._settings.catalogue_entries:
             self._lanes.popitem(last=False)
+        return lanes
 
     async def queues(self, names: Iterable[str]) -> dict[str, Queue]:
         """Queues that exist, by name."""
@@ -113,12 +125,16 @@ class Catalogue:
         for name in [name for name, lane in self._lanes.items() if lane.partition_id in gone]:
             del self._lanes[name]
 
-    def forget(self, queue: str | None = None) -> None:
-        """Ask again: about one queue, or about all."""
-        if queue is None:
+    def forget_options(self, queue_ids: Iterable[int] | None = None) -> None:
+        """Ask again what these queues are like; None: all of them."""
+        if queue_ids is None:
             self._queues.clear()
-            self._lanes.clear()
             return
-        self._queues.pop(queue, None)
-        for name in [name for name in self._lanes if name[0] == queue]:
-            del self._lanes[name]
+        changed = set(queue_ids)
+        for name in [name for name, (_, queue) in self._queues.items() if queue.id in changed]:
+            del self._queues[name]
+
+    def forget(self) -> None:
+        """Ask again about everything: this may be another database."""
+        self._queues.clear()
+        self._lanes.clear()

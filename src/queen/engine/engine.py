@@ -1,10 +1,9 @@
 """The engine: opens the parts beside it; one method a verb."""
 
-import asyncio
-import contextlib
-from collections.abc import Collection, Iterable, Sequence
+import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from queen import errors
 from queen.engine.acks import Acks
@@ -17,12 +16,13 @@ from queen.engine.pops import QUEUE_MODE, Pops
 from queen.engine.pushes import Pushes
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
+from queen.engine.wakeups import Wakeups
 from queen.settings import Settings
 from queen.store.database import Record
-from queen.store.notifications import Notifications
 from queen.store.store import Store
 from queen.wire.messages import Acknowledged, Acknowledgment, Extended, PopRequest, PushItem
 
+_LOG: Final = logging.getLogger("queen.engine")
 _STEP = 1_000
 """Partitions that seek, purge and erase visit in one transaction."""
 
@@ -44,20 +44,19 @@ class Engine:
         self.settings = settings
         self.catalogue = Catalogue(store, settings)
         self.cache = SegmentCache(settings.segment_cache_bytes)
-        self._pops = Pops(store, settings, self.cache)
-        self._notifications: Notifications | None = None
-        if not store.database.is_pooled:
-            self._notifications = Notifications(
-                store.database.dsn,
-                debounce_seconds=settings.notify_debounce_ms / 1000,
-                heard=self._hear,
-            )
-        waiters = self._pops.waiters
-        self._acks = Acks(
-            store, settings, wake=waiters.wake_groups, wake_later=waiters.wake_groups_later
+        self._pops = Pops(
+            store, settings, self.cache, wake=lambda ids: self.wakeups.tell_groups(ids)
         )
+        waiters = self._pops.waiters
+        self.wakeups = Wakeups(store, settings, self.catalogue, waiters, forget=self._forget)
+        self._acks = Acks(store, settings, wake=self.wakeups.tell_groups)
         self._pushes = Pushes(
-            store, settings, self.catalogue, self.cache, Backlogs(store), wake=self._tell
+            store,
+            settings,
+            self.catalogue,
+            self.cache,
+            Backlogs(store, settings),
+            wake=self.wakeups.tell,
         )
         self._transactions = Transactions(
             store,
@@ -66,13 +65,9 @@ class Engine:
             self.cache,
             self._pushes,
             self._acks,
-            wake_queues=self._tell,
+            wake_queues=self.wakeups.tell,
             wake_all=waiters.wake_all,
         )
-        self._tasks: list[asyncio.Task[None]] = []
-        self._seen_queue_ids: set[int] = set()
-        self._scopes: object = None
-        """What the queues of all namespaces were like when they were last looked at."""
 
     @classmethod
     async def open(
@@ -95,21 +90,14 @@ class Engine:
 
     def start(self) -> None:
         """Begin to listen and to poll, slowly."""
-        if self._notifications is not None:
-            self._notifications.start()
-        self._tasks.append(asyncio.create_task(self._poll()))
+        self.wakeups.start()
 
     async def close(self) -> None:
         """Answer those who wait, finish what was taken, let go of the database."""
         await self._pops.close()
         await self._pushes.close()
         await self._acks.close()
-        if self._notifications is not None:
-            await self._notifications.close()
-        for task in self._tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await self.wakeups.close()
         await self.store.close()
 
     async def stop_waiting(self) -> None:
@@ -125,7 +113,7 @@ class Engine:
     @property
     def waiting(self) -> int:
         """How many pops are asleep."""
-        return self._pops.waiters.count
+        return self._pops.waiting
 
     async def push(
         self,
@@ -223,10 +211,7 @@ class Engine:
             is_replaced=is_replaced,
             version=version,
         )
-        self.catalogue.forget(queue)
-        self._tell({row["id"]})
-        # It may have moved into a namespace that somebody reads.
-        self._pops.waiters.wake_open()
+        self.wakeups.change(row["id"])
         return row
 
     async def queue_row(self, queue: str) -> Record:
@@ -275,7 +260,7 @@ class Engine:
             )
             if after is None:
                 break
-        self._tell({(await self.catalogue.queue(queue)).id})
+        self.wakeups.tell({(await self.catalogue.queue(queue)).id})
 
     async def purge(
         self,
@@ -302,16 +287,14 @@ class Engine:
 
     async def delete_queue(self, queue: str) -> None:
         """The queue is gone at once; its rows go in steps."""
-        queue_id = await self.store.queues.delete(queue)
-        self.catalogue.forget(queue)
         # Who waits for it waits for the next queue of that name from now on.
-        self._tell({queue_id})
+        self.wakeups.change(await self.store.queues.delete(queue))
         await self._erase()
 
     async def delete_group(self, queue: str, consumer_group: str | None) -> None:
         """The group is gone at once; the next pop makes it anew."""
         await self.store.groups.delete(queue, consumer_group or QUEUE_MODE)
-        self._tell({(await self.catalogue.queue(queue)).id})
+        self.wakeups.tell({(await self.catalogue.queue(queue)).id})
         await self._erase()
 
     async def dead_letters(
@@ -331,7 +314,7 @@ class Engine:
     async def redrive(self, ids: Sequence[int]) -> list[int]:
         """Deliver dead letters again, to the group that gave up; answers which were."""
         redriven = await self.store.dead_letters.redrive(ids)
-        self._pops.waiters.wake_groups({row["group_id"] for row in redriven})
+        self.wakeups.tell_groups({row["group_id"] for row in redriven})
         return [row["id"] for row in redriven]
 
     def _check_producer(self, producer_id: str | None, sequence: int | None) -> None:
@@ -347,55 +330,8 @@ class Engine:
         while not await self.store.queues.erase(_STEP):
             pass
 
-    def _tell(self, queue_ids: Iterable[int]) -> None:
-        """These queues have work: wake those here, and tell the other processes."""
-        ids = set(queue_ids)
-        self._wake(ids)
-        if self._notifications is not None:
-            self._notifications.tell(ids)
-
-    def _wake(self, queue_ids: Collection[int]) -> None:
-        waiters = self._pops.waiters
-        waiters.wake_queues(queue_ids)
-        # Not by the highest id: queues commit in another order than they take their ids.
-        if unseen := self._unseen(queue_ids):
-            self._seen_queue_ids |= unseen
-            waiters.wake_open()
-
-    def _unseen(self, queue_ids: Collection[int]) -> set[int]:
-        if len(self._seen_queue_ids) > self.settings.catalogue_entries:
-            self._seen_queue_ids.clear()
-        return {each for each in queue_ids if each not in self._seen_queue_ids}
-
-    def _hear(self, queue_ids: list[int] | None) -> None:
-        """Another process has pushed or configured; None: look everywhere."""
-        if queue_ids is None:
-            # The connection is new, and perhaps the server: a crash may have forgotten claims.
-            self._pops.forget_marks()
-            self._pops.waiters.wake_all()
-        else:
-            self._wake(queue_ids)
-
-    async def _poll_open(self) -> None:
-        """Those who wait for a queue that was not there, or for any of a namespace."""
-        waiters = self._pops.waiters
-        if names := waiters.missing_queues:
-            found = await self.store.queues.named(names)
-            waiters.wake_missing({row["name"] for row in found})
-        if waiters.has_scopes:
-            scopes = await self.store.queues.signature()
-            if scopes != self._scopes:
-                self._scopes = scopes
-                waiters.wake_open()
-
-    async def _poll(self) -> None:
-        """The safety net behind the wake-ups: one statement for all who wait, however many."""
-        while True:
-            await asyncio.sleep(self.settings.safety_poll_ms / 1000)
-            if not self._pops.waiters.count:
-                continue
-            waiters = self._pops.waiters
-            with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
-                await self._poll_open()
-                if group_ids := waiters.group_ids:
-                    waiters.wake_groups(await self.store.groups.ready(group_ids))
+    def _forget(self) -> None:
+        """Whatever was remembered of the database may not be so any more."""
+        self._pops.forget_marks()
+        self.catalogue.forget_options()
+        self.cache.clear()

@@ -1,7 +1,7 @@
 """The columns of one push call, and the way back from its rows to the messages."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from queen import errors
@@ -31,7 +31,9 @@ class Key(NamedTuple):
 class Flush:
     """Units gathered by lane, each lane's messages laid out as segments."""
 
-    def __init__(self, units: Sequence[PushUnit], catalogue: Catalogue, settings: Settings) -> None:
+    def __init__(
+        self, units: Sequence[PushUnit], lanes: Mapping[LaneName, Lane], settings: Settings
+    ) -> None:
         self.units = list(units)
         self.push = rows.Push(max_delay_seconds=settings.max_delay_seconds)
         self.queue_ids: set[int] = set()
@@ -40,21 +42,19 @@ class Flush:
         """Runs of keys: where in the call one begins, whose it is, the place of its first."""
         self._first_entries: list[tuple[int, list[tuple[Part, int]]]] = []
         """Per lane: its first entry, and where in the lane each part begins."""
-        lanes: dict[LaneName, list[Part]] = {}
+        by_lane: dict[LaneName, list[Part]] = {}
         for unit in units:
             for part in unit.parts:
-                if part.lane in lanes:
-                    lanes[part.lane].append(part)
+                if part.lane in by_lane:
+                    by_lane[part.lane].append(part)
                 else:
-                    lanes[part.lane] = [part]
+                    by_lane[part.lane] = [part]
             if unit.producer_id is not None:
                 self.push.producers.append(unit.producer_id)
                 self.push.sequences.append(unit.sequence or 0)
         self._held: list[tuple[Part, Marked, int]] = []
-        for name, parts in lanes.items():
-            lane = catalogue.lane(name)
-            if lane is None:
-                raise errors.QueueNotFound(f"queue {name[0]} was deleted meanwhile")
+        for name, parts in by_lane.items():
+            lane = lanes[name]
             self.queue_ids.add(lane.queue_id)
             if any(part.marked is not None for part in parts):
                 self._add_marked(lane, parts)
@@ -97,13 +97,18 @@ class Flush:
             if marked is None:
                 payloads.extend(part.payloads)
                 continue
-            marked.echoes = {}
+            marked.begin_again()
             for place in (*range(len(part.payloads)), *range(-1, -1 - len(marked.scheduled), -1)):
-                if place in marked.duplicates or place in marked.refused:
+                if place in marked.refused:
                     continue
                 name = marked.transaction_ids.get(place) if marked.has_keys else None
                 if place < 0 and not marked.scheduled[-1 - place].has_key:
                     name = None
+                if place in marked.duplicates:
+                    # Those after it with the same name are what it is, and need not be asked about.
+                    if name is not None:
+                        firsts.setdefault(name, (part, place))
+                    continue
                 if name is not None:
                     first = firsts.setdefault(name, (part, place))
                     if first != (part, place):
@@ -157,7 +162,7 @@ class Flush:
         for part, start in starts:
             assert part.marked is not None
             part.partition_id = partition_id
-            part.marked.echoes = {}
+            part.marked.begin_again()
             self._keys.append((len(push.keys) + start, part.marked, 0))
         push.key_places.append(0)
         push.key_counts.append(len(names))

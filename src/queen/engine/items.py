@@ -25,8 +25,10 @@ _LAST_YEAR: Final = 9000
 class Items:
     """The border of the engine: what passes here can be stored."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, has_dedup: bool) -> None:
         self._settings = settings
+        self._has_dedup = has_dedup
+        """Whether a queue that is yet to be made will remember transactionIds."""
 
     def plain(
         self, items: Sequence[PushItem], lane: LaneName, queue: Queue, is_json: bool
@@ -95,6 +97,8 @@ class Items:
                 self._check_lane(lane)
             try:
                 queue = queues.get(item.queue)
+                if queue is None and not settings.auto_create:
+                    raise errors.QueueNotFound(f"there is no queue {item.queue}")
                 if not are_valid:
                     payload.check(bytes(item.payload), self._settings.max_json_depth)
                 if len(item.payload) > (most := self._max_payload_bytes(queue)):
@@ -112,7 +116,7 @@ class Items:
                 continue
             if part is None:
                 part = parts[lane] = Part(lane, [], [])
-                part.marked = Marked(has_keys=queue is None or queue.has_dedup)
+                part.marked = Marked(has_keys=queue.has_dedup if queue else self._has_dedup)
             assert part.marked is not None
             part.marked.add(part, index, item, extra, minted)
         return list(parts.values()), refused
@@ -143,11 +147,13 @@ class Items:
             raise errors.InvalidItem(f"delaySeconds must be from 0 to {settings.max_delay_seconds}")
         if ttl is not None and not 0 < ttl <= _MAX_TTL_SECONDS:
             raise errors.InvalidItem(f"ttlSeconds must be above 0 and at most {_MAX_TTL_SECONDS}")
-        if item.transaction_id is not None:
-            try:
+        try:
+            if item.transaction_id is not None:
                 check_name("transactionId", item.transaction_id, settings.max_name_bytes)
-            except errors.InvalidName as error:
-                raise errors.InvalidItem(str(error)) from error
+            if item.trace_id:
+                check_name("traceId", item.trace_id, settings.max_name_bytes)
+        except errors.InvalidName as error:
+            raise errors.InvalidItem(str(error)) from error
         if item.available_at is not None:
             _check_instant(item.available_at)
         if item.headers:
@@ -161,7 +167,7 @@ class Items:
         try:
             encoded = _ENCODE_EXTRA(extra)
         except UnicodeEncodeError as error:
-            raise errors.InvalidItem("a header or the traceId has a lone surrogate") from error
+            raise errors.InvalidItem("a header has a lone surrogate") from error
         return None if encoded == b"{}" else encoded
 
     def _check_headers(self, headers: dict[str, str]) -> None:

@@ -59,14 +59,22 @@ class Lanes(Generic[U]):
         self._is_closed = False
         self._is_scheduled = False
 
-    def submit(self, unit: U) -> None:
-        """Let the unit join the next flush; refuses when too much is waiting."""
+    def submit(self, *units: U) -> None:
+        """Let the units join the next flush; refuses all of them when too much is waiting."""
         if self._is_closed:
             raise errors.Draining("this process is stopping")
-        if self._queued >= self._max_queued or self._queued_bytes >= self._max_queued_bytes:
+        if (
+            self._queued + len(units) > self._max_queued
+            or self._queued_bytes >= self._max_queued_bytes
+        ):
             raise errors.Overloaded(
                 f"{self._queued} requests of {self._queued_bytes} bytes are waiting; try later"
             )
+        for unit in units:
+            self._join(unit)
+        self._schedule()
+
+    def _join(self, unit: U) -> None:
         self._queued += 1
         self._queued_bytes += unit.size_bytes
         keys = unit.keys
@@ -79,7 +87,6 @@ class Lanes(Generic[U]):
                 waiting.append(unit)
         else:
             self._wide.append(unit)
-        self._schedule()
 
     async def close(self) -> None:
         """Take nothing new, and finish what was taken."""

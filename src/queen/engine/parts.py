@@ -1,6 +1,7 @@
 """The pieces of a push: parts by lane, units that are stored whole, and the answers."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from datetime import datetime
 from typing import NamedTuple, overload
@@ -50,8 +51,12 @@ class Part:
 
     @property
     def size_bytes(self) -> int:
-        held = self.marked.scheduled if self.marked else ()
-        return sum(map(len, self.payloads)) + sum([len(each.payload) for each in held]) + 100
+        size_bytes = sum(map(len, self.payloads)) + 100
+        if self.marked is not None:
+            size_bytes += sum(map(len, self.marked.extras.values()))
+            for held in self.marked.scheduled:
+                size_bytes += len(held.payload) + len(held.extra or b"")
+        return size_bytes
 
     def answer(self, place: int, shard: int) -> Pushed:
         """What became of the message at a place."""
@@ -90,6 +95,7 @@ class Marked:
         "echoes",
         "extras",
         "has_keys",
+        "left_out",
         "refused",
         "scheduled",
         "transaction_ids",
@@ -109,6 +115,13 @@ class Marked:
         """Places whose transactionId another message of the same flush has."""
         self.refused: dict[int, Pushed] = {}
         """Places that the database refused, and the answer to them."""
+        self.left_out: list[int] | None = None
+        """Places that were not stored, in order, once somebody asks for answers."""
+
+    def begin_again(self) -> None:
+        """Another flush lays the messages out: which of them are alike is found anew."""
+        self.echoes = {}
+        self.left_out = None
 
     def has_ids_alone(self, count: int) -> bool:
         """All of so many messages have a transactionId, and nothing sets one apart from others."""
@@ -167,8 +180,9 @@ class Marked:
             return "duplicate", self.duplicates[place]
         if part.base is None or place < 0:
             return "queued", None
-        left_out = sum(0 <= each < place for each in (*self.duplicates, *self.echoes))
-        return "queued", part.base + place - left_out
+        if self.left_out is None:
+            self.left_out = sorted(each for each in (*self.duplicates, *self.echoes) if each >= 0)
+        return "queued", part.base + place - bisect_left(self.left_out, place)
 
 
 class PushUnit:
@@ -244,8 +258,8 @@ class PushResult(Sequence[Pushed]):
             return self._refused[index]
         if self._where is None:
             self._where = self._places()
-        if index not in self._where:
-            return Pushed(status="queued")  # Replayed, and where it was stored is not known.
+        if self.is_replayed and index not in self._where:
+            return Pushed(status="queued")  # Where it was stored is not known any more.
         part, place = self._where[index]
         return part.answer(place, self._shard)
 

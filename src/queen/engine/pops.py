@@ -1,15 +1,16 @@
 """What a pop gathers: many waiters, one claim call that hands out several deliveries."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from queen import errors
-from queen.codec.segment import Segment
-from queen.engine.deliveries import Copy, Delivery, Lease, Run
+from queen.engine.bodies import Bodies
+from queen.engine.deliveries import Delivery
 from queen.engine.names import check_name, check_queue_name
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.waiters import PopUnit, Target, TargetName, Waiters
@@ -40,18 +41,28 @@ class Marks:
 class Pops:
     """Claims for whoever asks or waits, one call at a time per target."""
 
-    def __init__(self, store: Store, settings: Settings, cache: SegmentCache) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        cache: SegmentCache,
+        *,
+        wake: Callable[[Iterable[int]], None],
+    ) -> None:
         self._store = store
         self._settings = settings
-        self._cache = cache
+        self._bodies = Bodies(store, cache)
+        self._wake = wake
         self.waiters = Waiters(self._start)
         self._lanes = asyncio.Semaphore(settings.pop_lanes)
         self._marks: dict[int, Marks] = {}
         self._groups: dict[tuple[str, str], tuple[int, int]] = {}
         self._unfilled: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting = 0
-        self._turn = 0
+        self.waiting = 0
+        """Pops that have no answer yet."""
+        self._turns: dict[TargetName, int] = {}
+        """How often a target was searched: every fourth time another priority comes first."""
         self._is_closed = False
         self.expired = 0
         """Messages passed over because their time to live was over."""
@@ -72,8 +83,8 @@ class Pops:
         """Deliveries for one consumer; empty when there is nothing, or nothing came in time."""
         if self._is_closed:
             raise errors.Draining("this process is stopping")
-        if self._waiting >= self._settings.max_waiters:
-            raise errors.TooManyWaiters(f"{self._waiting} pops are waiting; try again later")
+        if self.waiting >= self._settings.max_waiters:
+            raise errors.TooManyWaiters(f"{self.waiting} pops are waiting; try again later")
         request = self._bounded(request)
         target = self.waiters.target(
             TargetName(
@@ -87,19 +98,30 @@ class Pops:
                 start_at=request.subscription_from and request.subscription_from.timestamp(),
             )
         )
-        unit = PopUnit(request)
-        target.units.append(unit)
+        unit = PopUnit(request, target)
         if request.wait:
             loop = asyncio.get_running_loop()
             unit.timer = loop.call_later(request.timeout_seconds, self._time_out, target, unit)
-        self._waiting += 1
+        self.waiting += 1
         self.waiters.wake(target)
         try:
             return await unit.answer
+        except asyncio.CancelledError:
+            self._abandon(unit)
+            raise
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
             if unit.timer is not None:
                 unit.timer.cancel()
+
+    def _abandon(self, unit: PopUnit) -> None:
+        """Its caller has gone: what it was just given goes back, and nothing of it stays here."""
+        if unit.answer.cancelled():
+            unit.target.answered += 1
+            if not unit.target.is_running:
+                self._sweep(unit.target)
+        elif unit.answer.exception() is None and (deliveries := unit.answer.result()):
+            self._spawn(self._give_back(deliveries))
 
     def _bounded(self, request: PopRequest) -> PopRequest:
         settings = self._settings
@@ -139,7 +161,10 @@ class Pops:
 
     def _start(self, target: Target) -> None:
         target.is_running = True
-        task = asyncio.create_task(self._serve(target))
+        self._spawn(self._serve(target))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -150,14 +175,15 @@ class Pops:
                 # Those who were just answered may ask again: one turn lets them join this search.
                 await asyncio.sleep(0)
                 target.is_hot = False
-                asking = (unit for unit in target.units if not unit.answer.done())
-                if units := list(islice(asking, _REQUESTS_PER_CALL)):
+                if units := list(islice(target.asking(), _REQUESTS_PER_CALL)):
                     await self._search(target, units)
-                while target.units and target.units[0].answer.done():
-                    target.units.popleft()
+                # Who does not wait is answered now, however many waiters stand before it.
+                while units := list(islice(target.asking_now(), _REQUESTS_PER_CALL)):
+                    await self._search(target, units)
+                target.sweep()
         except Exception as error:
-            while target.units:
-                target.units.popleft().fail(error)
+            for unit in list(target.asking()):
+                unit.fail(error)
         finally:
             target.is_running = False
             self._sweep(target)
@@ -166,29 +192,19 @@ class Pops:
 
     def _sweep(self, target: Target) -> None:
         """Let go of units that were answered, and of a target without any."""
-        if any(unit.answer.done() for unit in target.units):
-            left = [unit for unit in target.units if not unit.answer.done()]
-            target.units.clear()
-            target.units.extend(left)
+        target.sweep()
         if not target.units:
             self.waiters.forget(target)
 
     async def _search(self, target: Target, units: list[PopUnit]) -> None:
-        if not target.group_ids or target.name.queue is None:
-            await self._subscribe(target)
         served: list[list[Delivery]] = [[] for _ in units]
         wait_seconds: float | None = None
         is_gone = False
-        if target.group_ids:
-            await self._fill(target)
-            try:
-                async with self._lanes:
-                    claimed = await self._claim(target, units)
-            except (errors.ServiceError, errors.OutcomeUnknown):
-                self.forget_marks()
-                raise
+        async with self._lanes:
+            claimed = await self._claim_for(target, units)
+        if claimed is not None:
             gone, wait_seconds = self._learn(target, claimed)
-            await self._hand_out(target, claimed, served)
+            served = await self._hand_out(target, claimed, len(units))
             is_gone = bool(gone)
             if gone:
                 # Deleted and perhaps made anew: look once more under the new id.
@@ -201,24 +217,51 @@ class Pops:
                 if not unit.request.wait:
                     unit.fail(error)
         unwanted: list[Delivery] = []
-        is_anybody_empty = False
+        is_dry = False
         for unit, deliveries in zip(units, served, strict=True):
             if deliveries:
                 if not unit.finish(deliveries):
                     unwanted.extend(deliveries)
-            elif unit.request.wait and not self._is_closed:
-                is_anybody_empty = True
-            elif not is_gone:
-                unit.finish([])
+                continue
+            is_dry = True
+            if not unit.request.wait or self._is_closed:
+                # Of a group that is gone nothing is said: the next search looks under its new id.
+                if not is_gone:
+                    unit.finish([])
+            elif wait_seconds is not None:
+                self._sleep(target, wait_seconds)
+                wait_seconds = None
         if unwanted:
-            # Their consumer has gone: give them back at once, without blame.
-            leases = [(d.lease.delivery_id, d.lease.token) for d in unwanted if d.lease]
-            await self._store.messages.release(leases)
+            await self._give_back(unwanted)
             target.is_hot = True
-        if not is_anybody_empty and len(units) < len(target.units):
+        if not is_dry and target.answered < len(target.units):
             target.is_hot = True
-        if wait_seconds is not None and is_anybody_empty:
-            self._sleep(target, wait_seconds)
+
+    async def _hand_out(
+        self, target: Target, claimed: Sequence[rows.Record], count: int
+    ) -> list[list[Delivery]]:
+        """The deliveries of each of so many requests; all go back if they cannot be read."""
+        try:
+            return await self._bodies.deliveries(target, claimed, count)
+        except Exception as error:
+            leases = {(row["delivery_id"], row["token"]) for row in claimed if row["delivery_id"]}
+            try:
+                if leases:
+                    await self._store.messages.release(sorted(leases))
+            except (errors.ServiceError, errors.OutcomeUnknown):
+                raise errors.OutcomeUnknown(f"claimed, but not read: {error}") from error
+            if target.name.is_auto:
+                raise errors.OutcomeUnknown(f"settled, but not read: {error}") from error
+            raise errors.DatabaseUnavailable(f"not read: {error}") from error
+
+    async def _give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """Their consumer has gone: they may be claimed at once, and nobody is blamed."""
+        leases = [(each.lease.delivery_id, each.lease.token) for each in deliveries if each.lease]
+        if leases:
+            # What cannot be given back now comes back when its lease ends.
+            with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+                await self._store.messages.release(leases)
+                self._wake({each.group_id for each in deliveries})
 
     def _sleep(self, target: Target, seconds: float) -> None:
         if target.timer is not None:
@@ -263,9 +306,30 @@ class Pops:
             else:
                 target.is_hot = True
 
+    async def _claim_for(
+        self, target: Target, units: Sequence[PopUnit]
+    ) -> list[rows.Record] | None:
+        """What there is for the units; None when there is no queue to look in."""
+        if not target.group_ids or target.name.queue is None:
+            await self._subscribe(target)
+        if not target.group_ids:
+            return None
+        await self._fill(target)
+        try:
+            return await self._claim(target, units)
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            self.forget_marks()
+            raise
+
+    def _turn(self, name: TargetName) -> int:
+        turn = (self._turns.pop(name, 0) + 1) % 1_000_000
+        self._turns[name] = turn
+        while len(self._turns) > self._settings.catalogue_entries:
+            self._turns.pop(next(iter(self._turns)))
+        return turn
+
     async def _claim(self, target: Target, units: Sequence[PopUnit]) -> list[rows.Record]:
         now = time.monotonic()
-        self._turn = (self._turn + 1) % 1_000_000
         marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
         is_due_first = False
         for mark in marks:
@@ -286,7 +350,7 @@ class Pops:
                 leases=[unit.request.lease_seconds for unit in units],
                 is_auto=target.name.is_auto,
                 is_due_first=is_due_first,
-                turn=self._turn,
+                turn=self._turn(target.name),
             )
         )
 
@@ -312,79 +376,3 @@ class Pops:
         while len(self._marks) > self._settings.catalogue_entries:
             self._marks.pop(next(iter(self._marks)))
         return gone, min(waits, default=None)
-
-    async def _hand_out(
-        self, target: Target, claimed: Sequence[rows.Record], served: list[list[Delivery]]
-    ) -> None:
-        """Join positions with bodies: from the cache, else by one read."""
-        sources: dict[tuple[int, int], Segment] = {}
-        missing: set[tuple[int, int]] = set()
-        for row in claimed:
-            if row["xid"] is not None:
-                place = (row["partition_id"], row["base_offset"])
-                if (cached := self._cache.get(*place, row["xid"])) is not None:
-                    sources[place] = cached
-                else:
-                    missing.add(place)
-        if missing:
-            try:
-                sources.update(await self._read(missing))
-            except errors.ServiceError as error:
-                # The claim stands: whoever asked holds messages that it has not seen.
-                raise errors.OutcomeUnknown(f"claimed, but not read: {error}") from error
-        delivery: Delivery | None = None
-        last: object = None
-        for row in claimed:
-            if row["request"] is None:
-                continue
-            place = (row["partition_id"], row["base_offset"])
-            source = (
-                Copy(row["payload"], row["extras"]) if row["xid"] is None else sources.get(place)
-            )
-            if source is None:
-                continue  # Purged since the claim, and the lease with it.
-            key = row["delivery_id"] or (row["request"], row["partition_id"], row["attempts"])
-            if delivery is None or key != last:
-                last = key
-                delivery = self._delivery(target, row)
-                request: int = row["request"]
-                served[request - 1].append(delivery)
-            delivery.runs.append(
-                Run(row["first_offset"], row["end_offset"], place[1], row["created_at"], source)
-            )
-
-    def _delivery(self, target: Target, row: rows.Record) -> Delivery:
-        shard = self._store.shard
-        delivery_id = row["delivery_id"]
-        return Delivery(
-            shard=shard,
-            queue=target.queues[row["group_id"]],
-            partition=row["partition"],
-            partition_id=row["partition_id"],
-            level=row["level"],
-            group=target.name.group,
-            group_id=row["group_id"],
-            lease=None if delivery_id is None else Lease(shard, delivery_id, row["token"]),
-            until=row["until"],
-            attempt=row["attempts"] + 1,
-        )
-
-    async def _read(self, places: set[tuple[int, int]]) -> dict[tuple[int, int], Segment]:
-        ordered = sorted(places)
-        found = await self._store.messages.segments(
-            [partition_id for partition_id, _ in ordered], [base for _, base in ordered]
-        )
-        read: dict[tuple[int, int], Segment] = {}
-        for row in found:
-            place = (row["partition_id"], row["base_offset"])
-            if row["body"] is None:
-                continue
-            read[place] = Segment(
-                xid=row["xid"],
-                count=row["message_count"],
-                body=row["body"],
-                ends=row["ends"],
-                extras=row["extras"],
-            )
-            self._cache.put(*place, read[place])
-        return read

@@ -1,12 +1,12 @@
 """What a push gathers into a flush: one segment a partition, one transaction for all."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from queen import errors
 from queen.engine.backlogs import Backlogs
-from queen.engine.catalogue import Catalogue, Queue
+from queen.engine.catalogue import Catalogue, Lane, LaneName, Queue
 from queen.engine.flush import Flush
 from queen.engine.items import Items, refusal
 from queen.engine.lanes import Lanes
@@ -18,6 +18,10 @@ from queen.store.store import Store
 from queen.wire.messages import Pushed, PushItem
 
 _ROUNDS: Final = 10
+
+
+class _TimeAndAgain(Exception):
+    """Units of one flush did not come to an end together."""
 
 
 class Pushes:
@@ -39,7 +43,7 @@ class Pushes:
         self._cache = cache
         self._backlogs = backlogs
         self._wake = wake
-        self._items = Items(settings)
+        self._items = Items(settings, has_dedup=store.queues.has_dedup)
         self._lanes = Lanes[PushUnit](
             self._flush,
             lanes=settings.push_lanes,
@@ -97,17 +101,13 @@ class Pushes:
     async def _push_each(self, parts: Sequence[Part]) -> dict[int, Pushed]:
         """Lanes of one request stand alone: one that fails takes nothing from the others."""
         units = [PushUnit((part,)) for part in parts]
-        for unit in units:
-            self._lanes.submit(unit)
+        self._lanes.submit(*units)
         outcomes = await asyncio.gather(*(unit.done for unit in units), return_exceptions=True)
-        failures = [outcome for outcome in outcomes if outcome is not None]
-        if len(failures) == len(units):
-            raise failures[0]
+        if failure := errors.worst(outcomes):
+            raise failure
         refused: dict[int, Pushed] = {}
         for part, outcome in zip(parts, outcomes, strict=True):
-            if outcome is not None:
-                if not isinstance(outcome, errors.QueenError):
-                    raise outcome
+            if isinstance(outcome, errors.QueenError):
                 refused.update(dict.fromkeys(part.all_items, refusal(outcome)))
         return refused
 
@@ -155,12 +155,17 @@ class Pushes:
                     taken[0].fail(error)
                     continue
                 for unit in taken:
-                    await self._flush([unit])
+                    if not unit.done.done():
+                        await self._flush([unit])
 
     async def _store_units(self, units: list[PushUnit]) -> None:
         for _ in range(_ROUNDS):
-            await self._catalogue.lanes([part.lane for unit in units for part in unit.parts])
-            flush = Flush(units, self._catalogue, self._settings)
+            lanes = await self._catalogue.lanes([p.lane for unit in units for p in unit.parts])
+            if not all(part.lane in lanes for unit in units for part in unit.parts):
+                if self._settings.auto_create:
+                    continue  # Deleted while it was being made.
+                units = self._leave_out_missing(units, lanes)
+            flush = Flush(units, lanes, self._settings)
             if flush.is_empty:
                 break
             stored = await self._store.messages.push(flush.push)
@@ -170,9 +175,23 @@ class Pushes:
                 break
             units = flush.without(stored, self._catalogue)
         else:
+            if len(units) > 1:
+                raise _TimeAndAgain  # One of them, perhaps: each is tried alone.
             raise errors.Overloaded("the push met duplicates or removed partitions time and again")
         for unit in units:
             unit.finish()
+
+    def _leave_out_missing(
+        self, units: list[PushUnit], lanes: Mapping[LaneName, Lane]
+    ) -> list[PushUnit]:
+        """Without those for a queue that is gone: it was deleted since they were taken apart."""
+        left: list[PushUnit] = []
+        for unit in units:
+            if lost := [part.lane for part in unit.parts if part.lane not in lanes]:
+                unit.fail(errors.QueueNotFound(f"there is no queue {lost[0][0]}"))
+            else:
+                left.append(unit)
+        return left
 
 
 def _one_per_producer(units: list[PushUnit]) -> tuple[list[PushUnit], list[PushUnit]]:

@@ -78,8 +78,12 @@ class Transactions:
             raise error
         unit = PushUnit(parts, producer_id=producer_id, sequence=sequence)
         for _ in range(_ROUNDS):
-            await self._catalogue.lanes([part.lane for part in parts])
-            flush = Flush([unit], self._catalogue, self._settings)
+            lanes = await self._catalogue.lanes([part.lane for part in parts])
+            if lost := [part.lane for part in parts if part.lane not in lanes]:
+                if self._settings.auto_create:
+                    continue  # Deleted while it was being made.
+                raise errors.QueueNotFound(f"there is no queue {lost[0][0]}")
+            flush = Flush([unit], lanes, self._settings)
             answer = await self._store.messages.transact([], settlements, leases, flush.push)
             problems = [row for row in answer if row["kind"] != "stored"]
             if not problems:

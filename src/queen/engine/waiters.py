@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from queen.engine.deliveries import Delivery
@@ -25,12 +25,16 @@ class TargetName(NamedTuple):
 class PopUnit:
     """One pop: what it wants, and where its answer goes."""
 
-    __slots__ = ("answer", "request", "timer")
+    __slots__ = ("answer", "request", "target", "timer")
 
-    def __init__(self, request: PopRequest) -> None:
+    def __init__(self, request: PopRequest, target: "Target") -> None:
         self.request = request
+        self.target = target
         self.answer: asyncio.Future[list[Delivery]] = asyncio.get_running_loop().create_future()
         self.timer: asyncio.TimerHandle | None = None
+        target.units.append(self)
+        if not request.wait:
+            target.hurried.append(self)
 
     def finish(self, deliveries: list[Delivery]) -> bool:
         """False when nobody wants the answer any more."""
@@ -39,6 +43,7 @@ class PopUnit:
         if self.answer.done():
             return False
         self.answer.set_result(deliveries)
+        self.target.answered += 1
         return True
 
     def fail(self, error: BaseException) -> None:
@@ -47,13 +52,16 @@ class PopUnit:
         if not self.answer.done():
             self.answer.set_exception(error)
             self.answer.exception()
+            self.target.answered += 1
 
 
 class Target:
     """Pops that one call can answer, oldest first, and what is known of where they look."""
 
     __slots__ = (
+        "answered",
         "group_ids",
+        "hurried",
         "is_hot",
         "is_running",
         "name",
@@ -66,6 +74,10 @@ class Target:
     def __init__(self, name: TargetName) -> None:
         self.name = name
         self.units: deque[PopUnit] = deque()
+        self.answered = 0
+        """How many of the units have their answer and are still among them."""
+        self.hurried: deque[PopUnit] = deque()
+        """Those of the units that do not wait."""
         self.is_hot = False
         """Something may be there: search again before sleeping."""
         self.is_running = False
@@ -74,6 +86,28 @@ class Target:
         self.queue_ids: list[int] = []
         self.queues: dict[int, str] = {}
         """Group id to the name of its queue."""
+
+    def asking(self) -> Iterator[PopUnit]:
+        """Those without an answer, oldest first."""
+        return (unit for unit in self.units if not unit.answer.done())
+
+    def asking_now(self) -> Iterator[PopUnit]:
+        """Those without an answer who will not wait for one."""
+        while self.hurried and self.hurried[0].answer.done():
+            self.hurried.popleft()
+        return (unit for unit in self.hurried if not unit.answer.done())
+
+    def sweep(self) -> None:
+        """Let go of units that have their answer; many at once, so that each costs little."""
+        units = self.units
+        while units and units[0].answer.done():
+            units.popleft()
+            self.answered -= 1
+        if self.answered * 2 > len(units):
+            left = list(self.asking())
+            units.clear()
+            units.extend(left)
+            self.answered = 0
 
 
 class Waiters:
@@ -98,8 +132,8 @@ class Waiters:
         return any(target.name.queue is None for target in self._open)
 
     @property
-    def count(self) -> int:
-        return sum(len(target.units) for target in self._targets.values())
+    def is_anybody_here(self) -> bool:
+        return bool(self._targets)
 
     @property
     def group_ids(self) -> list[int]:
@@ -154,9 +188,9 @@ class Waiters:
             for target in tuple(self._by_group.get(group_id, ())):
                 self.wake(target)
 
-    def wake_groups_later(self, group_id: int, seconds: float) -> None:
-        if group_id in self._by_group:
-            asyncio.get_running_loop().call_later(seconds, self.wake_groups, (group_id,))
+    def are_served(self, group_id: int) -> bool:
+        """Whether somebody here waits for whatever the group has."""
+        return any(each.name.partition is None for each in self._by_group.get(group_id, ()))
 
     def wake_open(self) -> None:
         """There is a new queue: those whom it may concern look again."""

@@ -82,7 +82,7 @@ select id, token, partition_id, "offset", is_settled from queen.find_delivery($1
 
 -- name: last_sequence
 -- The newest sequence of a producer.
-select sequence from queen.producers where producer_id = $1 order by sequence desc limit 1;
+select queen.last_sequence($1) as sequence;
 
 -- name: subscribe
 -- Find or make a group.

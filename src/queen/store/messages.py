@@ -160,8 +160,8 @@ class Messages:
         )
 
     async def last_sequence(self, producer_id: str) -> int | None:
-        found = await self._database.fetch("last_sequence", producer_id)
-        return found[0]["sequence"] if found else None
+        (row,) = await self._database.fetch("last_sequence", producer_id)
+        return row["sequence"]
 
     async def find_delivery(
         self,

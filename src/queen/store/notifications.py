@@ -2,17 +2,25 @@
 
 import asyncio
 import contextlib
+import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
+import msgspec
 
 from queen import sql
 
+_LOG: Final = logging.getLogger("queen.store")
 _CHANNEL: Final = "queen"
-_MOST_IDS: Final = 500
+_MOST_WORDS: Final = 350
+"""Together less than the 8,000 bytes that a notification may have."""
 _EVERYTHING: Final = "*"
+_OF_GROUP: Final = "g"
+_OF_OPTIONS: Final = "c"
+_ALIVE: Final = "?"
+_LOST: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 if TYPE_CHECKING:
     AnyConnection = (
@@ -20,12 +28,39 @@ if TYPE_CHECKING:
     )
 
 
+class News(msgspec.Struct, kw_only=True):
+    """What another process said: which queues and groups have work, which queues have changed."""
+
+    queue_ids: list[int] = msgspec.field(default_factory=list[int])
+    group_ids: list[int] = msgspec.field(default_factory=list[int])
+    changed_queue_ids: list[int] = msgspec.field(default_factory=list[int])
+    is_everything: bool = False
+    """More than can be listed: any of them may be concerned."""
+
+    @classmethod
+    def parse(cls, text: str) -> "News":
+        news = cls()
+        for word in text.split(","):
+            if word == _EVERYTHING:
+                news.is_everything = True
+            elif word.startswith(_OF_GROUP):
+                news.group_ids.append(int(word[1:]))
+            elif word.startswith(_OF_OPTIONS):
+                news.changed_queue_ids.append(int(word[1:]))
+            elif word.isdigit():
+                news.queue_ids.append(int(word))
+            # Else a later release's word; what it means is found by the slow poll.
+        return news
+
+
 class Notifications:
     """
     LISTEN and a debounced NOTIFY.
 
     Never inside a push's transaction: NOTIFY serialises commits. What is lost while the connection
-    is away is made up for: whoever listens is told to look everywhere as soon as it is back.
+    is away is made up for: whoever listens is told to look everywhere (None) as soon as it is back.
+    A connection that is silent is asked for a sign of life: one whose other end has gone without a
+    word is noticed after twice ``check_seconds``.
     """
 
     def __init__(
@@ -33,13 +68,18 @@ class Notifications:
         dsn: str,
         *,
         debounce_seconds: float,
-        heard: Callable[[list[int] | None], None],
+        heard: Callable[[News | None], None],
+        application_name: str = "queen",
+        check_seconds: float = 5.0,
     ) -> None:
         self._dsn = dsn
         self._debounce_seconds = debounce_seconds
         self._heard = heard
-        self._queue_ids: set[int] = set()
+        self._application_name = application_name
+        self._check_seconds = check_seconds
+        self._words: set[str] = set()
         self._is_pending = asyncio.Event()
+        self._is_alive = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._own_pid = 0
         self.is_listening = False
@@ -54,38 +94,45 @@ class Notifications:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    def tell(self, queue_ids: set[int]) -> None:
-        """Say, soon, that these queues have work. Costs nothing when it was said a moment ago."""
-        if not queue_ids:
-            return
-        if not self._queue_ids:
+    def tell(
+        self,
+        *,
+        queue_ids: Iterable[int] = (),
+        group_ids: Iterable[int] = (),
+        changed_queue_ids: Iterable[int] = (),
+    ) -> None:
+        """Say this soon. Costs nothing when it was said a moment ago."""
+        if len(self._words) <= _MOST_WORDS:
+            self._words.update(map(str, queue_ids))
+            self._words.update([f"{_OF_GROUP}{each}" for each in group_ids])
+            self._words.update([f"{_OF_OPTIONS}{each}" for each in changed_queue_ids])
+        if self._words:
             self._is_pending.set()
-        if len(self._queue_ids) <= _MOST_IDS:
-            self._queue_ids |= queue_ids
 
     async def _keep(self) -> None:
         """Hold a connection, whatever happens to it."""
         pause = 0.1
         while True:
+            connection: asyncpg.Connection[asyncpg.Record] | None = None
             try:
                 connection = await asyncpg.connect(
                     self._dsn,
                     timeout=10,
-                    server_settings={"application_name": "queen notifications"},
+                    server_settings={"application_name": f"{self._application_name} notifications"},
                 )
-            except (OSError, TimeoutError, asyncpg.PostgresError):
-                # Jittered, so that many processes don't come back at once.
-                await asyncio.sleep(pause * random.uniform(0.5, 1.5))
-                pause = min(pause * 2, 5)
-                continue
-            pause = 0.1
-            try:
+                pause = 0.1
                 await self._listen(connection)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except _LOST:
                 pass
+            except Exception:
+                _LOG.exception("the connection for notifications ended; it is made anew")
             finally:
                 self.is_listening = False
-                connection.terminate()
+                if connection is not None:
+                    connection.terminate()
+            # Jittered, so that many processes don't come back at once.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, 5)
 
     async def _listen(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -103,21 +150,44 @@ class Notifications:
         while not connection.is_closed():
             waiting = asyncio.ensure_future(self._is_pending.wait())
             try:
-                await asyncio.wait({waiting, lost}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(
+                    {waiting, lost},
+                    timeout=self._check_seconds,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
             finally:
                 waiting.cancel()
             if lost.done():
                 return
-            self._is_pending.clear()
-            queue_ids, self._queue_ids = self._queue_ids, set()
-            text = _EVERYTHING if len(queue_ids) > _MOST_IDS else ",".join(map(str, queue_ids))
-            self.sent += 1
-            await connection.fetch(sql.CALLS["notify"], text, timeout=10)
-            await asyncio.sleep(self._debounce_seconds)
+            if self._is_pending.is_set():
+                await self._send(connection)
+                await asyncio.sleep(self._debounce_seconds)
+            else:
+                await self._check(connection)
+
+    async def _send(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        self._is_pending.clear()
+        words, self._words = self._words, set()
+        text = _EVERYTHING if len(words) > _MOST_WORDS else ",".join(words)
+        self.sent += 1
+        try:
+            await connection.fetch(sql.CALLS["notify"], text, timeout=self._check_seconds)
+        except BaseException:
+            # It is said by the next connection.
+            self._words |= words
+            self._is_pending.set()
+            raise
+
+    async def _check(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        """Hear oneself: the connection is alive, and it listens."""
+        self._is_alive.clear()
+        async with asyncio.timeout(self._check_seconds):
+            await connection.fetch(sql.CALLS["notify"], _ALIVE)
+            await self._is_alive.wait()
 
     def _hear(self, connection: "AnyConnection", pid: int, channel: str, payload: object) -> None:
         del connection, channel
         if pid == self._own_pid:
-            return
-        text = str(payload)
-        self._heard(None if text == _EVERYTHING else [int(each) for each in text.split(",")])
+            self._is_alive.set()
+        elif payload != _ALIVE:
+            self._heard(News.parse(str(payload)))

@@ -13,6 +13,8 @@ class Queues:
     def __init__(self, database: Database, *, defaults: dict[str, Any] | None = None) -> None:
         self._database = database
         self._defaults = defaults or {}
+        self.has_dedup: bool = self._defaults.get("dedup_seconds", 1) > 0
+        """Whether a queue that nobody configured remembers transactionIds."""
 
     async def partition_ids(
         self, lanes: Sequence[tuple[str, str, int]], *, is_created: bool

@@ -1,0 +1,158 @@
+"""What one process does, others hear of; a connection that hears nothing is found out."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from queen.engine.engine import Engine
+from queen.settings import Settings
+from queen.store.notifications import News, Notifications
+from tests.engine.helpers import ack, asleep, lease, pop_later, pop_one, push, settle, until, values
+from tests.gate import Gate
+
+PATIENT = Settings(safety_poll_ms=600_000, catalogue_seconds=600)
+
+
+class Listener:
+    """Notifications, and what they heard."""
+
+    def __init__(self, dsn: str) -> None:
+        self.news: list[News | None] = []
+        self.notifications = Notifications(
+            dsn, debounce_seconds=0.001, heard=self.news.append, check_seconds=0.3
+        )
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, dsn: str) -> "AsyncGenerator[Listener]":
+        listener = cls(dsn)
+        listener.notifications.start()
+        try:
+            await listener.connects(1)
+            yield listener
+        finally:
+            await listener.notifications.close()
+
+    async def connects(self, times: int) -> None:
+        async def is_connected() -> bool:
+            return self.news.count(None) >= times
+
+        await until(is_connected)
+
+    async def hears(self, queue_id: int) -> None:
+        async def is_heard() -> bool:
+            return any(each is not None and queue_id in each.queue_ids for each in self.news)
+
+        await until(is_heard)
+
+
+@pytest.fixture
+async def pair(dsn: str) -> AsyncIterator[tuple[Engine, Engine]]:
+    """Two processes' worth of engines that hear each other and never poll."""
+    async with (
+        await Engine.open(dsn, settings=PATIENT) as one,
+        await Engine.open(dsn, settings=PATIENT) as other,
+    ):
+
+        async def are_listening() -> bool:
+            both = (one.wakeups.notifications, other.wakeups.notifications)
+            return all(each is not None and each.is_listening for each in both)
+
+        await until(are_listening)
+        yield one, other
+
+
+@pytest.mark.parametrize("how", ["ack", "release", "retry"])
+async def test_what_is_freed_wakes_a_waiter_of_another_process(
+    pair: tuple[Engine, Engine], how: str
+) -> None:
+    one, other = pair
+    await push(one, "orders", "a", "b")
+    held = await pop_one(one, "orders")
+    waiter = asyncio.create_task(pop_later(other, "orders", seconds=2))
+    await asleep(other, 1)
+
+    if how == "ack":
+        await ack(one, held)
+    elif how == "release":
+        await one.release(lease(held))
+    else:
+        await settle(one, held, status="retry")
+
+    assert values(await waiter) == ["b" if how == "ack" else "a"]
+
+
+async def test_a_queue_configured_by_another_process_is_obeyed_at_once(
+    pair: tuple[Engine, Engine],
+) -> None:
+    one, other = pair
+    assert (await push(one, "orders", "long enough"))[0].status == "queued"
+
+    await other.configure("orders", {"max_payload_bytes": 5})
+
+    async def is_refused() -> bool:
+        return (await push(one, "orders", "long enough"))[0].code == "payload_too_large"
+
+    await until(is_refused)
+
+
+async def test_a_message_has_work_changes_and_more_than_can_be_listed() -> None:
+    news = News.parse("7,g8,c9,?,*")
+
+    assert (news.queue_ids, news.group_ids, news.changed_queue_ids) == ([7], [8], [9])
+    assert news.is_everything
+
+
+async def test_what_was_not_said_when_the_connection_broke_is_said_by_the_next(
+    dsn: str, tmp_path: Path
+) -> None:
+    async with (
+        Gate.open(dsn, tmp_path) as gate,
+        Listener.open(gate.dsn) as one,
+        Listener.open(dsn) as other,
+    ):
+        gate.fall_silent()
+        one.notifications.tell(queue_ids=[42])
+
+        await other.hears(42)
+        assert one.news.count(None) == 2
+
+
+async def test_a_connection_whose_other_end_fell_silent_is_replaced(
+    dsn: str, tmp_path: Path
+) -> None:
+    async with Gate.open(dsn, tmp_path) as gate, Listener.open(gate.dsn) as one:
+        gate.fall_silent()
+        await one.connects(2)
+
+        async with Listener.open(dsn) as other:
+            one.notifications.tell(queue_ids=[43])
+            await other.hears(43)
+
+
+async def test_the_slow_poll_survives_an_error(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
+    """As during an upgrade; behind PgBouncer, where the poll is all that wakes."""
+    settings = Settings(safety_poll_ms=50)
+    async with (
+        await Engine.open(dsn, settings=settings, is_pooled=True) as engine,
+        await Engine.open(dsn, settings=settings, is_pooled=True) as other,
+    ):
+        await engine.configure("orders")
+        waiter = asyncio.create_task(pop_later(engine, "orders"))
+        await asleep(engine, 1)
+        connection = await asyncpg.connect(dsn)
+        await connection.execute("alter function queen.ready_groups rename to away")
+
+        async def has_failed() -> bool:
+            return "the slow poll failed" in caplog.text
+
+        await until(has_failed)
+        await connection.execute("alter function queen.away rename to ready_groups")
+        await connection.close()
+        await push(other, "orders", "a")
+
+        assert values(await waiter) == ["a"]
