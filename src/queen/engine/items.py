@@ -76,7 +76,7 @@ class Items:
         return marked
 
     def sort(
-        self, items: Sequence[PushItem], queues: dict[str, Queue], producer_id: str | None
+        self, items: Sequence[PushItem], queues: dict[str, Queue]
     ) -> tuple[list[Part], dict[int, Pushed]]:
         """Parts by lane, and answers for the items that are refused on their own."""
         settings = self._settings
@@ -108,7 +108,7 @@ class Items:
                 # What has no place yet has no id to go by.
                 is_held = item.delay_seconds is not None or item.available_at is not None
                 minted = str(uuid4()) if is_held and item.transaction_id is None else None
-                extra = self._extra(item, queue, producer_id, minted)
+                extra = self._extra(item, queue, minted)
                 if queue is not None and queue.schema is not None:
                     queue.schema.check(bytes(item.payload))
             except errors.RequestError as error:
@@ -129,9 +129,7 @@ class Items:
         check_queue_name("queue", lane[0], self._settings.max_name_bytes)
         check_name("partition", lane[1], self._settings.max_partition_bytes)
 
-    def _extra(
-        self, item: PushItem, queue: Queue | None, producer_id: str | None, minted: str | None
-    ) -> bytes | None:
+    def _extra(self, item: PushItem, queue: Queue | None, minted: str | None) -> bytes | None:
         settings = self._settings
         if item.priority:
             if not 0 <= item.priority <= 9:
@@ -162,7 +160,6 @@ class Items:
             transaction_id=item.transaction_id or minted,
             trace_id=item.trace_id,
             headers=item.headers or None,
-            producer_id=producer_id,
         )
         try:
             encoded = _ENCODE_EXTRA(extra)

@@ -202,10 +202,10 @@ class PushUnit:
         self.sequence = sequence
         self.is_replayed = False
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if producer_id is None and len(parts) == 1:
+        if len(parts) == 1:
             self.keys: tuple[Hashable, ...] = (parts[0].lane,)
         else:
-            # One in flight per producer, whatever its lanes.
+            # One in flight per producer that spans lanes; of two at once SQL tells which is late.
             self.keys = (*(part.lane for part in parts), producer_id)
         self.size_bytes = sum([part.size_bytes for part in parts])
 

@@ -65,13 +65,14 @@ class Pushes:
         is_json: bool = False,
     ) -> PushResult:
         """Store the items, durably, before this returns."""
-        if producer_id is None and (part := self._plain(items, is_json)) is not None:
-            unit = PushUnit((part,))
+        shard = self._store.shard
+        if (part := self._plain(items, is_json)) is not None:
+            unit = PushUnit((part,), producer_id=producer_id, sequence=sequence)
             self._lanes.submit(unit)
             await unit.done
-            return PushResult(len(items), unit.parts, {}, shard=self._store.shard)
-        parts, refused = await self.prepare(items, producer_id)
-        shard = self._store.shard
+            replayed = unit.is_replayed
+            return PushResult(len(items), unit.parts, {}, shard=shard, is_replayed=replayed)
+        parts, refused = await self.prepare(items)
         if producer_id is not None:
             if refused:
                 raise first_problem(refused)
@@ -111,9 +112,7 @@ class Pushes:
                 refused.update(dict.fromkeys(part.all_items, refusal(outcome)))
         return refused
 
-    async def prepare(
-        self, items: Sequence[PushItem], producer_id: str | None
-    ) -> tuple[list[Part], dict[int, Pushed]]:
+    async def prepare(self, items: Sequence[PushItem]) -> tuple[list[Part], dict[int, Pushed]]:
         """Check the items and sort them by lane; those refused on their own are answered."""
         names = {item.queue for item in items}
         queues = {name: queue for name in names if (queue := self._catalogue.known(name))}
@@ -121,7 +120,7 @@ class Pushes:
             for name in names:
                 check_queue_name("queue", name, self._settings.max_name_bytes)
             queues = await self._catalogue.queues(names)
-        parts, refused = self._items.sort(items, queues, producer_id)
+        parts, refused = self._items.sort(items, queues)
         for queue in queues.values():
             if queue.max_size:
                 parts = await self._leave_out_full(queue, parts, refused)

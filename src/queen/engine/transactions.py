@@ -71,7 +71,7 @@ class Transactions:
         if len({(each.delivery_id, each.offset) for each in settlements}) < len(settlements):
             raise errors.BadRequest("a message is acknowledged twice")
         leases = [Lease.parse(lease_id)[1:] for lease_id in required_leases]
-        parts, refused = await self._pushes.prepare(items, producer_id) if items else ([], {})
+        parts, refused = await self._pushes.prepare(items) if items else ([], {})
         if refused:
             error = first_problem(refused)
             error.members["failed"] = ("item", min(refused))

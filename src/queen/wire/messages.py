@@ -41,7 +41,6 @@ class Extra(Wire, frozen=True, kw_only=True, omit_defaults=True):
     transaction_id: str | None = None
     trace_id: str | None = None
     headers: dict[str, str] | None = None
-    producer_id: str | None = None
 
 
 class Pushed(Wire, frozen=True, kw_only=True):
