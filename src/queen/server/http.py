@@ -2,7 +2,7 @@
 
 import secrets
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -97,6 +97,10 @@ class Call:
         """Raise Forbidden unless the caller may do this with each of these queues."""
         del names
         self.caller.require(permission)
+
+    async def visible(self, names: Iterable[str]) -> set[str]:
+        """Those of the queues that the caller may see in a list."""
+        return set(names)
 
     async def require_scope(
         self,
@@ -218,12 +222,15 @@ class Call:
 def split_path(raw_path: bytes) -> list[str]:
     """The segments of a path: split first, then decoded once, so that names may hold a slash."""
     try:
-        return [
+        parts = [
             (unquote_to_bytes(part) if b"%" in part else part).decode("utf-8")
             for part in raw_path.split(b"/")[1:]
         ]
     except UnicodeDecodeError as error:
         raise errors.BadRequest("the path is not UTF-8") from error
+    if b"%00" in raw_path and any("\x00" in part for part in parts):
+        raise errors.BadRequest("the path has a NUL character")
+    return parts
 
 
 async def reply(send: Send, answer: Answer, request_id: str, *, is_head: bool = False) -> None:
