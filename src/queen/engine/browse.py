@@ -1,5 +1,6 @@
 """Messages as people look for them: newest first, with what groups have done with them."""
 
+import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -33,7 +34,15 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     transaction_id: str | None = None
-    contains: bytes | None = None
+    contains: str | None = None
+
+    def spellings(self) -> tuple[bytes, ...]:
+        """How the text that is looked for may be written in JSON: plain, or escaped."""
+        if self.contains is None:
+            return ()
+        escaped = json.dumps(self.contains)[1:-1]
+        plain = json.dumps(self.contains, ensure_ascii=False)[1:-1]
+        return tuple({each.encode() for each in (self.contains, escaped, plain)})
 
 
 class Cursor(NamedTuple):
@@ -119,6 +128,7 @@ async def browse(
     """The newest messages that match, having looked at ``most`` at the most."""
     page = Page(found=[])
     bodies = Bodies(store)
+    spellings = wanted.spellings()
     size_bytes = 0
     async for heads in _heads(store, wanted, start):
         places = [
@@ -138,7 +148,7 @@ async def browse(
                     continue
                 segment = await bodies.of(head, heads[at + 1 :])
                 found = segment and found_at(head, offset, segment, status)
-                if found and _matches(found, wanted):
+                if found and _matches(found, wanted, spellings):
                     page.found.append(found)
                     size_bytes += len(found.payload)
     return page
@@ -167,10 +177,10 @@ def extra_of(stored: bytes | None) -> Extra:
     return _DECODE_EXTRA(stored) if stored else _NO_EXTRA
 
 
-def _matches(found: Found, wanted: Filter) -> bool:
+def _matches(found: Found, wanted: Filter, spellings: tuple[bytes, ...]) -> bool:
     if wanted.transaction_id is not None and found.extra.transaction_id != wanted.transaction_id:
         return False
-    return wanted.contains is None or wanted.contains in found.payload
+    return not spellings or any(each in found.payload for each in spellings)
 
 
 def _candidates(

@@ -77,8 +77,6 @@ class Call:
     def query(self, type_: type[T]) -> T:
         """The query string as a struct: unknown and repeated parameters are refused."""
         text: bytes = self.scope["query_string"]
-        if not text:
-            return msgspec.convert({}, type_)
         try:
             pairs = parse_qsl(
                 text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100

@@ -65,7 +65,7 @@ async def list_messages(call: Call) -> Answer:
             since=query.from_,
             until=query.to,
             transaction_id=query.transaction_id,
-            contains=query.contains.encode() if query.contains else None,
+            contains=query.contains,
         ),
         start=browse.Cursor(*start),
         limit=limit_of(call, query),
@@ -128,7 +128,8 @@ def _matches_scheduled(query: MessagesQuery, row: Record) -> bool:
         return False
     if query.transaction_id not in (None, browse.extra_of(row["extras"]).transaction_id):
         return False
-    return query.contains is None or query.contains.encode() in row["payload"]
+    spellings = Filter(queue_id=0, contains=query.contains).spellings()
+    return not spellings or any(each in row["payload"] for each in spellings)
 
 
 def _info(call: Call, queue: str, partition: Record, found: Found) -> MessageInfo:
