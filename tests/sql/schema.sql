@@ -545,6 +545,21 @@ CREATE FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p_token 
 
 
 --
+-- Name: find_message(bigint, text, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.find_message(p_partition_id bigint, p_transaction_id text, p_most integer) RETURNS TABLE("offset" bigint, scheduled_id bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: first_of(int8multirange, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -576,6 +591,46 @@ CREATE FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]) RETUR
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: give_up(bigint, bigint, text, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.give_up(p_partition_id bigint, p_offset bigint, p_group text, p_error text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: group_figures(bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.group_figures(p_group_id bigint, p_most integer) RETURNS TABLE(lag bigint, oldest_at timestamp with time zone, held bigint, waiting bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: group_of(bigint, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.group_of(p_partition_id bigint, p_group text) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -850,6 +905,16 @@ CREATE FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT promoted b
 
 
 --
+-- Name: pulse(text, text, integer, text, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.pulse(p_id text, p_host text, p_pid integer, p_version text, p_waiters integer) RETURNS TABLE(is_push_off boolean, is_pop_off boolean, redaction bigint, has_orphans boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: purge(text, text, boolean, timestamp with time zone, bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -890,6 +955,21 @@ CREATE FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_pla
 
 
 --
+-- Name: queue_figures(bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) RETURNS TABLE(partitions bigint, groups bigint, pending bigint, oldest_at timestamp with time zone, held bigint, waiting bigint, scheduled bigint, dead_letters bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: rate_opens_at(bigint[], integer, integer, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -925,6 +1005,21 @@ CREATE FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[],
 
 
 --
+-- Name: redact(bigint, bigint, bigint, integer, bytea, bytea, bytea, bytea, bytea, bytea, bytea, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.redact(p_partition_id bigint, p_offset bigint, p_base_offset bigint, p_count integer, p_extra bytea, p_before_body bytea, p_before_ends bytea, p_before_extras bytea, p_after_body bytea, p_after_ends bytea, p_after_extras bytea, p_by text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: redrive(bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -940,10 +1035,40 @@ CREATE FUNCTION queen.redrive(p_ids bigint[]) RETURNS TABLE(id bigint, group_id 
 
 
 --
+-- Name: redrive_to(bigint[], bytea[], bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.redrive_to(p_ids bigint[], p_extras bytea[], p_partition_id bigint) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: release(bigint[], uuid[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(ordinal integer, group_id bigint, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: retry(bigint, bigint, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.retry(p_partition_id bigint, p_offset bigint, p_group text) RETURNS TABLE(group_id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -981,6 +1106,36 @@ CREATE FUNCTION queen.seek(p_queue text, p_group text, p_partition text, p_at ti
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: consumers; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.consumers (
+    partition_id bigint NOT NULL,
+    group_id bigint NOT NULL,
+    version bigint DEFAULT 0 NOT NULL,
+    claimed bigint NOT NULL,
+    held boolean DEFAULT false NOT NULL,
+    ready_at timestamp with time zone,
+    idle_at timestamp with time zone,
+    priority integer NOT NULL,
+    parked integer DEFAULT 0 NOT NULL,
+    recent bigint[],
+    CONSTRAINT consumers_are_held_ready_or_idle CHECK ((num_nonnulls(ready_at, idle_at, NULLIF(held, false)) = 1))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+
+
+--
+-- Name: set_aside(queen.consumers, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.set_aside(p_consumer queen.consumers, p_offset bigint, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1035,10 +1190,30 @@ CREATE FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timestamp wit
 
 
 --
+-- Name: stored_at(bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.stored_at(p_partition_id bigint, p_offset bigint) RETURNS timestamp with time zone
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: subscribe(text, text, text, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from timestamp with time zone) RETURNS TABLE(queue_id bigint, group_id bigint, is_filled boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: take_out(queen.deliveries, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.take_out(p_delivery queen.deliveries, p_offset bigint) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -1080,26 +1255,6 @@ CREATE FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) RETUR
 
 
 --
--- Name: consumers; Type: TABLE; Schema: queen; Owner: -
---
-
-CREATE TABLE queen.consumers (
-    partition_id bigint NOT NULL,
-    group_id bigint NOT NULL,
-    version bigint DEFAULT 0 NOT NULL,
-    claimed bigint NOT NULL,
-    held boolean DEFAULT false NOT NULL,
-    ready_at timestamp with time zone,
-    idle_at timestamp with time zone,
-    priority integer NOT NULL,
-    parked integer DEFAULT 0 NOT NULL,
-    recent bigint[],
-    CONSTRAINT consumers_are_held_ready_or_idle CHECK ((num_nonnulls(ready_at, idle_at, NULLIF(held, false)) = 1))
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-
-
---
 -- Name: dead_letters; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -1119,7 +1274,8 @@ CREATE TABLE queen.dead_letters (
     attempts integer NOT NULL,
     reason text NOT NULL,
     error text,
-    failed_at timestamp with time zone NOT NULL
+    failed_at timestamp with time zone NOT NULL,
+    fingerprint text GENERATED ALWAYS AS (substr(md5(((reason || ':'::text) || regexp_replace(regexp_replace(COALESCE(error, ''::text), '[0-9a-fA-F]{8,}|[0-9]+'::text, '#'::text, 'g'::text), '\s+'::text, ' '::text, 'g'::text))), 1, 16)) STORED NOT NULL
 );
 
 
@@ -1327,6 +1483,21 @@ ALTER TABLE queen.groups ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: instances; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.instances (
+    id text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    version text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    waiters integer NOT NULL
+);
+
+
+--
 -- Name: limits; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -1334,6 +1505,19 @@ CREATE TABLE queen.limits (
     group_id bigint NOT NULL,
     version bigint NOT NULL,
     recent bigint[] NOT NULL
+);
+
+
+--
+-- Name: maintenance; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.maintenance (
+    mode text NOT NULL,
+    enabled boolean NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    changed_by text NOT NULL,
+    CONSTRAINT mode_is_push_or_pop CHECK ((mode = ANY (ARRAY['push'::text, 'pop'::text])))
 );
 
 
@@ -1410,6 +1594,44 @@ CREATE TABLE queen.migrations (
 
 
 --
+-- Name: operations; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.operations (
+    id bigint NOT NULL,
+    kind text NOT NULL,
+    queue text,
+    arguments jsonb NOT NULL,
+    state text DEFAULT 'running'::text NOT NULL,
+    cursor bigint,
+    done bigint DEFAULT 0 NOT NULL,
+    total bigint,
+    error text,
+    owner text NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    created_by text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    CONSTRAINT operations_end_when_they_stop_running CHECK (((state = 'running'::text) = (finished_at IS NULL))),
+    CONSTRAINT state_is_known CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'cancelled'::text])))
+);
+
+
+--
+-- Name: operations_id_seq; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+ALTER TABLE queen.operations ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.operations_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
 -- Name: partitions_id_seq; Type: SEQUENCE; Schema: queen; Owner: -
 --
 
@@ -1449,6 +1671,33 @@ ALTER TABLE queen.queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: redactions; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.redactions (
+    id bigint NOT NULL,
+    partition_id bigint NOT NULL,
+    "offset" bigint NOT NULL,
+    redacted_at timestamp with time zone NOT NULL,
+    redacted_by text NOT NULL
+);
+
+
+--
+-- Name: redactions_id_seq; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+ALTER TABLE queen.redactions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.redactions_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
 -- Name: scheduled; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -1470,6 +1719,46 @@ CREATE TABLE queen.scheduled (
 
 ALTER TABLE queen.scheduled ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME queen.scheduled_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
+-- Name: trace_names; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.trace_names (
+    name text NOT NULL COLLATE pg_catalog."C",
+    trace_id bigint NOT NULL
+);
+
+
+--
+-- Name: traces; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.traces (
+    id bigint NOT NULL,
+    partition_id bigint NOT NULL,
+    transaction_id text NOT NULL,
+    "group" text,
+    event_type text NOT NULL,
+    names text[] NOT NULL,
+    data bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL
+);
+
+
+--
+-- Name: traces_id_seq; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+ALTER TABLE queen.traces ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.traces_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -1603,6 +1892,14 @@ ALTER TABLE ONLY queen.groups
 
 
 --
+-- Name: instances instances_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.instances
+    ADD CONSTRAINT instances_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: limits limits_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -1611,11 +1908,27 @@ ALTER TABLE ONLY queen.limits
 
 
 --
+-- Name: maintenance maintenance_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.maintenance
+    ADD CONSTRAINT maintenance_pkey PRIMARY KEY (mode);
+
+
+--
 -- Name: migrations migrations_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
 ALTER TABLE ONLY queen.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (name);
+
+
+--
+-- Name: operations operations_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.operations
+    ADD CONSTRAINT operations_pkey PRIMARY KEY (id);
 
 
 --
@@ -1651,6 +1964,14 @@ ALTER TABLE ONLY queen.queues
 
 
 --
+-- Name: redactions redactions_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.redactions
+    ADD CONSTRAINT redactions_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: scheduled scheduled_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -1667,6 +1988,22 @@ ALTER TABLE ONLY queen.segments
 
 
 --
+-- Name: trace_names trace_names_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.trace_names
+    ADD CONSTRAINT trace_names_pkey PRIMARY KEY (name, trace_id);
+
+
+--
+-- Name: traces traces_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.traces
+    ADD CONSTRAINT traces_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: consumers_idle; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -1678,6 +2015,13 @@ CREATE INDEX consumers_idle ON queen.consumers USING btree (partition_id, idle_a
 --
 
 CREATE INDEX consumers_ready ON queen.consumers USING btree (group_id, priority, ready_at) WHERE (ready_at IS NOT NULL);
+
+
+--
+-- Name: dead_letters_named; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX dead_letters_named ON queen.dead_letters USING btree (queue, id);
 
 
 --
@@ -1807,6 +2151,20 @@ CREATE UNIQUE INDEX groups_name ON queen.groups USING btree (queue_id, name) WHE
 
 
 --
+-- Name: operations_finished; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX operations_finished ON queen.operations USING btree (finished_at) WHERE (state <> 'running'::text);
+
+
+--
+-- Name: operations_running; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX operations_running ON queen.operations USING btree (seen_at) WHERE (state = 'running'::text);
+
+
+--
 -- Name: partitions_of_queue; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -1842,10 +2200,24 @@ CREATE INDEX scheduled_due ON queen.scheduled USING btree (queue_id, due_at, id)
 
 
 --
+-- Name: scheduled_of_partition; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX scheduled_of_partition ON queen.scheduled USING btree (partition_id, due_at, id);
+
+
+--
 -- Name: segments_xid; Type: INDEX; Schema: queen; Owner: -
 --
 
 CREATE INDEX segments_xid ON queen.segments USING btree (queue_id, xid);
+
+
+--
+-- Name: traces_of_message; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX traces_of_message ON queen.traces USING btree (partition_id, transaction_id, id);
 
 
 --
@@ -2178,6 +2550,13 @@ REVOKE ALL ON FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p
 
 
 --
+-- Name: FUNCTION find_message(p_partition_id bigint, p_transaction_id text, p_most integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.find_message(p_partition_id bigint, p_transaction_id text, p_most integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION first_of(p_offsets int8multirange, p_count bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2196,6 +2575,27 @@ REVOKE ALL ON FUNCTION queen.forget_keys(p_keys bytea[]) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION give_up(p_partition_id bigint, p_offset bigint, p_group text, p_error text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.give_up(p_partition_id bigint, p_offset bigint, p_group text, p_error text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION group_figures(p_group_id bigint, p_most integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.group_figures(p_group_id bigint, p_most integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION group_of(p_partition_id bigint, p_group text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.group_of(p_partition_id bigint, p_group text) FROM PUBLIC;
 
 
 --
@@ -2374,6 +2774,13 @@ REVOKE ALL ON FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT pro
 
 
 --
+-- Name: FUNCTION pulse(p_id text, p_host text, p_pid integer, p_version text, p_waiters integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.pulse(p_id text, p_host text, p_pid integer, p_version text, p_waiters integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION purge(p_queue text, p_partition text, p_completed boolean, p_before timestamp with time zone, p_after bigint, p_limit integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2392,6 +2799,13 @@ REVOKE ALL ON FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], 
 --
 
 REVOKE ALL ON FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION queue_figures(p_queue_id bigint, p_most integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) FROM PUBLIC;
 
 
 --
@@ -2416,6 +2830,13 @@ REVOKE ALL ON FUNCTION queen.record_producers(p_producers text[], p_sequences bi
 
 
 --
+-- Name: FUNCTION redact(p_partition_id bigint, p_offset bigint, p_base_offset bigint, p_count integer, p_extra bytea, p_before_body bytea, p_before_ends bytea, p_before_extras bytea, p_after_body bytea, p_after_ends bytea, p_after_extras bytea, p_by text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.redact(p_partition_id bigint, p_offset bigint, p_base_offset bigint, p_count integer, p_extra bytea, p_before_body bytea, p_before_ends bytea, p_before_extras bytea, p_after_body bytea, p_after_ends bytea, p_after_extras bytea, p_by text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION redrive(p_ids bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2423,10 +2844,24 @@ REVOKE ALL ON FUNCTION queen.redrive(p_ids bigint[]) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION redrive_to(p_ids bigint[], p_extras bytea[], p_partition_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.redrive_to(p_ids bigint[], p_extras bytea[], p_partition_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION release(p_ids bigint[], p_tokens uuid[]); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION retry(p_partition_id bigint, p_offset bigint, p_group text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.retry(p_partition_id bigint, p_offset bigint, p_group text) FROM PUBLIC;
 
 
 --
@@ -2441,6 +2876,13 @@ REVOKE ALL ON FUNCTION queen.runs_of(p_group_id bigint, p_claim queen.claim) FRO
 --
 
 REVOKE ALL ON FUNCTION queen.seek(p_queue text, p_group text, p_partition text, p_at timestamp with time zone, p_offset bigint, p_after bigint, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION set_aside(p_consumer queen.consumers, p_offset bigint, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.set_aside(p_consumer queen.consumers, p_offset bigint, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -2479,10 +2921,24 @@ REVOKE ALL ON FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timest
 
 
 --
+-- Name: FUNCTION stored_at(p_partition_id bigint, p_offset bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.stored_at(p_partition_id bigint, p_offset bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION subscribe(p_queue text, p_group text, p_mode text, p_from timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION take_out(p_delivery queen.deliveries, p_offset bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.take_out(p_delivery queen.deliveries, p_offset bigint) FROM PUBLIC;
 
 
 --

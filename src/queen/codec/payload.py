@@ -35,8 +35,8 @@ def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
     if max(map(len, payloads)) <= 3 * max_depth and _ADJOINING.search(joined) is None:
         return True
     # As many levels as brackets that open, at the most.
-    deepest = max(map(_COUNT_BRACES, payloads)) + max(map(_COUNT_BRACKETS, payloads))
-    return deepest <= max_depth
+    texts = [bytes(each) for each in payloads]  # A Raw counts nothing.
+    return max(map(_COUNT_BRACES, texts)) + max(map(_COUNT_BRACKETS, texts)) <= max_depth
 
 
 def are_shallow(payloads: Sequence[bytes], max_depth: int) -> bool:

@@ -44,6 +44,8 @@ class Bodies:
             )
             if source is None:
                 continue  # Purged since the claim, and the lease with it.
+            if row["xid"] is not None and sources[place].count < row["end_offset"] - place[1]:
+                continue  # Cut by a redaction since the claim: the lease brings it again.
             key = row["delivery_id"] or (row["request"], row["partition_id"], row["attempts"])
             if delivery is None or key != last:
                 last = key

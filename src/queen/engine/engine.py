@@ -14,6 +14,7 @@ from queen.engine.names import check_name, check_queue_name
 from queen.engine.parts import PushResult
 from queen.engine.pops import QUEUE_MODE, Pops
 from queen.engine.pushes import Pushes
+from queen.engine.redactions import redact
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
 from queen.engine.wakeups import Wakeups
@@ -287,15 +288,27 @@ class Engine:
 
     async def delete_queue(self, queue: str) -> None:
         """The queue is gone at once; its rows go in steps."""
+        await self.drop_queue(queue)
+        await self._erase()
+
+    async def drop_queue(self, queue: str) -> None:
+        """The queue is gone at once; its rows are for `erase_step` to remove."""
         # Who waits for it waits for the next queue of that name from now on.
         self.wakeups.change(await self.store.queues.delete(queue))
-        await self._erase()
 
     async def delete_group(self, queue: str, consumer_group: str | None) -> None:
         """The group is gone at once; the next pop makes it anew."""
+        await self.drop_group(queue, consumer_group)
+        await self._erase()
+
+    async def drop_group(self, queue: str, consumer_group: str | None) -> None:
+        """The group is gone at once; its rows are for `erase_step` to remove."""
         await self.store.groups.delete(queue, consumer_group or QUEUE_MODE)
         self.wakeups.tell({(await self.catalogue.queue(queue)).id})
-        await self._erase()
+
+    async def erase_step(self) -> bool:
+        """Remove some rows of what was deleted; True when nothing is left."""
+        return await self.store.queues.erase(_STEP)
 
     async def dead_letters(
         self,
@@ -317,6 +330,48 @@ class Engine:
         self.wakeups.tell_groups({row["group_id"] for row in redriven})
         return [row["id"] for row in redriven]
 
+    async def redrive_to(
+        self, ids: Sequence[int], extras: Sequence[bytes | None], queue: str, partition: str
+    ) -> list[int]:
+        """Push dead letters as new messages to a partition, which is made if need be."""
+        name = (queue, partition, 0)
+        await self.catalogue.lanes([name])
+        lane = self.catalogue.lane(name)
+        if lane is None:
+            raise errors.QueueNotFound(f"there is no queue {queue}")
+        try:
+            moved = await self.store.dead_letters.redrive_to(ids, extras, lane.partition_id)
+        except errors.PartitionNotFound:
+            self.catalogue.forget(queue)
+            raise
+        self.wakeups.tell({lane.queue_id})
+        return moved
+
+    async def retry(self, partition_id: int, offset: int, consumer_group: str | None) -> None:
+        """A message that waits for its next attempt, or is a dead letter, may be popped now."""
+        group_id = await self.store.browse.retry(partition_id, offset, consumer_group or QUEUE_MODE)
+        if group_id is None:
+            raise errors.NotRetryable("the message neither waits for an attempt nor is it dead")
+        self.wakeups.tell_groups({group_id})
+
+    async def give_up(
+        self, partition_id: int, offset: int, consumer_group: str | None, error: str | None
+    ) -> None:
+        """Make a message a dead letter of one group."""
+        group_id = await self.store.browse.give_up(
+            partition_id, offset, consumer_group or QUEUE_MODE, error
+        )
+        self.wakeups.tell_groups({group_id})
+
+    async def redact(self, partition_id: int, offset: int, *, by: str) -> None:
+        """Erase the payload and headers of a message, here and in the database."""
+        await redact(self.store, self.cache, partition_id, offset, by=by)
+
+    def send_home(self) -> None:
+        """Answer those who wait with nothing; they may come again."""
+        for unit in self._pops.waiters.all_units():
+            unit.finish([])
+
     def _check_producer(self, producer_id: str | None, sequence: int | None) -> None:
         if producer_id is None and sequence is None:
             return
@@ -327,7 +382,7 @@ class Engine:
             raise errors.BadRequest("a sequence is a number from 0 to 2^63 - 1")
 
     async def _erase(self) -> None:
-        while not await self.store.queues.erase(_STEP):
+        while not await self.erase_step():
             pass
 
     def _forget(self) -> None:

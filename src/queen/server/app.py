@@ -11,13 +11,36 @@ from queen.engine.engine import Engine
 from queen.server import messages, openapi
 from queen.server.access import ANYBODY
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
-from queen.server.routes import health
+from queen.server.operations import Operations
+from queen.server.pulse import Pulse
+from queen.server.routes import (
+    dead_letters,
+    groups,
+    health,
+    operations,
+    queues,
+    system,
+    traces,
+)
+from queen.server.routes import messages as stored
 from queen.server.routing import Route, Router
 from queen.server.state import State
+from queen.server.work import kinds
 from queen.settings import Settings
 from queen.store.migrations import migrate, pending
 
-ROUTES: tuple[Route, ...] = (*messages.ROUTES, *health.ROUTES, *openapi.ROUTES)
+ROUTES: tuple[Route, ...] = (
+    *messages.ROUTES,
+    *queues.ROUTES,
+    *groups.ROUTES,
+    *stored.ROUTES,
+    *dead_letters.ROUTES,
+    *traces.ROUTES,
+    *operations.ROUTES,
+    *system.ROUTES,
+    *health.ROUTES,
+    *openapi.ROUTES,
+)
 
 
 class App:
@@ -82,6 +105,8 @@ class App:
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        await self.state.operations.close()
+        await self.state.pulse.close()
         await self.state.engine.close()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -101,9 +126,15 @@ class App:
             is_pooled=settings.db_pgbouncer,
             defaults=settings.queue_defaults,
         )
+        operations = Operations(engine.store, kinds(engine))
+        pulse = Pulse(engine, name=settings.worker_id, adopt=operations.adopt)
+        operations.owner = pulse.id
+        await pulse.start()
         return State(
             settings=settings,
             engine=engine,
+            operations=operations,
+            pulse=pulse,
             openapi=msgspec.json.encode(openapi.document(self.router.routes)),
         )
 

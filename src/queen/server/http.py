@@ -2,7 +2,7 @@
 
 import secrets
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -77,8 +77,6 @@ class Call:
     def query(self, type_: type[T]) -> T:
         """The query string as a struct: unknown and repeated parameters are refused."""
         text: bytes = self.scope["query_string"]
-        if not text:
-            return msgspec.convert({}, type_)
         try:
             pairs = parse_qsl(
                 text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100
@@ -97,6 +95,10 @@ class Call:
         """Raise Forbidden unless the caller may do this with each of these queues."""
         del names
         self.caller.require(permission)
+
+    async def visible(self, names: Iterable[str]) -> set[str]:
+        """Those of the queues that the caller may see in a list."""
+        return set(names)
 
     async def require_scope(
         self,
@@ -218,12 +220,15 @@ class Call:
 def split_path(raw_path: bytes) -> list[str]:
     """The segments of a path: split first, then decoded once, so that names may hold a slash."""
     try:
-        return [
+        parts = [
             (unquote_to_bytes(part) if b"%" in part else part).decode("utf-8")
             for part in raw_path.split(b"/")[1:]
         ]
     except UnicodeDecodeError as error:
         raise errors.BadRequest("the path is not UTF-8") from error
+    if b"%00" in raw_path and any("\x00" in part for part in parts):
+        raise errors.BadRequest("the path has a NUL character")
+    return parts
 
 
 async def reply(send: Send, answer: Answer, request_id: str, *, is_head: bool = False) -> None:

@@ -41,6 +41,7 @@ from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
 _MODES: Final = {"all": "all", "earliest": "all", "new": "new", "latest": "new", "new-only": "new"}
 _EMPTY: Final = Answer(status=204)
+_MAINTENANCE: Final = Answer(status=204, headers={"Queen-Reason": "maintenance"})
 
 
 class PopQuery(Request, frozen=True, kw_only=True):
@@ -75,6 +76,7 @@ async def push(call: Call) -> Answer:
     """Store messages, durably, before the answer."""
     request = await call.body(PushRequest)
     await call.require_queues(Permission.PRODUCE, {item.queue for item in request.items})
+    call.state.pulse.require_push()
     items = _with_trace(call, request.items)
     result = await call.state.engine.push(
         items, producer_id=request.producer_id, sequence=request.sequence, is_json=True
@@ -95,6 +97,8 @@ async def pop(call: Call) -> Answer:
     request = _pop_request(call, query)
     await call.require_scope(Permission.CONSUME, request.queue, request.namespace, request.task)
     engine = call.state.engine
+    if call.state.pulse.is_pop_off:
+        return _MAINTENANCE
     deliveries = await _while_there(call, engine.pop(request))
     if not deliveries:
         reason = await _reason(call, request)
@@ -148,6 +152,8 @@ async def _while_there(call: Call, popping: Any) -> list[Delivery]:  # noqa: ANN
 
 async def _reason(call: Call, request: PopRequest) -> str | None:
     """Why there is nothing, where somebody stopped it."""
+    if call.state.pulse.is_pop_off:
+        return "maintenance"
     if request.queue is None:
         return None
     queues = await call.state.engine.catalogue.queues({request.queue})
@@ -204,6 +210,7 @@ async def transaction(call: Call) -> Answer:
         await call.require_acks(acks)
     if items:
         await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
+        call.state.pulse.require_push()
     try:
         result = await call.state.engine.transact(
             acknowledgments=acks,

@@ -1,6 +1,6 @@
 """The table of routes: what is served, what is documented and who may call it are one thing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -71,25 +71,31 @@ class Router:
         """The route, and the names in its path; raises NoSuchRoute or MethodNotAllowed."""
         if (plain := self._plain.get((method, raw_path))) is not None:
             return plain, {}
-        node = self._root
-        names: dict[str, str] = {}
-        for part in split_path(raw_path):
-            child = node.children.get(part)
-            if child is None:
-                child = node.wildcard
-                if child is None or not part:
-                    raise errors.NoSuchRoute(f"there is nothing under {_shown(raw_path)}")
-                names[child.name] = part
-            node = child
-        if not node.routes:
+        wanted = "GET" if method == "HEAD" else method
+        allowed: set[str] = set()
+        for node, names in _nodes(self._root, split_path(raw_path)):
+            if (route := node.routes.get(wanted)) is not None:
+                return route, names
+            allowed |= set(node.routes)
+        if not allowed:
             raise errors.NoSuchRoute(f"there is nothing under {_shown(raw_path)}")
-        route = node.routes.get("GET" if method == "HEAD" else method)
-        if route is None:
-            allow = ", ".join(sorted(node.routes))
-            raise errors.MethodNotAllowed(
-                f"{method} does not go with {_shown(raw_path)}; try {allow}", allow=allow
-            )
-        return route, names
+        allow = ", ".join(sorted(allowed))
+        raise errors.MethodNotAllowed(
+            f"{method} does not go with {_shown(raw_path)}; try {allow}", allow=allow
+        )
+
+
+def _nodes(node: _Node, parts: list[str]) -> Iterator[tuple[_Node, dict[str, str]]]:
+    """Where a path may end, words before names: a name may be a word that stands beside it."""
+    if not parts:
+        yield node, {}
+        return
+    part, rest = parts[0], parts[1:]
+    if (child := node.children.get(part)) is not None:
+        yield from _nodes(child, rest)
+    if part and (wildcard := node.wildcard) is not None:
+        for found, names in _nodes(wildcard, rest):
+            yield found, {wildcard.name: part, **names}
 
 
 def _shown(raw_path: bytes) -> str:

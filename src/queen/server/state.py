@@ -5,6 +5,8 @@ import time
 import msgspec
 
 from queen.engine.engine import Engine
+from queen.server.operations import Operations
+from queen.server.pulse import Pulse
 from queen.settings import Settings
 
 
@@ -15,5 +17,7 @@ class State(msgspec.Struct, kw_only=True):
     engine: Engine
     openapi: bytes
     """The document that describes all routes."""
+    operations: Operations
+    pulse: Pulse
     started_at: float = msgspec.field(default_factory=time.monotonic)
     is_draining: bool = False

@@ -153,3 +153,625 @@ select queen.now() as now;
 -- name: ready_groups
 -- Those of the groups that have something to give now: the slow poll behind the wake-ups.
 select group_id from queen.ready_groups($1);
+
+-- name: queues_by_name
+-- Queues by name, behind a name.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null
+  and q.name > $1
+  and ($2::text is null or q.namespace = $2)
+  and ($3::text is null or q.task = $3)
+  and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+order by q.name
+limit $5;
+
+-- name: queues_by_name_down
+-- Queues by name, from the last on, before a name; null for the last.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null
+  and ($1::text is null or q.name < $1)
+  and ($2::text is null or q.namespace = $2)
+  and ($3::text is null or q.task = $3)
+  and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+order by q.name desc
+limit $5;
+
+-- name: queues_by_age
+-- Queues, oldest first, behind an id.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null
+  and q.id > $1
+  and ($2::text is null or q.namespace = $2)
+  and ($3::text is null or q.task = $3)
+  and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+order by q.id
+limit $5;
+
+-- name: queues_by_age_down
+-- Queues, newest first, before an id.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null
+  and q.id < $1
+  and ($2::text is null or q.namespace = $2)
+  and ($3::text is null or q.task = $3)
+  and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+order by q.id desc
+limit $5;
+
+-- name: list_queues
+-- Queues with what is known of each without visiting all partitions, in the order asked.
+select
+  q.id, q.name, q.namespace, q.task, q.version, q.created_at, q.paused, q.priority, q.ordered,
+  f.partitions, f.groups, f.pending, f.held, f.waiting, f.scheduled, f.dead_letters,
+  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds
+from unnest($1::bigint[]) with ordinality k (id, ordinal)
+cross join lateral (select q.* from queen.queues q where q.id = k.id offset 0) q
+cross join lateral queen.queue_figures(q.id, $2) f
+order by k.ordinal;
+
+-- name: queue_names
+-- Names of queues with namespace and task: who sees which of them is for the caller to say.
+select q.id, q.name, q.namespace, q.task from queen.queues q where q.deleted_at is null order by q.name limit $1;
+
+-- name: namespaces
+-- Namespaces behind one, with the names of their queues.
+select q.namespace as name, array_agg(q.name) as queues
+from queen.queues q
+where q.deleted_at is null and q.namespace > $1
+group by q.namespace
+order by q.namespace
+limit $2;
+
+-- name: tasks
+-- Tasks behind one, with the names of their queues.
+select q.task as name, array_agg(q.name) as queues
+from queen.queues q
+where q.deleted_at is null and q.task > $1
+group by q.task
+order by q.task
+limit $2;
+
+-- name: list_groups
+-- Groups behind an id, of one queue or of all, with how far each is behind.
+select
+  g.id, g.name, g.start_mode, nullif(g.start_at, '-infinity') as start_at, g.created_at, q.name as queue, q.namespace,
+  f.lag, f.held, f.waiting,
+  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds
+from (
+  select g.*
+  from queen.groups g
+  where g.deleted_at is null and g.id > $1 and ($2::bigint is null or g.queue_id = $2)
+  order by g.id
+  limit $3
+) g
+cross join lateral (
+  select q.name, q.namespace from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
+) q
+cross join lateral queen.group_figures(g.id, $4) f
+order by g.id;
+
+-- name: queues_of_group
+-- Queues that a group of this name reads.
+select q.name
+from queen.groups g
+join queen.queues q on q.id = g.queue_id and q.deleted_at is null
+where g.name = $1 and g.deleted_at is null
+order by q.name
+limit 10000;
+
+-- name: group_named
+-- The group of a queue.
+select g.id from queen.groups g where g.queue_id = $1 and g.name = $2 and g.deleted_at is null;
+
+-- name: list_partitions
+-- Lanes of a queue by name behind (name, level), from a prefix on; with a group, where that group stands.
+select
+  p.id, p.name, p.level, p.priority, f.first_offset, coalesce(n.next_offset, 0) as next_offset, n.created_at as last_pushed_at,
+  (select d.datcollate in ('C', 'POSIX') from pg_database d where d.datname = current_database()) as is_bytewise,
+  w.groups, w.pending, w.is_ready, w.claimed, w.position,
+  l."group" as lease_group, l.until as lease_until, l.attempts as lease_attempts, l.messages as lease_messages
+from (
+  select p.id, p.name, p.level, p.priority
+  from queen.partitions p
+  where p.queue_id = $1 and p.name >= $4 and (p.name, p.level) > ($2, $3::smallint)
+  order by p.name, p.level
+  limit $5
+) p
+left join lateral (
+  select case when s.body is null then s.base_offset + s.message_count else s.base_offset end as first_offset
+  from queen.segments s where s.partition_id = p.id order by s.base_offset limit 1
+) f on true
+left join lateral (
+  select s.base_offset + s.message_count as next_offset, s.created_at
+  from queen.segments s where s.partition_id = p.id order by s.base_offset desc limit 1
+) n on true
+cross join lateral (
+  select
+    count(*) as groups,
+    max(greatest(0, coalesce(n.next_offset, 0) - c.claimed) + coalesce(d.messages, 0)) as pending,
+    coalesce(bool_or(c.ready_at is not null and c.claimed < n.next_offset), false) as is_ready,
+    min(c.claimed) as claimed,
+    min(least(c.claimed, d.first_offset)) as position
+  from queen.consumers c
+  join queen.groups g on g.id = c.group_id and g.deleted_at is null
+  left join lateral (
+    select sum(queen.count_of(d.pending))::bigint as messages, min(lower(d.pending)) as first_offset
+    from queen.deliveries d
+    where d.partition_id = c.partition_id and d.group_id = c.group_id
+  ) d on true
+  where c.partition_id = p.id and ($6::bigint is null or c.group_id = $6)
+) w
+left join lateral (
+  select g.name as "group", d.until, d.attempts, queen.count_of(queen.handed_out(d)) as messages
+  from queen.deliveries d
+  join queen.groups g on g.id = d.group_id
+  where d.partition_id = p.id and d.held and d.until > queen.now() and ($6::bigint is null or d.group_id = $6)
+  order by d.until
+  limit 1
+) l on true
+order by p.name, p.level;
+
+-- name: list_deliveries
+-- What is held or waits, by group, priority and instant, behind a place in that order.
+select
+  g.id as group_id, g.name as "group", d.id, d.priority, d.until, d.held, d.attempts, d.error, d.first_offset, d.end_offset,
+  d.messages, d.handed_out, d.partition_id, p.name as partition, p.level, d.is_parked, d.is_late
+from (
+  select g.id, g.name
+  from queen.groups g
+  where g.queue_id = $1 and g.deleted_at is null and ($2::text is null or g.name = $2) and g.id >= $3
+  order by g.id
+  limit 1000
+) g
+cross join lateral (
+  select
+    d.id, d.priority, nullif(d.until, 'infinity') as until, d.held, d.attempts, d.error, d.partition_id,
+    d.until = 'infinity' as is_parked, d.until <= queen.now() as is_late,
+    lower(d.pending) as first_offset, upper(d.pending) as end_offset, queen.count_of(d.pending) as messages,
+    queen.count_of(queen.handed_out(d)) as handed_out, d.until as due_at
+  from queen.deliveries d
+  where d.group_id = g.id and (g.id > $3 or (d.priority, d.until, d.id) > ($4, $5::text::timestamptz, $6))
+  order by d.priority, d.until, d.id
+  limit $7
+) d
+join queen.partitions p on p.id = d.partition_id
+order by g.id, d.priority, d.due_at, d.id
+limit $7;
+
+-- name: partition_with_id
+-- A partition and its queue, unless that is deleted.
+select p.id, p.name, p.level, p.queue_id, q.name as queue
+from queen.partitions p
+join queen.queues q on q.id = p.queue_id and q.deleted_at is null
+where p.id = $1;
+
+-- name: partitions_with_ids
+-- Names of partitions.
+select p.id, p.name, p.level from queen.partitions p where p.id = any ($1);
+
+-- name: lanes_named
+-- The lanes of a partition.
+select p.id from queen.partitions p where p.queue_id = $1 and p.name = $2 order by p.level desc;
+
+-- name: newest_segments
+-- Segments of a queue, newest first, from a place on: without their bodies.
+select
+  s.partition_id, s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid,
+  octet_length(s.body) as body_bytes, coalesce(s.expires_at = '-infinity', false) as is_redacted,
+  nullif(s.expires_at, '-infinity') as expires_at
+from queen.segments s
+where s.queue_id = $1 and s.body is not null and (s.xid, s.partition_id, s.base_offset) <= ($2::text::xid8, $3::bigint, $4::bigint)
+order by s.xid desc, s.partition_id desc, s.base_offset desc
+limit $5;
+
+-- name: newest_segments_of_partition
+-- Segments of one lane, newest first, from a place on: without their bodies.
+select
+  s.partition_id, s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid,
+  octet_length(s.body) as body_bytes, coalesce(s.expires_at = '-infinity', false) as is_redacted,
+  nullif(s.expires_at, '-infinity') as expires_at
+from queen.segments s
+where s.partition_id = $1 and s.body is not null and s.base_offset <= $2
+order by s.base_offset desc
+limit $3;
+
+-- name: segment_at
+-- The segment that holds an offset.
+select
+  s.partition_id, s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid,
+  octet_length(s.body) as body_bytes, coalesce(s.expires_at = '-infinity', false) as is_redacted,
+  nullif(s.expires_at, '-infinity') as expires_at
+from (
+  select s.*
+  from queen.segments s
+  where s.partition_id = $1 and s.base_offset <= $2
+  order by s.base_offset desc
+  limit 1
+) s
+where s.body is not null and s.base_offset + s.message_count > $2;
+
+-- name: positions
+-- Where groups stand in partitions.
+select k.partition_id, g.id as group_id, g.name as "group", c.claimed
+from unnest($1::bigint[]) k (partition_id)
+cross join lateral (
+  select c.group_id, c.claimed from queen.consumers c where c.partition_id = k.partition_id offset 0
+) c
+cross join lateral (
+  select g.id, g.name from queen.groups g
+  where g.id = c.group_id and g.deleted_at is null and ($2::text is null or g.name = $2)
+  offset 0
+) g;
+
+-- name: deliveries_of
+-- What is out or waits of partitions.
+select
+  d.partition_id, d.group_id, d.held as is_taken, d.held and d.until > queen.now() as is_held,
+  nullif(d.until, 'infinity') as until, d.head, d.attempts, d.error,
+  array(select lower(r) from unnest(d.pending) r order by 1) as firsts,
+  array(select upper(r) from unnest(d.pending) r order by 1) as ends,
+  array(select lower(r) from unnest(queen.handed_out(d)) r order by 1) as out_firsts,
+  array(select upper(r) from unnest(queen.handed_out(d)) r order by 1) as out_ends
+from unnest($1::bigint[]) k (partition_id)
+cross join lateral (select d.* from queen.deliveries d where d.partition_id = k.partition_id offset 0) d;
+
+-- name: dead_offsets_of
+-- Which messages of partitions, between two offsets each, are dead letters, and whose.
+select l.partition_id, l.group_id, l."group", l."offset", l.id, l.attempts, l.error, l.reason, l.failed_at
+from unnest($1::bigint[], $2::bigint[], $3::bigint[]) k (partition_id, first_offset, end_offset)
+cross join lateral (
+  select l.partition_id, l.group_id, l."group", l."offset", l.id, l.attempts, l.error, l.reason, l.failed_at
+  from queen.dead_letters l
+  where l.partition_id = k.partition_id and l."offset" >= k.first_offset and l."offset" < k.end_offset
+  offset 0
+) l;
+
+-- name: list_scheduled
+-- Messages of a queue that are not due yet, behind a place.
+select s.id, s.partition_id, s.due_at, s.payload, s.extras, p.name as partition, p.level
+from (
+  select s.id, s.partition_id, s.due_at, s.payload, s.extras
+  from queen.scheduled s
+  where s.queue_id = $1 and (s.due_at, s.id) > ($2::timestamptz, $3::bigint)
+  order by s.due_at, s.id
+  limit $4
+) s
+join queen.partitions p on p.id = s.partition_id
+order by s.due_at, s.id;
+
+-- name: scheduled_with_id
+-- One message that is not due yet.
+select s.id, s.partition_id, s.due_at, s.payload, s.extras from queen.scheduled s where s.id = $1;
+
+-- name: cancel_scheduled
+-- Forget a message that is not due yet, and its key, so that it may be pushed anew.
+with gone as (
+  delete from queen.scheduled s where s.id = $1 returning s.key
+),
+forgotten as (
+  delete from queen.dedup k using gone g where k.key = g.key and k."offset" is null
+)
+select count(*) as messages from gone;
+
+-- name: find_message
+-- Where the message with a transactionId is.
+select "offset", scheduled_id from queen.find_message($1, $2, $3);
+
+-- name: retry
+-- Try a message again at once.
+select group_id from queen.retry($1, $2, $3);
+
+-- name: give_up
+-- Make a message a dead letter.
+select queen.give_up($1, $2, $3, $4) as group_id;
+
+-- name: redact
+-- Erase a message.
+select queen.redact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) as is_done;
+
+-- name: browse_dead_letters
+-- Dead letters of a queue, newest first, before an id: at most $9 are looked at. The first row says how far.
+with looked_at as materialized (
+  select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+  from queen.dead_letters l
+  where l.queue = $1 and l.id < $2
+  order by l.id desc
+  limit $9
+),
+found as (
+  select k.id
+  from looked_at k
+  where ($3::text is null or k."group" = $3)
+    and ($4::text is null or k.partition = $4)
+    and ($5::text is null or k.fingerprint = $5)
+    and ($6::timestamptz is null or k.failed_at >= $6)
+    and ($7::timestamptz is null or k.failed_at < $7)
+  order by k.id desc
+  limit $8
+)
+select
+  s.last_id, s.looked_at, l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras,
+  l.created_at, l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
+from (select min(k.id) as last_id, count(*) as looked_at from looked_at k) s
+left join (
+  select l.* from found f cross join lateral (select l.* from queen.dead_letters l where l.id = f.id offset 0) l
+) l on true
+order by l.id desc;
+
+-- name: browse_all_dead_letters
+-- The same over all queues.
+with looked_at as materialized (
+  select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+  from queen.dead_letters l
+  where l.id < $1
+  order by l.id desc
+  limit $8
+),
+found as (
+  select k.id
+  from looked_at k
+  where ($2::text is null or k."group" = $2)
+    and ($3::text is null or k.partition = $3)
+    and ($4::text is null or k.fingerprint = $4)
+    and ($5::timestamptz is null or k.failed_at >= $5)
+    and ($6::timestamptz is null or k.failed_at < $6)
+  order by k.id desc
+  limit $7
+)
+select
+  s.last_id, s.looked_at, l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras,
+  l.created_at, l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
+from (select min(k.id) as last_id, count(*) as looked_at from looked_at k) s
+left join (
+  select l.* from found f cross join lateral (select l.* from queen.dead_letters l where l.id = f.id offset 0) l
+) l on true
+order by l.id desc;
+
+-- name: dead_letters_with_ids
+-- Dead letters by id.
+select
+  l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras, l.created_at,
+  l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
+from queen.dead_letters l
+where l.id = any ($1);
+
+-- name: dead_letter_errors
+-- The newest $2 dead letters of a queue by fingerprint.
+with looked_at as materialized (
+  select l.id, l.fingerprint, l.reason, l.error, l.failed_at
+  from queen.dead_letters l
+  where l.queue = $1
+  order by l.id desc
+  limit $2
+)
+select
+  k.fingerprint, count(*) as messages, min(k.failed_at) as first_at, max(k.failed_at) as last_at,
+  (array_agg(k.error order by k.id desc))[1] as sample, (array_agg(k.reason order by k.id desc))[1] as reason,
+  (select count(*) from looked_at) as looked_at
+from looked_at k
+group by k.fingerprint
+order by messages desc, k.fingerprint;
+
+-- name: count_dead_letters
+-- How many dead letters of a queue match, up to an id, and the newest of them; counts no further than $8.
+select count(*) as messages, max(l.id) as last_id
+from (
+  select l.id
+  from queen.dead_letters l
+  where l.queue = $1
+    and l.id <= $2
+    and ($3::text is null or l."group" = $3)
+    and ($4::text is null or l.partition = $4)
+    and ($5::text is null or l.fingerprint = $5)
+    and ($6::timestamptz is null or l.failed_at >= $6)
+    and ($7::timestamptz is null or l.failed_at < $7)
+  order by l.id desc
+  limit $8
+) l;
+
+-- name: matching_dead_letters
+-- The next dead letters of a queue that match, behind an id and up to another; the last row looked at is $9 away at most.
+select k.id, k.is_match
+from (
+  select
+    l.id,
+    ($4::text is null or l."group" = $4)
+      and ($5::text is null or l.partition = $5)
+      and ($6::text is null or l.fingerprint = $6)
+      and ($7::timestamptz is null or l.failed_at >= $7)
+      and ($8::timestamptz is null or l.failed_at < $8) as is_match
+  from queen.dead_letters l
+  where l.queue = $1 and l.id > $2 and l.id <= $3
+  order by l.id
+  limit $9
+) k
+order by k.id;
+
+-- name: redrive_to
+-- Push dead letters as new messages.
+select queen.redrive_to($1, $2, $3) as id;
+
+-- name: purge_dead_letters
+-- Remove dead letters.
+with gone as (
+  delete from queen.dead_letters l where l.id = any ($1) returning l.id
+)
+select count(*) as messages from gone;
+
+-- name: add_trace
+-- Keep an event of a message.
+with added as (
+  insert into queen.traces as t (partition_id, transaction_id, "group", event_type, names, data, created_at)
+  values ($1, $2, $3, $4, $5, $6, queen.now())
+  returning id, names
+),
+named as (
+  insert into queen.trace_names as n (name, trace_id)
+  select distinct n.name, a.id from added a cross join lateral unnest(a.names) n (name)
+)
+select id from added;
+
+-- name: traces_of_message
+-- Events of a message in time order, behind an id.
+select
+  t.id, t.partition_id, t.transaction_id, t."group", t.event_type, t.names, t.data, t.created_at,
+  q.name as queue, p.name as partition
+from (
+  select t.*
+  from queen.traces t
+  where t.partition_id = $1 and t.transaction_id = $2 and t.id > $3
+  order by t.id
+  limit $4
+) t
+left join queen.partitions p on p.id = t.partition_id
+left join queen.queues q on q.id = p.queue_id
+order by t.id;
+
+-- name: traces_of_name
+-- Events with a name in time order, behind an id.
+select
+  t.id, t.partition_id, t.transaction_id, t."group", t.event_type, t.names, t.data, t.created_at,
+  q.name as queue, p.name as partition
+from (
+  select n.trace_id from queen.trace_names n where n.name = $1 and n.trace_id > $2 order by n.trace_id limit $3
+) n
+cross join lateral (select t.* from queen.traces t where t.id = n.trace_id offset 0) t
+left join queen.partitions p on p.id = t.partition_id
+left join queen.queues q on q.id = p.queue_id
+order by t.id;
+
+-- name: trace_names
+-- Names of traces behind one, each found by a step in the index; events are counted up to $4.
+with recursive step (name, n) as (
+  (select n.name, 1 from queen.trace_names n where n.name > $1 and n.name >= $2 order by n.name limit 1)
+  union all
+  select (select n.name from queen.trace_names n where n.name > s.name order by n.name limit 1), s.n + 1
+  from step s
+  where s.name is not null and s.n < $3
+)
+select
+  s.name,
+  (
+    select nullif(count(*), $4 + 1)
+    from (select 1 from queen.trace_names n where n.name = s.name limit $4 + 1) n
+  ) as events,
+  (
+    select t.created_at
+    from queen.traces t
+    where t.id = (select n.trace_id from queen.trace_names n where n.name = s.name order by n.trace_id desc limit 1)
+  ) as last_at
+from step s
+where s.name is not null
+order by s.name;
+
+-- name: begin_operation
+-- Take up long work; operations that ended a week ago are forgotten.
+with forgotten as (
+  delete from queen.operations o where o.state <> 'running' and o.finished_at < queen.now() - interval '7 days'
+)
+insert into queen.operations as o (kind, queue, arguments, total, owner, seen_at, created_by, created_at)
+values ($1, $2, $3, $4, $5, queen.now(), $6, queen.now())
+returning id, kind, queue, arguments, state, cursor, done, total, error, owner, created_by, created_at, finished_at;
+
+-- name: step_operation
+-- Note how far an operation came; no row when it is no longer this process's to run.
+update queen.operations o
+set cursor = $3, done = o.done + $4, seen_at = queen.now()
+where o.id = $1 and o.owner = $2 and o.state = 'running'
+returning o.id;
+
+-- name: end_operation
+-- An operation is done, failed or cancelled, if it ran and, where a process is named, ran there.
+update queen.operations o
+set state = $3, error = $4, finished_at = queen.now()
+where o.id = $1 and o.state = 'running' and o.owner = coalesce($2, o.owner)
+returning o.id;
+
+-- name: adopt_operations
+-- Take over what processes ran that have not been heard of for a while.
+update queen.operations o
+set owner = $1, seen_at = queen.now()
+where o.id in (
+  select p.id
+  from queen.operations p
+  where p.state = 'running' and p.seen_at < queen.now() - interval '15 seconds' and p.owner <> $1
+  order by p.id
+  limit 10
+  for update skip locked
+)
+returning o.id, o.kind, o.queue, o.arguments, o.state, o.cursor, o.done, o.total, o.error, o.owner, o.created_by,
+  o.created_at, o.finished_at;
+
+-- name: list_operations
+-- Operations, newest first, before an id.
+select o.id, o.kind, o.queue, o.arguments, o.state, o.cursor, o.done, o.total, o.error, o.owner, o.created_by,
+  o.created_at, o.finished_at
+from queen.operations o
+where o.id < $1
+order by o.id desc
+limit $2;
+
+-- name: operation_with_id
+-- One operation.
+select o.id, o.kind, o.queue, o.arguments, o.state, o.cursor, o.done, o.total, o.error, o.owner, o.created_by,
+  o.created_at, o.finished_at
+from queen.operations o
+where o.id = $1;
+
+-- name: pulse
+-- Say that this process lives, and hear what it must know.
+select is_push_off, is_pop_off, redaction, has_orphans from queen.pulse($1, $2, $3, $4, $5);
+
+-- name: leave
+-- This process ends.
+delete from queen.instances where id = $1;
+
+-- name: list_instances
+-- Processes that were heard of lately, by id.
+select
+  i.id, i.host, i.pid, i.version, i.started_at, i.seen_at, i.waiters,
+  i.seen_at > queen.now() - interval '15 seconds' as is_alive
+from queen.instances i
+where i.id > $1
+order by i.id
+limit $2;
+
+-- name: maintenance
+-- Which maintenance is on.
+select m.mode, m.enabled, m.changed_at, m.changed_by from queen.maintenance m where m.mode = $1;
+
+-- name: set_maintenance
+-- Turn maintenance on or off, everywhere.
+insert into queen.maintenance as m (mode, enabled, changed_at, changed_by)
+values ($1, $2, queen.now(), $3)
+on conflict (mode) do update
+set enabled = excluded.enabled, changed_at = excluded.changed_at, changed_by = excluded.changed_by
+returning mode, enabled, changed_at, changed_by;
+
+-- name: applied_migrations
+-- What has been applied, and when.
+select name, applied_at from queen.migrations order by name;
+
+-- name: tables
+-- Sizes of our tables, dead rows, and when each was last vacuumed, as PostgreSQL's statistics have it.
+select
+  t.relname as name, pg_total_relation_size(t.relid) as total_bytes, pg_relation_size(t.relid) as heap_bytes,
+  pg_indexes_size(t.relid) as index_bytes, t.n_live_tup as live_rows, t.n_dead_tup as dead_rows,
+  greatest(t.last_vacuum, t.last_autovacuum) as vacuumed_at, greatest(t.last_analyze, t.last_autoanalyze) as analyzed_at
+from pg_stat_user_tables t
+where t.schemaname = 'queen'
+order by t.relname;
+
+-- name: oldest_transaction
+-- The transaction that has been open for longest: vacuum can remove nothing that it may see.
+select
+  a.pid, a.application_name, a.usename as "user", a.state, a.xact_start as started_at,
+  extract(epoch from clock_timestamp() - a.xact_start)::double precision as age_seconds
+from pg_stat_activity a
+where a.xact_start is not null and a.datname = current_database() and a.pid <> pg_backend_pid()
+order by a.xact_start
+limit 1;

@@ -1,8 +1,24 @@
-"""Messages that gave up: list and redrive."""
+"""Messages that gave up: list, redrive, purge."""
 
 from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
 
 from queen.store.database import Database, Record
+
+
+class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters of a queue."""
+
+    group: str | None = None
+    partition: str | None = None
+    fingerprint: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def columns(self) -> tuple[object, ...]:
+        return self.group, self.partition, self.fingerprint, self.since, self.until
 
 
 class DeadLetters:
@@ -18,3 +34,45 @@ class DeadLetters:
 
     async def redrive(self, ids: Sequence[int]) -> list[Record]:
         return await self._database.fetch("redrive", ids)
+
+    async def browse(
+        self, queue: str | None, wanted: LetterFilter, *, before: int, limit: int, most: int
+    ) -> list[Record]:
+        """Newest first; the first row says how many were looked at, and down to which id."""
+        rest = (before, *wanted.columns(), limit, most)
+        if queue is None:
+            return await self._database.fetch("browse_all_dead_letters", *rest)
+        return await self._database.fetch("browse_dead_letters", queue, *rest)
+
+    async def with_ids(self, ids: Sequence[int]) -> list[Record]:
+        return await self._database.fetch("dead_letters_with_ids", ids)
+
+    async def errors(self, queue: str, most: int) -> list[Record]:
+        """The newest of a queue by fingerprint, the most frequent first."""
+        return await self._database.fetch("dead_letter_errors", queue, most)
+
+    async def count(self, queue: str, wanted: LetterFilter, *, most: int) -> Record:
+        """How many match, counted up to ``most``, and the newest id."""
+        rows = await self._database.fetch(
+            "count_dead_letters", queue, 2**63 - 1, *wanted.columns(), most
+        )
+        return rows[0]
+
+    async def matching(
+        self, queue: str, wanted: LetterFilter, *, after: int, last: int, limit: int
+    ) -> list[Record]:
+        """The next ids of a queue, each with whether it matches."""
+        return await self._database.fetch(
+            "matching_dead_letters", queue, after, last, *wanted.columns(), limit
+        )
+
+    async def redrive_to(
+        self, ids: Sequence[int], extras: Sequence[bytes | None], partition_id: int
+    ) -> list[int]:
+        """Push them as new messages to a partition; answers which were there."""
+        rows = await self._database.fetch("redrive_to", ids, extras, partition_id)
+        return [row["id"] for row in rows]
+
+    async def purge(self, ids: Sequence[int]) -> int:
+        rows = await self._database.fetch("purge_dead_letters", ids)
+        return rows[0]["messages"]

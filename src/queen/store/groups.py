@@ -46,3 +46,17 @@ class Groups:
         """Those of the groups that have something to give now."""
         rows = await self._database.fetch("ready_groups", group_ids)
         return [row["group_id"] for row in rows]
+
+    async def page(
+        self, *, after: int, queue_id: int | None, limit: int, most: int
+    ) -> list[Record]:
+        """Groups with how far each is behind, from at most so many rows of anything."""
+        return await self._database.fetch("list_groups", after, queue_id, limit, most)
+
+    async def queues(self, group: str) -> list[str]:
+        """Queues that groups of this name read."""
+        return [row["name"] for row in await self._database.fetch("queues_of_group", group)]
+
+    async def named(self, queue_id: int, group: str) -> int | None:
+        rows = await self._database.fetch("group_named", queue_id, group)
+        return rows[0]["id"] if rows else None

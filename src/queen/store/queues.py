@@ -79,6 +79,59 @@ class Queues:
         rows = await self._database.fetch("erase", limit)
         return rows[0]["is_done"]
 
+    async def page(
+        self,
+        order: str,
+        after: str | int | None,
+        *,
+        namespace: str | None,
+        task: str | None,
+        search: str | None,
+        limit: int,
+    ) -> list[Record]:
+        """Ids and names in an order: name, name_down, age or age_down."""
+        return await self._database.fetch(
+            f"queues_by_{order}", after, namespace, task, search, limit
+        )
+
+    async def figures(self, ids: Sequence[int], most: int) -> list[Record]:
+        """Queues with what is known of each from at most so many rows of anything."""
+        return await self._database.fetch("list_queues", ids, most)
+
+    async def names(self, limit: int) -> list[Record]:
+        return await self._database.fetch("queue_names", limit)
+
+    async def namespaces(self, after: str, limit: int) -> list[Record]:
+        return await self._database.fetch("namespaces", after, limit)
+
+    async def tasks(self, after: str, limit: int) -> list[Record]:
+        return await self._database.fetch("tasks", after, limit)
+
+    async def partitions(
+        self,
+        queue_id: int,
+        *,
+        after: tuple[str, int],
+        prefix: str,
+        limit: int,
+        group_id: int | None = None,
+    ) -> list[Record]:
+        """Lanes by name; with a group, where that group stands."""
+        return await self._database.fetch(
+            "list_partitions", queue_id, *after, prefix, limit, group_id
+        )
+
+    async def deliveries(
+        self,
+        queue_id: int,
+        *,
+        group: str | None,
+        after: tuple[int, int, str, int],
+        limit: int,
+    ) -> list[Record]:
+        """What is held or waits."""
+        return await self._database.fetch("list_deliveries", queue_id, group, *after, limit)
+
     async def signature(self) -> tuple[int, int]:
         """Two numbers that change when a queue is made, deleted or configured."""
         rows = await self._database.fetch("queues_signature")

@@ -2,11 +2,15 @@
 
 from typing import Any, Self
 
+from queen.store.browse import Browse
 from queen.store.database import Database
 from queen.store.dead_letters import DeadLetters
 from queen.store.groups import Groups
+from queen.store.instances import Instances
 from queen.store.messages import Messages
+from queen.store.operations import Operations
 from queen.store.queues import Queues
+from queen.store.traces import Traces
 
 
 class Store:
@@ -21,6 +25,10 @@ class Store:
         self.queues = Queues(database, defaults=defaults)
         self.groups = Groups(database)
         self.dead_letters = DeadLetters(database)
+        self.browse = Browse(database)
+        self.traces = Traces(database)
+        self.operations = Operations(database)
+        self.instances = Instances(database)
 
     @classmethod
     async def open(

@@ -1,0 +1,78 @@
+"""What every process says and hears once a second: that it lives, and what mode all are in."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Final
+
+from queen import errors
+from queen.engine.engine import Engine
+
+_SECONDS: Final = 1.0
+
+
+class Pulse:
+    """The life of this process as others see it, and the modes that all processes share."""
+
+    def __init__(
+        self, engine: Engine, *, name: str | None, adopt: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._engine = engine
+        self._host = socket.gethostname()
+        # Never the same twice: work of a process that died is told from work of its successor.
+        self.id = f"{name or self._host}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._adopt = adopt
+        self._redaction: int | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.is_push_off = False
+        self.is_pop_off = False
+
+    async def start(self) -> None:
+        """Know the modes before the first call is answered."""
+        await self.beat()
+        self._task = asyncio.create_task(self._keep())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        with contextlib.suppress(errors.QueenError):
+            await self._engine.store.instances.leave(self.id)
+
+    def require_push(self) -> None:
+        """Raise DatabaseUnavailable while pushes are held back: nothing keeps them meanwhile."""
+        if self.is_push_off:
+            raise errors.DatabaseUnavailable("push maintenance is on")
+
+    async def beat(self) -> None:
+        """Say that this process lives, and take over what the others agreed on."""
+        heard = await self._engine.store.instances.pulse(
+            self.id,
+            host=self._host,
+            pid=os.getpid(),
+            version=version("queenmq"),
+            waiters=self._engine.waiting,
+        )
+        self.is_push_off = heard["is_push_off"]
+        if heard["is_pop_off"] and not self.is_pop_off:
+            self.is_pop_off = True
+            self._engine.send_home()
+        self.is_pop_off = heard["is_pop_off"]
+        if self._redaction not in (None, heard["redaction"]):
+            # What was erased must not live on in memory.
+            self._engine.cache.clear()
+        self._redaction = heard["redaction"]
+        if heard["has_orphans"]:
+            await self._adopt()
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(_SECONDS)
+            # The modes stay as they were while the database is away.
+            with contextlib.suppress(errors.QueenError):
+                await self.beat()

@@ -1,0 +1,310 @@
+"""Messages that gave up: list, count by error, redrive, purge."""
+
+from typing import Any, Final
+
+import msgspec
+
+from queen import errors
+from queen.codec.identity import message_id, partition_of, partition_ref
+from queen.engine.browse import MOST_READ, extra_of
+from queen.engine.names import check_name, check_queue_name
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.paging import Int, cursor_to, place_of
+from queen.server.routes.operations import started
+from queen.server.routing import API, Route
+from queen.server.work import letter_arguments, redrive_letters
+from queen.store.database import Record
+from queen.store.dead_letters import LetterFilter
+from queen.wire.resources import (
+    Counted,
+    DeadLetter,
+    DeadLetterFilter,
+    DeadLetters,
+    DeadLettersQuery,
+    ErrorKind,
+    ErrorKinds,
+    ErrorsQuery,
+    OperationStarted,
+    RedriveFilter,
+    RedriveRequest,
+)
+
+_MOST_COUNTED: Final = 10_000
+"""Above this, the total of a list is null."""
+_AT_ONCE: Final = 500
+"""Dead letters, named one by one, that a redrive delivers before its answer."""
+_LAST: Final = 2**63 - 1
+
+
+async def list_dead_letters(call: Call) -> Answer:
+    """Dead letters, newest first."""
+    query = call.query(DeadLettersQuery)
+    store = call.state.engine.store
+    wanted = _filter(query)
+    if query.queue is not None:
+        await call.require_queues(Permission.BROWSE, {query.queue})
+    settings = call.state.settings
+    limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
+    (before,) = place_of(query.cursor, tuple[Int], (_LAST,))
+    rows = await store.dead_letters.browse(
+        query.queue, wanted, before=before, limit=limit, most=MOST_READ
+    )
+    head, found = rows[0], [row for row in rows if row["id"] is not None]
+    cursor = None
+    if len(found) == limit:
+        cursor = cursor_to(found[-1]["id"])
+    elif head["looked_at"] == MOST_READ:
+        cursor = cursor_to(head["last_id"])
+    total: int | None = None
+    if query.queue is not None:
+        counted = await store.dead_letters.count(query.queue, wanted, most=_MOST_COUNTED + 1)
+        total = counted["messages"] if counted["messages"] <= _MOST_COUNTED else None
+    seen = await call.visible({row["queue"] for row in found})
+    return Answer(
+        DeadLetters(
+            messages=[_shown(store.shard, row) for row in found if row["queue"] in seen],
+            next_cursor=cursor,
+            total=total,
+        )
+    )
+
+
+async def show(call: Call) -> Answer:
+    """One dead letter."""
+    row = await _find(call, Permission.BROWSE)
+    return Answer(_shown(call.state.engine.store.shard, row))
+
+
+def _shown(shard: int, row: Record) -> DeadLetter:
+    extra = extra_of(row["extras"])
+    id_ = message_id(shard, row["partition_id"], row["offset"])
+    return DeadLetter(
+        id=partition_ref(shard, row["id"]),
+        message_id=id_,
+        transaction_id=extra.transaction_id or id_,
+        queue=row["queue"],
+        partition=row["partition"],
+        partition_id=partition_ref(shard, row["partition_id"]),
+        offset=row["offset"],
+        priority=row["level"],
+        consumer_group=row["group"],
+        data=msgspec.Raw(row["payload"]),
+        headers=extra.headers or {},
+        trace_id=extra.trace_id,
+        created_at=row["created_at"],
+        error_message=row["error"],
+        reason=row["reason"],
+        fingerprint=row["fingerprint"],
+        attempts=row["attempts"],
+        failed_at=row["failed_at"],
+    )
+
+
+async def list_errors(call: Call) -> Answer:
+    """Dead letters of a queue by fingerprint."""
+    query = call.query(ErrorsQuery)
+    await call.require_queues(Permission.BROWSE, {query.queue})
+    rows = await call.state.engine.store.dead_letters.errors(query.queue, MOST_READ)
+    scanned: int = rows[0]["looked_at"] if rows else 0
+    return Answer(
+        ErrorKinds(
+            errors=[
+                ErrorKind(
+                    fingerprint=row["fingerprint"],
+                    reason=row["reason"],
+                    sample=row["sample"],
+                    count=row["messages"],
+                    first_at=row["first_at"],
+                    last_at=row["last_at"],
+                )
+                for row in rows
+            ],
+            scanned=scanned,
+            complete=scanned < MOST_READ,
+        )
+    )
+
+
+async def redrive(call: Call) -> Answer:
+    """Deliver dead letters again: at once where they are few and named, else in steps."""
+    request = await call.body(RedriveRequest)
+    destination: dict[str, str] | None = None
+    if request.destination is not None:
+        destination = await _destination(call, request)
+    if request.filter.ids is not None:
+        return await _redrive_ids(call, request, destination)
+    queue, wanted = _of_queue(request.filter)
+    await call.require_queues(Permission.OPERATE, {queue})
+    counted = await call.state.engine.store.dead_letters.count(queue, wanted, most=_LAST)
+    if request.dry_run:
+        return Answer(Counted(count=counted["messages"]))
+    arguments = letter_arguments(queue, wanted, counted["last_id"] or 0)
+    return await _begin_redrive(call, request, queue, arguments, counted["messages"], destination)
+
+
+async def _redrive_ids(
+    call: Call, request: RedriveRequest, destination: dict[str, str] | None
+) -> Answer:
+    if len(request.filter.ids or ()) > call.state.settings.max_items:
+        raise errors.TooManyItems(f"at most {call.state.settings.max_items} ids fit")
+    if request.filter != RedriveFilter(ids=request.filter.ids):
+        raise errors.BadRequest("give ids, or what the dead letters have in common, not both")
+    ids = sorted({id_ for ref in request.filter.ids or () if (id_ := partition_of(ref))})
+    letters = await call.state.engine.store.dead_letters.with_ids(ids)
+    await call.require_queues(Permission.OPERATE, {letter["queue"] for letter in letters})
+    if request.dry_run:
+        return Answer(Counted(count=len(letters)))
+    found = sorted(letter["id"] for letter in letters)
+    if len(found) <= _AT_ONCE and request.rate_per_second is None:
+        count = await redrive_letters(call.state.engine, found, destination) if found else 0
+        return Answer(Counted(count=count))
+    queues = {letter["queue"] for letter in letters}
+    queue = queues.pop() if len(queues) == 1 else None
+    return await _begin_redrive(call, request, queue, {"ids": found}, len(found), destination)
+
+
+async def _begin_redrive(
+    call: Call,
+    request: RedriveRequest,
+    queue: str | None,
+    arguments: dict[str, Any],
+    total: int,
+    destination: dict[str, str] | None,
+) -> Answer:
+    return started(
+        await call.state.operations.begin(
+            "redrive",
+            queue=queue,
+            arguments={
+                **arguments,
+                "rate": request.rate_per_second,
+                "destination": destination,
+            },
+            total=total,
+            by=call.caller.name,
+        )
+    )
+
+
+async def _destination(call: Call, request: RedriveRequest) -> dict[str, str]:
+    """Where to; the queue must exist, its partition is made."""
+    assert request.destination is not None
+    queue, partition = request.destination.queue, request.destination.partition
+    settings = call.state.settings
+    check_queue_name("queue", queue, settings.max_name_bytes)
+    check_name("partition", partition, settings.max_partition_bytes)
+    await call.require_queues(Permission.PRODUCE, {queue})
+    await call.state.engine.queue_row(queue)
+    return {"queue": queue, "partition": partition}
+
+
+async def delete(call: Call) -> Answer:
+    """Remove one dead letter."""
+    row = await _find(call, Permission.DESTROY)
+    count = await call.state.engine.store.dead_letters.purge([row["id"]])
+    return Answer(Counted(count=count))
+
+
+async def purge(call: Call) -> Answer:
+    """Remove the dead letters of a queue that match, in steps."""
+    query = call.query(DeadLetterFilter)
+    queue, wanted = _of_queue(query)
+    await call.require_queues(Permission.DESTROY, {queue})
+    counted = await call.state.engine.store.dead_letters.count(queue, wanted, most=_LAST)
+    return started(
+        await call.state.operations.begin(
+            "purge_dead_letters",
+            queue=queue,
+            arguments=letter_arguments(queue, wanted, counted["last_id"] or 0),
+            total=counted["messages"],
+            by=call.caller.name,
+        )
+    )
+
+
+def _of_queue(query: DeadLetterFilter) -> tuple[str, LetterFilter]:
+    if query.queue is None:
+        raise errors.BadRequest("queue is required: it is easily too much otherwise")
+    return query.queue, _filter(query)
+
+
+def _filter(query: DeadLetterFilter) -> LetterFilter:
+    return LetterFilter(
+        group=query.consumer_group,
+        partition=query.partition,
+        fingerprint=query.fingerprint,
+        since=query.from_,
+        until=query.to,
+    )
+
+
+async def _find(call: Call, permission: Permission) -> Record:
+    ref = call.parameters["id"]
+    id_ = partition_of(ref)
+    rows = await call.state.engine.store.dead_letters.with_ids([id_]) if id_ else []
+    if not rows:
+        raise errors.NotFound(f"there is no dead letter {ref}")
+    await call.require_queues(permission, {rows[0]["queue"]})
+    return rows[0]
+
+
+_LETTERS: Final = f"{API}/dlq"
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=_LETTERS,
+        handler=list_dead_letters,
+        summary="List dead letters",
+        permission=Permission.BROWSE,
+        query=DeadLettersQuery,
+        answers={200: DeadLetters},
+    ),
+    Route(
+        method="GET",
+        path=f"{_LETTERS}/errors",
+        handler=list_errors,
+        summary="Dead letters by error",
+        permission=Permission.BROWSE,
+        query=ErrorsQuery,
+        answers={200: ErrorKinds},
+    ),
+    Route(
+        method="GET",
+        path=f"{_LETTERS}/{{id}}",
+        handler=show,
+        summary="Show a dead letter",
+        permission=Permission.BROWSE,
+        answers={200: DeadLetter},
+        problems=(errors.NotFound,),
+    ),
+    Route(
+        method="POST",
+        path=f"{_LETTERS}/redrive",
+        handler=redrive,
+        summary="Deliver dead letters again",
+        permission=Permission.OPERATE,
+        body=RedriveRequest,
+        answers={200: Counted, 202: OperationStarted},
+        problems=(errors.QueueNotFound, errors.TooManyItems, errors.InvalidName),
+    ),
+    Route(
+        method="DELETE",
+        path=f"{_LETTERS}/{{id}}",
+        handler=delete,
+        summary="Remove a dead letter",
+        permission=Permission.DESTROY,
+        answers={200: Counted},
+        problems=(errors.NotFound,),
+    ),
+    Route(
+        method="DELETE",
+        path=_LETTERS,
+        handler=purge,
+        summary="Remove dead letters",
+        permission=Permission.DESTROY,
+        query=DeadLetterFilter,
+        answers={202: OperationStarted},
+    ),
+)

@@ -1,0 +1,69 @@
+"""Figures as they are told: what is not known is null, never 0."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from queen.store.database import Record
+from queen.wire.resources import GroupSummary, LeaseInfo
+
+LIST: Final = 1_000
+"""Rows of a kind that are visited for a figure in a list; more, and it is null."""
+DETAIL: Final = 10_000
+"""The same where one queue is shown."""
+_NAMES: Final = {
+    "partitions": "partitions",
+    "consumer_groups": "groups",
+    "pending": "pending",
+    "held": "held",
+    "waiting": "waiting",
+    "scheduled": "scheduled",
+    "dead_letters": "dead_letters",
+}
+
+
+def figures(row: Record) -> dict[str, Any]:
+    """The figures of one queue."""
+    return {
+        **{name: row[column] for name, column in _NAMES.items()},
+        "oldest_age_seconds": row["oldest_seconds"],
+    }
+
+
+def total(rows: Sequence[Record], *, is_known: bool) -> dict[str, Any]:
+    """The figures of several queues as one: null where one of them is."""
+    found: dict[str, Any] = {}
+    for name, column in _NAMES.items():
+        values = [row[column] for row in rows]
+        found[name] = sum(values) if is_known and None not in values else None
+    ages = [row["oldest_seconds"] for row in rows if row["oldest_seconds"] is not None]
+    found["oldest_age_seconds"] = max(ages, default=None) if found["pending"] is not None else None
+    return found
+
+
+def group_summary(row: Record) -> GroupSummary:
+    """A group, and how far it is behind."""
+    lag = row["lag"]
+    return GroupSummary(
+        consumer_group=row["name"],
+        queue=row["queue"],
+        namespace=row["namespace"],
+        lag=lag,
+        lag_seconds=None if lag is None else row["oldest_seconds"] or 0.0,
+        held=row["held"],
+        waiting=row["waiting"],
+        subscription_mode=row["start_mode"],
+        subscription_from=row["start_at"],
+        created_at=row["created_at"],
+    )
+
+
+def lease_info(row: Record) -> LeaseInfo | None:
+    """Who holds messages of a partition; None: nobody."""
+    if row["lease_until"] is None:
+        return None
+    return LeaseInfo(
+        consumer_group=row["lease_group"],
+        expires_at=row["lease_until"],
+        attempt=row["lease_attempts"] + 1,
+        messages=row["lease_messages"],
+    )

@@ -1,0 +1,207 @@
+"""Consumer groups: how far behind, where they stand, seek, delete."""
+
+from typing import Final
+
+from queen import errors
+from queen.codec.identity import partition_ref
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.paging import Int, Level, cursor_to, limit_of, place_of
+from queen.server.routes.figures import LIST, group_summary, lease_info
+from queen.server.routing import API, Route
+from queen.store.database import Record
+from queen.wire.resources import (
+    GroupDeleted,
+    GroupPartition,
+    GroupPartitions,
+    GroupPartitionsQuery,
+    Groups,
+    GroupsQuery,
+    GroupSummary,
+    SeekRequest,
+    Sought,
+    Text,
+)
+
+_MOST_SCANNED: Final = 10_000
+
+
+async def list_groups(call: Call) -> Answer:
+    """Groups and how far each is behind."""
+    query = call.query(GroupsQuery)
+    limit = limit_of(call, query)
+    engine = call.state.engine
+    queue_id: int | None = None
+    if query.queue is not None:
+        await call.require_queues(Permission.BROWSE, {query.queue})
+        queue_id = (await engine.queue_row(query.queue))["id"]
+    (after,) = place_of(query.cursor, tuple[Int], (0,))
+    found: list[GroupSummary] = []
+    scanned = 0
+    while True:
+        rows = await engine.store.groups.page(
+            after=after, queue_id=queue_id, limit=limit, most=LIST
+        )
+        seen = await call.visible({row["queue"] for row in rows})
+        for row in rows:
+            after = row["id"]
+            group = group_summary(row)
+            # A lag that is not known may well be above any bound.
+            is_behind = group.lag_seconds is None or group.lag_seconds >= (
+                query.min_lag_seconds or 0
+            )
+            if row["queue"] in seen and is_behind:
+                found.append(group)
+                if len(found) == limit:
+                    break
+        scanned += len(rows)
+        if len(found) == limit or (len(rows) == limit and scanned >= _MOST_SCANNED):
+            return Answer(Groups(consumer_groups=found, next_cursor=cursor_to(after)))
+        if len(rows) < limit:
+            return Answer(Groups(consumer_groups=found, next_cursor=None))
+
+
+async def list_partitions(call: Call) -> Answer:
+    """Where a group stands in the partitions of a queue."""
+    query = call.query(GroupPartitionsQuery)
+    limit = limit_of(call, query)
+    queue, group = call.parameters["queue"], call.parameters["group"]
+    await call.require_queues(Permission.BROWSE, {queue})
+    engine = call.state.engine
+    queue_id: int = (await engine.queue_row(queue))["id"]
+    group_id = await engine.store.groups.named(queue_id, group)
+    if group_id is None:
+        raise errors.GroupNotFound(f"queue {queue} has no group {group}")
+    after = place_of(query.cursor, tuple[Text, Level], ("", -1))
+    found: list[GroupPartition] = []
+    scanned = 0
+    while True:
+        rows = await engine.store.queues.partitions(
+            queue_id, after=after, prefix="", limit=limit, group_id=group_id
+        )
+        for row in rows:
+            after = (row["name"], row["level"])
+            if (row["pending"] or 0) >= query.min_lag:
+                found.append(_partition(engine.store.shard, row))
+                if len(found) == limit:
+                    break
+        scanned += len(rows)
+        if len(found) == limit or (len(rows) == limit and scanned >= _MOST_SCANNED):
+            return Answer(GroupPartitions(partitions=found, next_cursor=cursor_to(*after)))
+        if len(rows) < limit:
+            return Answer(GroupPartitions(partitions=found, next_cursor=None))
+
+
+def _partition(shard: int, row: Record) -> GroupPartition:
+    return GroupPartition(
+        partition_id=partition_ref(shard, row["id"]),
+        partition=row["name"],
+        level=row["level"],
+        position=row["position"],
+        claimed=row["claimed"],
+        next_offset=row["next_offset"],
+        lag=row["pending"],
+        lease=lease_info(row),
+    )
+
+
+async def seek(call: Call) -> Answer:
+    """Move a group; leases that are out are lost."""
+    request = await call.body(SeekRequest)
+    queue, group = call.parameters["queue"], call.parameters["group"]
+    partition = call.parameters.get("partition")
+    await call.require_queues(Permission.OPERATE, {queue})
+    await call.state.engine.seek(
+        queue,
+        group,
+        to=request.timestamp,
+        to_end=request.to_end,
+        to_start=request.to_start,
+        offset=request.offset,
+        partition=partition,
+    )
+    return Answer(Sought(success=True, consumer_group=group, queue=queue, partition=partition))
+
+
+async def delete(call: Call) -> Answer:
+    """Forget a group, in one queue or in all; the next pop makes it anew."""
+    group = call.parameters["group"]
+    engine = call.state.engine
+    if (queue := call.parameters.get("queue")) is not None:
+        queues = [queue]
+    else:
+        queues = await engine.store.groups.queues(group)
+    await call.require_queues(Permission.DESTROY, set(queues))
+    if not queues:
+        raise errors.GroupNotFound(f"there is no group {group}")
+    for each in queues:
+        await engine.drop_group(each, group)
+    # What it leaves behind goes in steps, after the answer.
+    await call.state.operations.begin("delete", queue=queue, arguments={}, by=call.caller.name)
+    return Answer(GroupDeleted(success=True, consumer_group=group, queues=queues))
+
+
+_GROUP: Final = f"{API}/consumer-groups/{{group}}"
+_IN_QUEUE: Final = f"{_GROUP}/queues/{{queue}}"
+_MISSING: Final = (errors.QueueNotFound, errors.GroupNotFound)
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{API}/consumer-groups",
+        handler=list_groups,
+        summary="List consumer groups",
+        permission=Permission.BROWSE,
+        query=GroupsQuery,
+        answers={200: Groups},
+        problems=(errors.QueueNotFound,),
+    ),
+    Route(
+        method="GET",
+        path=f"{_IN_QUEUE}/partitions",
+        handler=list_partitions,
+        summary="Where a group stands",
+        permission=Permission.BROWSE,
+        query=GroupPartitionsQuery,
+        answers={200: GroupPartitions},
+        problems=_MISSING,
+    ),
+    Route(
+        method="POST",
+        path=f"{_IN_QUEUE}/seek",
+        handler=seek,
+        summary="Move a group",
+        permission=Permission.OPERATE,
+        body=SeekRequest,
+        answers={200: Sought},
+        problems=_MISSING,
+    ),
+    Route(
+        method="POST",
+        path=f"{_IN_QUEUE}/partitions/{{partition}}/seek",
+        handler=seek,
+        summary="Move a group in a partition",
+        permission=Permission.OPERATE,
+        body=SeekRequest,
+        answers={200: Sought},
+        problems=(*_MISSING, errors.PartitionNotFound),
+    ),
+    Route(
+        method="DELETE",
+        path=_GROUP,
+        handler=delete,
+        summary="Delete a group everywhere",
+        permission=Permission.DESTROY,
+        answers={200: GroupDeleted},
+        problems=(errors.GroupNotFound,),
+    ),
+    Route(
+        method="DELETE",
+        path=_IN_QUEUE,
+        handler=delete,
+        summary="Delete a group of a queue",
+        permission=Permission.DESTROY,
+        answers={200: GroupDeleted},
+        problems=_MISSING,
+    ),
+)

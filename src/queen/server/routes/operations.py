@@ -1,0 +1,103 @@
+"""Long work that goes on after its answer: list, show, cancel."""
+
+from typing import Final
+
+from queen import errors
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.paging import Int, cursor_to, limit_of, place_of
+from queen.server.routing import API, Route
+from queen.store.database import Record
+from queen.wire.resources import Operation, Operations, OperationStarted, PageQuery
+
+
+async def list_operations(call: Call) -> Answer:
+    """Operations, newest first."""
+    query = call.query(PageQuery)
+    limit = limit_of(call, query)
+    (before,) = place_of(query.cursor, tuple[Int], (2**63 - 1,))
+    rows = await call.state.engine.store.operations.page(before=before, limit=limit)
+    seen = await call.visible({row["queue"] for row in rows if row["queue"] is not None})
+    return Answer(
+        Operations(
+            operations=[shown(row) for row in rows if row["queue"] is None or row["queue"] in seen],
+            next_cursor=cursor_to(rows[-1]["id"]) if len(rows) == limit else None,
+        )
+    )
+
+
+async def show(call: Call) -> Answer:
+    """One operation."""
+    return Answer(OperationStarted(operation=shown(await _find(call, Permission.BROWSE))))
+
+
+async def cancel(call: Call) -> Answer:
+    """No further step is taken; what was done stays done."""
+    row = await _find(call, Permission.OPERATE)
+    await call.state.engine.store.operations.end(row["id"], None, "cancelled", None)
+    return Answer(OperationStarted(operation=shown(await _find(call, Permission.OPERATE))))
+
+
+async def _find(call: Call, permission: Permission) -> Record:
+    id_ = call.parameters["id"]
+    row = None
+    if id_.isascii() and id_.isdigit() and len(id_) <= 18:
+        row = await call.state.engine.store.operations.one(int(id_))
+    if row is None:
+        raise errors.NotFound(f"there is no operation {id_}")
+    await call.require_queues(permission, {row["queue"]} if row["queue"] else set())
+    return row
+
+
+def shown(row: Record) -> Operation:
+    """An operation as the contract tells it."""
+    return Operation(
+        id=str(row["id"]),
+        kind=row["kind"],
+        state=row["state"],
+        done=row["done"],
+        total=row["total"],
+        error=row["error"],
+        queue=row["queue"],
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+        finished_at=row["finished_at"],
+    )
+
+
+def started(row: Record) -> Answer:
+    """The answer to a call whose work goes on."""
+    return Answer(OperationStarted(operation=shown(row)), status=202)
+
+
+_ONE: Final = f"{API}/operations/{{id}}"
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{API}/operations",
+        handler=list_operations,
+        summary="List operations",
+        permission=Permission.BROWSE,
+        query=PageQuery,
+        answers={200: Operations},
+    ),
+    Route(
+        method="GET",
+        path=_ONE,
+        handler=show,
+        summary="Show an operation",
+        permission=Permission.BROWSE,
+        answers={200: OperationStarted},
+        problems=(errors.NotFound,),
+    ),
+    Route(
+        method="DELETE",
+        path=_ONE,
+        handler=cancel,
+        summary="Cancel an operation",
+        permission=Permission.OPERATE,
+        answers={200: OperationStarted},
+        problems=(errors.NotFound,),
+    ),
+)

@@ -1,0 +1,427 @@
+"""Queues, namespaces, tasks, partitions and deliveries: look, pause, purge, delete."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from queen import errors
+from queen.codec.identity import partition_ref
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.paging import Int, Level, Priority, cursor_to, limit_of, place_of
+from queen.server.routes.figures import DETAIL, LIST, figures, group_summary, lease_info, total
+from queen.server.routes.operations import started
+from queen.server.routing import API, Route
+from queen.store.database import Record
+from queen.wire.options import QueueOptions
+from queen.wire.resources import (
+    Deliveries,
+    DeliveriesQuery,
+    DeliveryInfo,
+    Namespaces,
+    OperationStarted,
+    Overview,
+    PageQuery,
+    PartitionInfo,
+    Partitions,
+    PartitionsQuery,
+    Paused,
+    PurgeRequest,
+    QueueDetail,
+    Queues,
+    QueuesQuery,
+    QueueSummary,
+    Scope,
+    Tasks,
+    Text,
+)
+
+_MOST_QUEUES: Final = 1_000
+"""Queues whose figures an overview sums up."""
+_MOST_NAMES: Final = 100_000
+_MOST_SCANNED: Final = 10_000
+"""Partitions that a page with a filter looks at."""
+_ORDERS: Final = {
+    "name": "name",
+    "-name": "name_down",
+    "createdAt": "age",
+    "-createdAt": "age_down",
+}
+_STARTS: Final[dict[str, str | int | None]] = {
+    "name": "",
+    "-name": None,
+    "createdAt": 0,
+    "-createdAt": 2**63 - 1,
+}
+_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+
+
+async def overview(call: Call) -> Answer:
+    """All queues that the caller may see, summed up."""
+    store = call.state.engine.store
+    rows = await store.queues.names(_MOST_NAMES)
+    seen = await call.visible({row["name"] for row in rows})
+    rows = [row for row in rows if row["name"] in seen]
+    found: list[Record] = []
+    if len(rows) <= _MOST_QUEUES:
+        found = await store.queues.figures([row["id"] for row in rows], LIST)
+    return Answer(
+        Overview(
+            queues=len(rows),
+            namespaces=len({row["namespace"] for row in rows} - {""}),
+            tasks=len({row["task"] for row in rows} - {""}),
+            **total(found, is_known=len(rows) <= _MOST_QUEUES),
+        )
+    )
+
+
+async def namespaces(call: Call) -> Answer:
+    """Namespaces in use."""
+    scopes, cursor = await _scopes(call, "namespaces")
+    return Answer(Namespaces(namespaces=scopes, next_cursor=cursor))
+
+
+async def tasks(call: Call) -> Answer:
+    """Tasks in use."""
+    scopes, cursor = await _scopes(call, "tasks")
+    return Answer(Tasks(tasks=scopes, next_cursor=cursor))
+
+
+async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
+    query = call.query(PageQuery)
+    limit = limit_of(call, query)
+    queues = call.state.engine.store.queues
+    read = queues.namespaces if what == "namespaces" else queues.tasks
+    # The empty name, of queues without any, is no entry.
+    (after,) = place_of(query.cursor, tuple[Text], ("",))
+    rows = await read(after, limit)
+    seen = await call.visible({name for row in rows for name in row["queues"]})
+    scopes = [
+        Scope(name=row["name"], queues=count)
+        for row in rows
+        if (count := len(seen.intersection(row["queues"])))
+    ]
+    return scopes, cursor_to(rows[-1]["name"]) if len(rows) == limit else None
+
+
+async def list_queues(call: Call) -> Answer:
+    """A page of queues with their figures."""
+    query = call.query(QueuesQuery)
+    limit = limit_of(call, query)
+    is_by_name = query.sort.endswith("name")
+    (after,) = place_of(
+        query.cursor,
+        tuple[Text | None] if is_by_name else tuple[Int],  # pyright: ignore[reportArgumentType]
+        (_STARTS[query.sort],),
+    )
+    store = call.state.engine.store
+    rows = await store.queues.page(
+        _ORDERS[query.sort],
+        after,
+        namespace=query.namespace,
+        task=query.task,
+        search=query.search,
+        limit=limit,
+    )
+    seen = await call.visible({row["name"] for row in rows})
+    found = await store.queues.figures([row["id"] for row in rows if row["name"] in seen], LIST)
+    cursor = None
+    if len(rows) == limit:
+        cursor = cursor_to(rows[-1]["name" if is_by_name else "id"])
+    return Answer(
+        Queues(queues=[QueueSummary(**_summary(row)) for row in found], next_cursor=cursor)
+    )
+
+
+def _summary(row: Record) -> dict[str, Any]:
+    names = ("name", "namespace", "task", "version", "created_at", "paused", "ordered", "priority")
+    return {name: row[name] for name in names} | figures(row)
+
+
+async def show(call: Call) -> Answer:
+    """A queue: options, version, figures, groups."""
+    row = await _find(call, Permission.BROWSE)
+    store = call.state.engine.store
+    (found,) = await store.queues.figures([row["id"]], DETAIL)
+    groups = await store.groups.page(
+        after=0, queue_id=row["id"], limit=call.state.settings.api_max_limit, most=DETAIL
+    )
+    return Answer(
+        QueueDetail(
+            **_summary(found),
+            options=QueueOptions.of_row(dict(row)),
+            groups=[group_summary(each) for each in groups],
+        )
+    )
+
+
+async def list_partitions(call: Call) -> Answer:
+    """Partitions by name."""
+    query = call.query(PartitionsQuery)
+    row = await _find(call, Permission.BROWSE)
+    limit = limit_of(call, query)
+    after = place_of(query.cursor, tuple[Text, Level], ("", -1))
+    found: list[PartitionInfo] = []
+    scanned = 0
+    while True:
+        rows = await call.state.engine.store.queues.partitions(
+            row["id"], after=after, prefix=query.prefix, limit=limit
+        )
+        scanned += len(rows)
+        is_last = len(rows) < limit
+        for each in rows:
+            if not each["name"].startswith(query.prefix):
+                # Where names are ordered by their bytes, no other has the prefix.
+                is_last = is_last or each["is_bytewise"]
+                after = (each["name"], each["level"])
+                continue
+            info = _partition(call, each)
+            after = (info.name, info.level)
+            if query.state in (None, info.state):
+                found.append(info)
+                if len(found) == limit:
+                    break
+        if is_last and len(found) < limit:
+            return Answer(Partitions(partitions=found, next_cursor=None))
+        if len(found) == limit or scanned >= _MOST_SCANNED:
+            return Answer(Partitions(partitions=found, next_cursor=cursor_to(*after)))
+
+
+def _partition(call: Call, row: Record) -> PartitionInfo:
+    first, end = row["first_offset"] or 0, row["next_offset"]
+    pending = row["pending"] if row["groups"] else end - first
+    lease = lease_info(row)
+    is_ready = row["is_ready"] or (not row["groups"] and end > first)
+    return PartitionInfo(
+        id=partition_ref(call.state.engine.store.shard, row["id"]),
+        name=row["name"],
+        priority=row["priority"],
+        level=row["level"],
+        state="leased" if lease else "ready" if is_ready else "idle",
+        first_offset=first,
+        next_offset=end,
+        last_pushed_at=row["last_pushed_at"],
+        pending=pending,
+        lease=lease,
+    )
+
+
+async def list_deliveries(call: Call) -> Answer:
+    """What is held or waits, until when, and which attempt it is."""
+    query = call.query(DeliveriesQuery)
+    row = await _find(call, Permission.BROWSE)
+    limit = limit_of(call, query)
+    store = call.state.engine.store
+    if query.consumer_group is not None and not await store.groups.named(
+        row["id"], query.consumer_group
+    ):
+        raise errors.GroupNotFound(f"queue {row['name']} has no group {query.consumer_group}")
+    group_id, priority, until, id_ = place_of(
+        query.cursor, tuple[Int, Priority, datetime | None, Int], (0, -(2**31), _EARLIEST, 0)
+    )
+    rows = await store.queues.deliveries(
+        row["id"],
+        group=query.consumer_group,
+        after=(group_id, priority, "infinity" if until is None else until.isoformat(), id_),
+        limit=limit,
+    )
+    cursor = None
+    if len(rows) == limit:
+        last = rows[-1]
+        cursor = cursor_to(last["group_id"], last["priority"], last["until"], last["id"])
+    shard = store.shard
+    return Answer(
+        Deliveries(deliveries=[_delivery(shard, each) for each in rows], next_cursor=cursor)
+    )
+
+
+def _delivery(shard: int, row: Record) -> DeliveryInfo:
+    state = "parked" if row["is_parked"] else "waiting"
+    if row["held"]:
+        state = "expired" if row["is_late"] else "held"
+    return DeliveryInfo(
+        id=f"{shard}.{row['id']}",
+        consumer_group=row["group"],
+        partition=row["partition"],
+        partition_id=partition_ref(shard, row["partition_id"]),
+        state=state,
+        until=row["until"],
+        attempt=row["attempts"] + 1,
+        messages=row["messages"],
+        first_offset=row["first_offset"],
+        end_offset=row["end_offset"],
+        error=row["error"],
+    )
+
+
+async def pause(call: Call) -> Answer:
+    """Hand nothing out; pushes go on."""
+    return await _set_paused(call, is_paused=True)
+
+
+async def resume(call: Call) -> Answer:
+    """Hand messages out again."""
+    return await _set_paused(call, is_paused=False)
+
+
+async def _set_paused(call: Call, *, is_paused: bool) -> Answer:
+    engine = call.state.engine
+    for _ in range(5):
+        row = await _find(call, Permission.CONFIGURE)
+        try:
+            # Its version, so that a queue that is deleted meanwhile is not made anew.
+            await engine.configure(row["name"], {"paused": is_paused}, version=row["version"])
+        except errors.VersionMismatch:
+            continue
+        return Answer(Paused(paused=is_paused))
+    raise errors.Overloaded("the queue is configured all the time; try again")
+
+
+async def purge(call: Call) -> Answer:
+    """Remove messages, in steps."""
+    request = await call.body(PurgeRequest)
+    row = await _find(call, Permission.DESTROY)
+    store = call.state.engine.store
+    if request.partition is not None and not await store.browse.lanes(row["id"], request.partition):
+        raise errors.PartitionNotFound(f"queue {row['name']} has no partition {request.partition}")
+    before: str | None = None
+    if request.older_than_seconds is not None:
+        now: datetime = (await store.database.fetch("now"))[0]["now"]
+        before = (now - timedelta(seconds=request.older_than_seconds)).isoformat()
+    return started(
+        await call.state.operations.begin(
+            "purge",
+            queue=row["name"],
+            arguments={
+                "queue": row["name"],
+                "partition": request.partition,
+                "scope": request.scope,
+                "before": before,
+            },
+            by=call.caller.name,
+        )
+    )
+
+
+async def delete(call: Call) -> Answer:
+    """The queue is gone at once; its rows go in steps. Dead letters stay."""
+    queue = call.parameters["queue"]
+    await call.require_queues(Permission.DESTROY, {queue})
+    await call.state.engine.drop_queue(queue)
+    return started(
+        await call.state.operations.begin("delete", queue=queue, arguments={}, by=call.caller.name)
+    )
+
+
+async def _find(call: Call, permission: Permission) -> Record:
+    queue = call.parameters["queue"]
+    await call.require_queues(permission, {queue})
+    return await call.state.engine.queue_row(queue)
+
+
+_QUEUES: Final = f"{API}/resources/queues"
+_QUEUE: Final = f"{_QUEUES}/{{queue}}"
+_MISSING: Final = (errors.QueueNotFound,)
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{API}/resources/overview",
+        handler=overview,
+        summary="All queues, summed up",
+        permission=Permission.BROWSE,
+        answers={200: Overview},
+    ),
+    Route(
+        method="GET",
+        path=f"{API}/resources/namespaces",
+        handler=namespaces,
+        summary="List namespaces",
+        permission=Permission.BROWSE,
+        query=PageQuery,
+        answers={200: Namespaces},
+    ),
+    Route(
+        method="GET",
+        path=f"{API}/resources/tasks",
+        handler=tasks,
+        summary="List tasks",
+        permission=Permission.BROWSE,
+        query=PageQuery,
+        answers={200: Tasks},
+    ),
+    Route(
+        method="GET",
+        path=_QUEUES,
+        handler=list_queues,
+        summary="List queues",
+        permission=Permission.BROWSE,
+        query=QueuesQuery,
+        answers={200: Queues},
+    ),
+    Route(
+        method="GET",
+        path=_QUEUE,
+        handler=show,
+        summary="Show a queue",
+        permission=Permission.BROWSE,
+        answers={200: QueueDetail},
+        problems=_MISSING,
+    ),
+    Route(
+        method="GET",
+        path=f"{_QUEUE}/partitions",
+        handler=list_partitions,
+        summary="List partitions",
+        permission=Permission.BROWSE,
+        query=PartitionsQuery,
+        answers={200: Partitions},
+        problems=_MISSING,
+    ),
+    Route(
+        method="GET",
+        path=f"{_QUEUE}/deliveries",
+        handler=list_deliveries,
+        summary="List deliveries",
+        permission=Permission.BROWSE,
+        query=DeliveriesQuery,
+        answers={200: Deliveries},
+        problems=(*_MISSING, errors.GroupNotFound),
+    ),
+    Route(
+        method="POST",
+        path=f"{_QUEUE}/pause",
+        handler=pause,
+        summary="Pause a queue",
+        permission=Permission.CONFIGURE,
+        answers={200: Paused},
+        problems=_MISSING,
+    ),
+    Route(
+        method="POST",
+        path=f"{_QUEUE}/resume",
+        handler=resume,
+        summary="Resume a queue",
+        permission=Permission.CONFIGURE,
+        answers={200: Paused},
+        problems=_MISSING,
+    ),
+    Route(
+        method="POST",
+        path=f"{_QUEUE}/purge",
+        handler=purge,
+        summary="Purge a queue",
+        permission=Permission.DESTROY,
+        body=PurgeRequest,
+        answers={202: OperationStarted},
+        problems=(*_MISSING, errors.PartitionNotFound),
+    ),
+    Route(
+        method="DELETE",
+        path=_QUEUE,
+        handler=delete,
+        summary="Delete a queue",
+        permission=Permission.DESTROY,
+        answers={202: OperationStarted},
+        problems=_MISSING,
+    ),
+)

@@ -1,0 +1,211 @@
+"""Processes, settings, schema, tables, and the maintenance modes that all processes share."""
+
+import os
+from typing import Final
+
+import msgspec
+
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.paging import cursor_to, limit_of, place_of
+from queen.server.routing import API, Route
+from queen.settings import SECRETS
+from queen.store.database import Record
+from queen.store.migrations import pending
+from queen.wire.resources import (
+    Config,
+    Instance,
+    Instances,
+    Maintenance,
+    MaintenanceRequest,
+    Migration,
+    Migrations,
+    OldestTransaction,
+    PageQuery,
+    Setting,
+    Table,
+    Tables,
+    Text,
+)
+
+
+async def list_instances(call: Call) -> Answer:
+    """The server processes over this database."""
+    query = call.query(PageQuery)
+    limit = limit_of(call, query)
+    (after,) = place_of(query.cursor, tuple[Text], ("",))
+    rows = await call.state.engine.store.instances.page(after=after, limit=limit)
+    return Answer(
+        Instances(
+            instances=[
+                Instance(
+                    id=row["id"],
+                    host=row["host"],
+                    pid=row["pid"],
+                    version=row["version"],
+                    started_at=row["started_at"],
+                    seen_at=row["seen_at"],
+                    alive=row["is_alive"],
+                    waiters=row["waiters"],
+                )
+                for row in rows
+            ],
+            next_cursor=cursor_to(rows[-1]["id"]) if len(rows) == limit else None,
+        )
+    )
+
+
+async def show_config(call: Call) -> Answer:
+    """The settings in force, and where each comes from."""
+    values = msgspec.to_builtins(call.state.settings)
+    return Answer(
+        Config(
+            settings=[
+                Setting(
+                    name=name,
+                    value="****" if name in SECRETS and value is not None else value,
+                    source="environment" if name in os.environ else "default",
+                )
+                for name, value in values.items()
+            ]
+        )
+    )
+
+
+async def show_migrations(call: Call) -> Answer:
+    """What was applied to the database, and what is missing."""
+    rows = await call.state.engine.store.instances.migrations()
+    return Answer(
+        Migrations(
+            applied=[Migration(name=row["name"], applied_at=row["applied_at"]) for row in rows],
+            pending=await pending(call.state.settings.dsn),
+        )
+    )
+
+
+async def show_tables(call: Call) -> Answer:
+    """Sizes, dead rows, vacuum, and the oldest open transaction."""
+    instances = call.state.engine.store.instances
+    row = await instances.oldest_transaction()
+    oldest: OldestTransaction | None = None
+    if row is not None:
+        oldest = OldestTransaction(
+            pid=row["pid"],
+            application=row["application_name"],
+            user=row["user"],
+            state=row["state"],
+            started_at=row["started_at"],
+            age_seconds=row["age_seconds"],
+        )
+    return Answer(
+        Tables(
+            tables=[Table(**dict(each)) for each in await instances.tables()],
+            oldest_transaction=oldest,
+        )
+    )
+
+
+async def show_push(call: Call) -> Answer:
+    """Whether pushes are held back."""
+    return _shown(await call.state.engine.store.instances.maintenance("push"))
+
+
+async def show_pop(call: Call) -> Answer:
+    """Whether pops get nothing."""
+    return _shown(await call.state.engine.store.instances.maintenance("pop"))
+
+
+async def set_push(call: Call) -> Answer:
+    """Hold pushes back, everywhere, or take them again."""
+    return await _set(call, "push")
+
+
+async def set_pop(call: Call) -> Answer:
+    """Answer pops with nothing, everywhere, or hand messages out again."""
+    return await _set(call, "pop")
+
+
+async def _set(call: Call, mode: str) -> Answer:
+    request = await call.body(MaintenanceRequest)
+    row = await call.state.engine.store.instances.set_maintenance(
+        mode, is_on=request.enabled, by=call.caller.name
+    )
+    # Here at once; the other processes hear of it within a second or two.
+    await call.state.pulse.beat()
+    return _shown(row)
+
+
+def _shown(row: Record | None) -> Answer:
+    if row is None:
+        return Answer(Maintenance(enabled=False))
+    return Answer(
+        Maintenance(
+            enabled=row["enabled"], changed_at=row["changed_at"], changed_by=row["changed_by"]
+        )
+    )
+
+
+_SYSTEM: Final = f"{API}/system"
+_MODES: Final = (
+    (f"{_SYSTEM}/maintenance", "push maintenance", show_push, set_push),
+    (f"{_SYSTEM}/maintenance/pop", "pop maintenance", show_pop, set_pop),
+)
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{_SYSTEM}/instances",
+        handler=list_instances,
+        summary="List server processes",
+        permission=Permission.ADMIN,
+        query=PageQuery,
+        answers={200: Instances},
+    ),
+    Route(
+        method="GET",
+        path=f"{_SYSTEM}/config",
+        handler=show_config,
+        summary="Show the settings in force",
+        permission=Permission.ADMIN,
+        answers={200: Config},
+    ),
+    Route(
+        method="GET",
+        path=f"{_SYSTEM}/migrations",
+        handler=show_migrations,
+        summary="Show migrations",
+        permission=Permission.ADMIN,
+        answers={200: Migrations},
+    ),
+    Route(
+        method="GET",
+        path=f"{_SYSTEM}/tables",
+        handler=show_tables,
+        summary="Show tables",
+        permission=Permission.ADMIN,
+        answers={200: Tables},
+    ),
+    *(
+        Route(
+            method="GET",
+            path=path,
+            handler=show,
+            summary=f"Show {what}",
+            permission=Permission.ADMIN,
+            answers={200: Maintenance},
+        )
+        for path, what, show, _ in _MODES
+    ),
+    *(
+        Route(
+            method="POST",
+            path=path,
+            handler=change,
+            summary=f"Turn {what} on or off",
+            permission=Permission.ADMIN,
+            body=MaintenanceRequest,
+            answers={200: Maintenance},
+        )
+        for path, what, _, change in _MODES
+    ),
+)

@@ -1,0 +1,190 @@
+"""Events that consumers record of messages: keep, list by message and by name."""
+
+from typing import Final
+
+import msgspec
+
+from queen import errors
+from queen.codec.identity import partition_of, partition_ref
+from queen.engine.names import check_name
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.paging import Int, cursor_to, limit_of, place_of
+from queen.server.routing import API, Route
+from queen.store.database import Record
+from queen.wire.resources import (
+    PageQuery,
+    Text,
+    Traced,
+    TraceEvent,
+    TraceName,
+    TraceNames,
+    TraceNamesQuery,
+    TraceRequest,
+    Traces,
+)
+
+_MOST_COUNTED: Final = 10_000
+_MOST_NAMES: Final = 100
+
+
+async def add(call: Call) -> Answer:
+    """Keep an event of a message."""
+    request = await call.body(TraceRequest)
+    settings = call.state.settings
+    names = [*_names(request.trace_name), *_names(request.trace_names)]
+    for name in (*names, request.event_type):
+        check_name("traceName", name, settings.max_name_bytes)
+    check_name("transactionId", request.transaction_id, settings.max_name_bytes)
+    if len(names) > _MOST_NAMES:
+        raise errors.TooManyItems(f"an event has at most {_MOST_NAMES} names")
+    data = bytes(request.data)
+    if len(data) > settings.max_trace_bytes:
+        raise errors.PayloadTooLarge(
+            f"data of {len(data)} bytes; at most {settings.max_trace_bytes} fit"
+        )
+    store = call.state.engine.store
+    partition_id = partition_of(request.partition_id)
+    partition = await store.browse.partition(partition_id) if partition_id else None
+    if partition is None:
+        raise errors.PartitionNotFound(f"there is no partition {request.partition_id}")
+    await call.require_queues(Permission.CONSUME, {partition["queue"]})
+    id_ = await store.traces.add(
+        partition["id"],
+        request.transaction_id,
+        group=request.consumer_group,
+        event_type=request.event_type,
+        names=names,
+        data=data,
+    )
+    return Answer(Traced(success=True, trace_id=str(id_)), status=201)
+
+
+def _names(given: str | list[str] | None) -> list[str]:
+    if given is None:
+        return []
+    return [given] if isinstance(given, str) else given
+
+
+async def of_message(call: Call) -> Answer:
+    """The events of a message in time order."""
+    query = call.query(PageQuery)
+    limit = limit_of(call, query)
+    store = call.state.engine.store
+    ref = call.parameters["partitionId"]
+    partition_id = partition_of(ref)
+    partition = await store.browse.partition(partition_id) if partition_id else None
+    if partition is None:
+        raise errors.PartitionNotFound(f"there is no partition {ref}")
+    await call.require_queues(Permission.BROWSE, {partition["queue"]})
+    (after,) = place_of(query.cursor, tuple[Int], (0,))
+    rows = await store.traces.of_message(
+        partition["id"], call.parameters["transactionId"], after=after, limit=limit
+    )
+    return _page(store.shard, rows, limit, {partition["queue"]})
+
+
+async def of_name(call: Call) -> Answer:
+    """The events that have a name, in time order."""
+    query = call.query(PageQuery)
+    limit = limit_of(call, query)
+    store = call.state.engine.store
+    (after,) = place_of(query.cursor, tuple[Int], (0,))
+    rows = await store.traces.of_name(call.parameters["name"], after=after, limit=limit)
+    seen = await call.visible({row["queue"] for row in rows if row["queue"] is not None})
+    return _page(store.shard, rows, limit, seen)
+
+
+def _page(shard: int, rows: list[Record], limit: int, seen: set[str]) -> Answer:
+    return Answer(
+        Traces(
+            # Events of a queue that is gone belong to nobody any more.
+            traces=[event(shard, row) for row in rows if row["queue"] in seen],
+            next_cursor=cursor_to(rows[-1]["id"]) if len(rows) == limit else None,
+        )
+    )
+
+
+def event(shard: int, row: Record) -> TraceEvent:
+    """An event as the contract tells it."""
+    return TraceEvent(
+        id=str(row["id"]),
+        transaction_id=row["transaction_id"],
+        partition_id=partition_ref(shard, row["partition_id"]),
+        queue=row["queue"],
+        partition=row["partition"],
+        consumer_group=row["group"],
+        event_type=row["event_type"],
+        trace_names=row["names"],
+        data=msgspec.Raw(row["data"]),
+        created_at=row["created_at"],
+    )
+
+
+async def names(call: Call) -> Answer:
+    """Names in use, with how often each was used and when last."""
+    query = call.query(TraceNamesQuery)
+    limit = limit_of(call, query)
+    (after,) = place_of(query.cursor, tuple[Text], ("",))
+    rows = await call.state.engine.store.traces.names(
+        after=after, prefix=query.prefix, limit=limit, most=_MOST_COUNTED
+    )
+    found = [
+        TraceName(name=row["name"], count=row["events"], last_seen_at=row["last_at"])
+        for row in rows
+        if row["name"].startswith(query.prefix)
+    ]
+    # A name without the prefix is behind all that have it.
+    is_more = len(rows) == limit and len(found) == len(rows)
+    return Answer(
+        TraceNames(names=found, next_cursor=cursor_to(rows[-1]["name"]) if is_more else None)
+    )
+
+
+_TRACES: Final = f"{API}/traces"
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path=_TRACES,
+        handler=add,
+        summary="Record an event of a message",
+        permission=Permission.CONSUME,
+        body=TraceRequest,
+        answers={201: Traced},
+        problems=(
+            errors.PartitionNotFound,
+            errors.PayloadTooLarge,
+            errors.TooManyItems,
+            errors.InvalidName,
+        ),
+    ),
+    Route(
+        method="GET",
+        path=f"{_TRACES}/names",
+        handler=names,
+        summary="List names of traces",
+        permission=Permission.BROWSE,
+        query=TraceNamesQuery,
+        answers={200: TraceNames},
+    ),
+    Route(
+        method="GET",
+        path=f"{_TRACES}/by-name/{{name}}",
+        handler=of_name,
+        summary="Events by name",
+        permission=Permission.BROWSE,
+        query=PageQuery,
+        answers={200: Traces},
+    ),
+    Route(
+        method="GET",
+        path=f"{_TRACES}/{{partitionId}}/{{transactionId}}",
+        handler=of_message,
+        summary="Events of a message",
+        permission=Permission.BROWSE,
+        query=PageQuery,
+        answers={200: Traces},
+        problems=(errors.PartitionNotFound,),
+    ),
+)

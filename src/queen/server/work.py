@@ -1,0 +1,108 @@
+"""What the operations of this server do, a step at a time."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from queen.codec.identity import message_id
+from queen.engine.browse import extra_of
+from queen.engine.engine import Engine
+from queen.server.operations import Step, Work
+from queen.store.database import Record
+from queen.store.dead_letters import LetterFilter
+from queen.wire.messages import Extra
+
+_PARTITIONS: Final = 1_000
+_LETTERS: Final = 500
+LINK: Final = "queen-redriven-from"
+"""The header by which a redriven message names the one that it was."""
+
+
+def kinds(engine: Engine) -> Mapping[str, Work]:
+    """The kinds of operations, by name."""
+
+    async def purge(arguments: Mapping[str, Any], cursor: int | None) -> Step:
+        before = arguments["before"]
+        step = await engine.store.queues.purge(
+            arguments["queue"],
+            partition=arguments["partition"],
+            is_completed=arguments["scope"] == "completed",
+            before=None if before is None else datetime.fromisoformat(before),
+            after=cursor,
+            limit=_PARTITIONS,
+        )
+        return Step(cursor, 0, True) if step is None else Step(step[0], step[1], False)
+
+    async def erase(arguments: Mapping[str, Any], cursor: int | None) -> Step:
+        del arguments, cursor
+        is_over = await engine.erase_step()
+        return Step(None, 0 if is_over else 1, is_over)
+
+    async def redrive(arguments: Mapping[str, Any], cursor: int | None) -> Step:
+        rate: float | None = arguments["rate"]
+        limit = _LETTERS if rate is None else max(1, min(_LETTERS, int(rate)))
+        ids, cursor, is_over = await _next_letters(engine, arguments, cursor, limit)
+        moved = await redrive_letters(engine, ids, arguments["destination"]) if ids else 0
+        return Step(cursor, moved, is_over, moved / rate if rate else 0.0)
+
+    async def purge_dead_letters(arguments: Mapping[str, Any], cursor: int | None) -> Step:
+        ids, cursor, is_over = await _next_letters(engine, arguments, cursor, _LETTERS)
+        return Step(cursor, await engine.store.dead_letters.purge(ids), is_over)
+
+    return {
+        "purge": purge,
+        "delete": erase,
+        "redrive": redrive,
+        "purge_dead_letters": purge_dead_letters,
+    }
+
+
+def letter_arguments(queue: str, wanted: LetterFilter, last: int) -> dict[str, Any]:
+    """Which dead letters an operation is about: those that match now, and none that come later."""
+    return {"queue": queue, "last": last, **msgspec.to_builtins(wanted)}
+
+
+async def _next_letters(
+    engine: Engine, arguments: Mapping[str, Any], cursor: int | None, limit: int
+) -> tuple[list[int], int | None, bool]:
+    """The next dead letters that match, where to go on, and whether these are the last."""
+    if (ids := arguments.get("ids")) is not None:
+        at = cursor or 0
+        return ids[at : at + limit], at + limit, at + limit >= len(ids)
+    fields = {name: arguments[name] for name in LetterFilter.__struct_fields__}
+    rows = await engine.store.dead_letters.matching(
+        arguments["queue"],
+        msgspec.convert(fields, LetterFilter),
+        after=cursor or 0,
+        last=arguments["last"],
+        limit=limit,
+    )
+    found = [row["id"] for row in rows if row["is_match"]]
+    return found, rows[-1]["id"] if rows else cursor, len(rows) < limit
+
+
+async def redrive_letters(
+    engine: Engine, ids: Sequence[int], destination: Mapping[str, str] | None
+) -> int:
+    """Deliver dead letters again, or push them to a destination; answers how many."""
+    if destination is None:
+        return len(await engine.redrive(ids))
+    letters = sorted(await engine.store.dead_letters.with_ids(ids), key=lambda letter: letter["id"])
+    moved = await engine.redrive_to(
+        [letter["id"] for letter in letters],
+        [_linked(engine.store.shard, letter) for letter in letters],
+        destination["queue"],
+        destination["partition"],
+    )
+    return len(moved)
+
+
+def _linked(shard: int, letter: Record) -> bytes:
+    """What the new message has besides its payload: all that the old had, and a link to it."""
+    extra = extra_of(letter["extras"])
+    link = message_id(shard, letter["partition_id"], letter["offset"])
+    return msgspec.json.encode(
+        Extra(trace_id=extra.trace_id, headers={**(extra.headers or {}), LINK: link})
+    )

@@ -1,0 +1,135 @@
+-- Make a message a dead letter of a group, wherever it is: waiting, out (its holder loses this message alone), or not
+-- claimed yet. Then what stands before it is set aside as a delivery of its own, due no earlier than it would be.
+--
+-- Raises QN003, QN010 when the group is done with the message, QN004 when there is no such message.
+-- Locks: the group (to fill it), partitions, consumers, deliveries.
+create or replace function queen.give_up (p_partition_id bigint, p_offset bigint, p_group text, p_error text)
+  returns bigint
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_group_id bigint := queen.group_of(p_partition_id, p_group);
+  v_consumer queen.consumers;
+  v_delivery queen.deliveries;
+  v_now      timestamptz;
+begin
+  while not queen.fill(v_group_id, 1000) loop
+  end loop;
+  perform 1 from queen.partitions p where p.id = p_partition_id for no key update;
+  select c.* into v_consumer
+  from queen.consumers c
+  where c.partition_id = p_partition_id and c.group_id = v_group_id
+  order by c.version desc
+  limit 1
+  for no key update;
+  select d.* into v_delivery
+  from queen.deliveries d
+  where d.partition_id = p_partition_id and d.group_id = v_group_id and d.pending @> p_offset
+  order by d.id
+  limit 1
+  for no key update;
+  v_now := queen.now();
+  if v_delivery.id is not null then
+    perform queen.bury(
+      v_delivery, p_offset,
+      case when v_delivery.head = p_offset then v_delivery.attempts else 0 end
+        + (v_delivery.held and queen.handed_out(v_delivery) @> p_offset)::integer,
+      'dead', p_error, v_now
+    );
+    perform queen.take_out(v_delivery, p_offset);
+    return v_group_id;
+  end if;
+  if v_consumer.claimed is null or p_offset < v_consumer.claimed then
+    raise exception 'group % is done with this message', p_group using errcode = 'QN010';
+  end if;
+  if not exists (
+    select 1
+    from queen.segments s
+    where s.partition_id = p_partition_id
+      and s.base_offset <= p_offset
+      and s.base_offset + s.message_count > p_offset
+      and s.body is not null
+      and coalesce(s.expires_at > v_now, true)
+  ) then
+    raise exception 'there is no message at offset %', p_offset using errcode = 'QN004';
+  end if;
+  v_delivery.group_id := v_group_id;
+  v_delivery.partition_id := p_partition_id;
+  perform queen.bury(v_delivery, p_offset, 0, 'dead', p_error, v_now);
+  perform queen.set_aside(v_consumer, p_offset, v_now);
+  return v_group_id;
+end
+$$;
+
+-- Claim what stands before p_offset without handing it out, and pass p_offset. The caller has locked partition and pair.
+create or replace function queen.set_aside (p_consumer queen.consumers, p_offset bigint, p_now timestamptz)
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue    queen.queues;
+  v_is_empty boolean := p_offset = p_consumer.claimed;
+  v_is_held  boolean;
+begin
+  select q.* into v_queue
+  from queen.groups g join queen.queues q on q.id = g.queue_id
+  where g.id = p_consumer.group_id;
+  if not v_is_empty then
+    insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
+    values (
+      p_consumer.group_id, p_consumer.partition_id, p_consumer.priority,
+      int8multirange(int8range(p_consumer.claimed, p_offset)),
+      -- Behind what is out; or when the last of them is due, so that none comes too early.
+      case when v_queue.in_order and p_consumer.held then 'infinity' else queen.head_ready(
+        p_consumer.partition_id, p_offset - 1, greatest(v_queue.delay_seconds, v_queue.window_seconds), p_now
+      ) end,
+      false, v_queue.in_order
+    );
+  end if;
+  v_is_held := p_consumer.held or (v_queue.in_order and not v_is_empty);
+  update queen.consumers c
+  set
+    version = c.version + 1,
+    claimed = p_offset + 1,
+    held = v_is_held,
+    parked = c.parked + (v_queue.in_order and c.held and not v_is_empty)::integer,
+    ready_at = case when not v_is_held then coalesce(c.ready_at, p_now) end,
+    idle_at = null
+  where c.partition_id = p_consumer.partition_id
+    and c.group_id = p_consumer.group_id
+    and c.version = p_consumer.version;
+end
+$$;
+
+-- Take one message out of a delivery. The caller has locked the pair and the delivery.
+create or replace function queen.take_out (p_delivery queen.deliveries, p_offset bigint)
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_gone int8multirange := int8multirange(int8range(p_offset, p_offset + 1));
+begin
+  if p_delivery.until < 'infinity' then
+    perform queen.shrink(p_delivery, v_gone);
+  elsif p_delivery.pending <@ v_gone then
+    -- It waits for a hold that another delivery has: nothing becomes free.
+    delete from queen.deliveries d where d.id = p_delivery.id;
+    update queen.consumers c
+    set version = c.version + 1, parked = greatest(0, c.parked - 1)
+    where c.partition_id = p_delivery.partition_id and c.group_id = p_delivery.group_id;
+  else
+    update queen.deliveries d set pending = d.pending - v_gone where d.id = p_delivery.id;
+  end if;
+end
+$$;

@@ -1,0 +1,81 @@
+-- Erase the payload and headers of one message for ever; its offset stays, and it is delivered no more.
+--
+-- Its segment is cut in up to three: what stands before it, itself without a payload and expired since ever, what stands
+-- after it. The caller has cut the bytes; false when the segment is not the one that it cut. p_base_offset null: the
+-- segment is gone, and only copies are erased. p_extra: what stays known of the message, as extras of one.
+-- Locks: partitions, consumers, deliveries, dead letters.
+create or replace function queen.redact (
+  p_partition_id  bigint,
+  p_offset        bigint,
+  p_base_offset   bigint,
+  p_count         integer,
+  p_extra         bytea,
+  p_before_body   bytea,
+  p_before_ends   bytea,
+  p_before_extras bytea,
+  p_after_body    bytea,
+  p_after_ends    bytea,
+  p_after_extras  bytea,
+  p_by            text
+)
+  returns boolean
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_segment  queen.segments;
+  v_delivery queen.deliveries;
+begin
+  perform 1 from queen.partitions p where p.id = p_partition_id for no key update;
+  perform 1
+  from (
+    select c.group_id
+    from queen.consumers c
+    where c.partition_id = p_partition_id
+    order by c.group_id
+    for no key update
+  ) l;
+  if p_base_offset is not null then
+    select s.* into v_segment
+    from queen.segments s
+    where s.partition_id = p_partition_id and s.base_offset = p_base_offset
+    for update;
+    if not found or v_segment.message_count <> p_count or v_segment.body is null then
+      return false;
+    end if;
+    delete from queen.segments s where s.partition_id = p_partition_id and s.base_offset = p_base_offset;
+    insert into queen.segments (
+      partition_id, base_offset, message_count, created_at, queue_id, xid, codec, expires_at, body, ends, extras
+    )
+    select
+      p_partition_id, n.base_offset, n.message_count, v_segment.created_at, v_segment.queue_id, v_segment.xid,
+      v_segment.codec, n.expires_at, n.body, n.ends, n.extras
+    from (
+      values
+        (p_base_offset, (p_offset - p_base_offset)::integer, v_segment.expires_at, p_before_body, p_before_ends, p_before_extras),
+        (p_offset, 1, '-infinity', ''::bytea, '\x0000000000000000'::bytea, p_extra),
+        (p_offset + 1, (p_base_offset + p_count - p_offset - 1)::integer, v_segment.expires_at, p_after_body, p_after_ends, p_after_extras)
+    ) n (base_offset, message_count, expires_at, body, ends, extras)
+    where n.message_count > 0;
+  end if;
+  for v_delivery in
+    select d.*
+    from queen.deliveries d
+    where d.partition_id = p_partition_id and d.pending @> p_offset
+    order by d.id
+    for no key update
+  loop
+    perform queen.take_out(v_delivery, p_offset);
+  end loop;
+  delete from queen.dead_letters l where l.partition_id = p_partition_id and l."offset" = p_offset;
+  insert into queen.redactions (partition_id, "offset", redacted_at, redacted_by)
+  values (p_partition_id, p_offset, queen.now(), p_by);
+  return true;
+end
+$$;

@@ -1,0 +1,52 @@
+-- Push dead letters as new messages to a partition; the letters go in the same transaction.
+--
+-- p_extras: what each message has besides, in the order of p_ids. Letters that are gone are left out. Answers the ids
+-- moved. Raises QN004 when the partition is gone. Locks: dead letters, partitions, consumers that were idle.
+create or replace function queen.redrive_to (p_ids bigint[], p_extras bytea[], p_partition_id bigint)
+  returns setof bigint
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_letter   record;
+  v_payloads bytea[] := '{}';
+  v_extras   bytea[] := '{}';
+  v_body     bytea;
+  v_row      record;
+begin
+  perform 1 from queen.partitions p where p.id = p_partition_id for no key update;
+  for v_letter in
+    select l.id, l.payload, e.extra
+    from unnest(p_ids, p_extras) with ordinality e (id, extra, ordinal)
+    join queen.dead_letters l on l.id = e.id
+    order by e.ordinal
+    for update of l
+  loop
+    v_payloads := v_payloads || v_letter.payload;
+    v_extras := v_extras || v_letter.extra;
+    delete from queen.dead_letters l where l.id = v_letter.id;
+    return next v_letter.id;
+  end loop;
+  if cardinality(v_payloads) = 0 then
+    return;
+  end if;
+  select string_agg(u.payload, '' order by u.n) into v_body from unnest(v_payloads) with ordinality u (payload, n);
+  for v_row in
+    select p.*
+    from queen.push(
+      array[p_partition_id], array[cardinality(v_payloads)], array[v_body], array[queen.ends_of(v_payloads)],
+      array[queen.join_extras(v_extras)], null
+    ) p
+  loop
+    if v_row.kind <> 'stored' then
+      raise exception 'the partition % is gone', p_partition_id using errcode = 'QN004';
+    end if;
+  end loop;
+end
+$$;

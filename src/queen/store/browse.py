@@ -1,0 +1,88 @@
+"""Reading without taking: segments newest first, and where groups stand."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from queen.store.database import Database, Record
+
+
+class Browse:
+    """What people look at in one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def newest_segments(
+        self, queue_id: int, *, xid: int, partition_id: int, base_offset: int, limit: int
+    ) -> list[Record]:
+        """Of a queue, newest first, from a place on."""
+        return await self._database.fetch(
+            "newest_segments", queue_id, str(xid), partition_id, base_offset, limit
+        )
+
+    async def newest_of_partition(
+        self, partition_id: int, *, base_offset: int, limit: int
+    ) -> list[Record]:
+        return await self._database.fetch(
+            "newest_segments_of_partition", partition_id, base_offset, limit
+        )
+
+    async def segment_at(self, partition_id: int, offset: int) -> Record | None:
+        rows = await self._database.fetch("segment_at", partition_id, offset)
+        return rows[0] if rows else None
+
+    async def positions(self, partition_ids: Sequence[int], group: str | None) -> list[Record]:
+        return await self._database.fetch("positions", partition_ids, group)
+
+    async def deliveries(self, partition_ids: Sequence[int]) -> list[Record]:
+        return await self._database.fetch("deliveries_of", partition_ids)
+
+    async def dead_offsets(
+        self, partition_ids: Sequence[int], firsts: Sequence[int], ends: Sequence[int]
+    ) -> list[Record]:
+        return await self._database.fetch("dead_offsets_of", partition_ids, firsts, ends)
+
+    async def partition(self, partition_id: int) -> Record | None:
+        """A partition with the name of its queue."""
+        rows = await self._database.fetch("partition_with_id", partition_id)
+        return rows[0] if rows else None
+
+    async def partitions(self, partition_ids: Sequence[int]) -> list[Record]:
+        return await self._database.fetch("partitions_with_ids", partition_ids)
+
+    async def lanes(self, queue_id: int, partition: str) -> list[int]:
+        """The lanes of a partition, highest priority first."""
+        rows = await self._database.fetch("lanes_named", queue_id, partition)
+        return [row["id"] for row in rows]
+
+    async def scheduled(
+        self, queue_id: int, *, due_at: datetime, after: int, limit: int
+    ) -> list[Record]:
+        return await self._database.fetch("list_scheduled", queue_id, due_at, after, limit)
+
+    async def scheduled_one(self, scheduled_id: int) -> Record | None:
+        rows = await self._database.fetch("scheduled_with_id", scheduled_id)
+        return rows[0] if rows else None
+
+    async def cancel_scheduled(self, scheduled_id: int) -> bool:
+        rows = await self._database.fetch("cancel_scheduled", scheduled_id)
+        return rows[0]["messages"] > 0
+
+    async def find(self, partition_id: int, transaction_id: str, most: int) -> Record | None:
+        """An offset, or the id of a message that is not due yet."""
+        rows = await self._database.fetch("find_message", partition_id, transaction_id, most)
+        return rows[0] if rows else None
+
+    async def retry(self, partition_id: int, offset: int, group: str) -> int | None:
+        """The group that gets the message again; None when it waits for nothing."""
+        rows = await self._database.fetch("retry", partition_id, offset, group)
+        return rows[0]["group_id"] if rows else None
+
+    async def give_up(self, partition_id: int, offset: int, group: str, error: str | None) -> int:
+        rows = await self._database.fetch("give_up", partition_id, offset, group, error)
+        return rows[0]["group_id"]
+
+    async def redact(self, partition_id: int, offset: int, *rest: object) -> bool:
+        """False when the segment has been cut since it was read."""
+        rows = await self._database.fetch("redact", partition_id, offset, *rest)
+        return rows[0]["is_done"]

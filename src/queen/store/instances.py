@@ -1,0 +1,39 @@
+"""The processes over one database, and what all of them must know."""
+
+from queen.store.database import Database, Record
+
+
+class Instances:
+    """Who serves this database, and in which mode."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def pulse(self, id_: str, *, host: str, pid: int, version: str, waiters: int) -> Record:
+        """Say that a process lives; answers what it must know."""
+        rows = await self._database.fetch("pulse", id_, host, pid, version, waiters)
+        return rows[0]
+
+    async def leave(self, id_: str) -> None:
+        await self._database.fetch("leave", id_)
+
+    async def page(self, *, after: str, limit: int) -> list[Record]:
+        return await self._database.fetch("list_instances", after, limit)
+
+    async def maintenance(self, mode: str) -> Record | None:
+        rows = await self._database.fetch("maintenance", mode)
+        return rows[0] if rows else None
+
+    async def set_maintenance(self, mode: str, *, is_on: bool, by: str) -> Record:
+        rows = await self._database.fetch("set_maintenance", mode, is_on, by)
+        return rows[0]
+
+    async def migrations(self) -> list[Record]:
+        return await self._database.fetch("applied_migrations")
+
+    async def tables(self) -> list[Record]:
+        return await self._database.fetch("tables")
+
+    async def oldest_transaction(self) -> Record | None:
+        rows = await self._database.fetch("oldest_transaction")
+        return rows[0] if rows else None

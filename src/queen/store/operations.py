@@ -1,0 +1,46 @@
+"""Long work that is written down, so that it can be watched, cancelled and taken over."""
+
+from typing import Any
+
+from queen.store.database import Database, Record
+
+
+class Operations:
+    """The operations of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(
+        self,
+        kind: str,
+        *,
+        queue: str | None,
+        arguments: dict[str, Any],
+        total: int | None,
+        owner: str,
+        created_by: str,
+    ) -> Record:
+        rows = await self._database.fetch(
+            "begin_operation", kind, queue, arguments, total, owner, created_by
+        )
+        return rows[0]
+
+    async def step(self, id_: int, owner: str, *, cursor: int | None, done: int) -> bool:
+        """Note how far it came; False when it is not this process's to run any more."""
+        return bool(await self._database.fetch("step_operation", id_, owner, cursor, done))
+
+    async def end(self, id_: int, owner: str | None, state: str, error: str | None) -> bool:
+        """False when it had ended, or runs elsewhere than said."""
+        return bool(await self._database.fetch("end_operation", id_, owner, state, error))
+
+    async def adopt(self, owner: str) -> list[Record]:
+        """Take over what processes ran that are not heard of any more."""
+        return await self._database.fetch("adopt_operations", owner)
+
+    async def page(self, *, before: int, limit: int) -> list[Record]:
+        return await self._database.fetch("list_operations", before, limit)
+
+    async def one(self, id_: int) -> Record | None:
+        rows = await self._database.fetch("operation_with_id", id_)
+        return rows[0] if rows else None

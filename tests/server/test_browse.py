@@ -1,0 +1,295 @@
+"""Messages as people look for them: by filter, one by one, without taking any."""
+
+from typing import Any
+
+import pytest
+
+from tests.clock import Clock
+from tests.server.server import Server
+from tests.server.verbs import bury, pages, pop, push, settle
+
+
+async def find(server: Server, **parameters: str | int) -> list[Any]:
+    """The payloads that a search finds in the queue `orders`."""
+    reply = await server.get("/messages", queue="orders", **parameters)
+    assert reply.status == 200, reply
+    return [each["data"] for each in reply.body["messages"]]
+
+
+async def test_messages_are_listed_newest_first_in_pages(server: Server) -> None:
+    for n in range(3):
+        await push(server, "orders", f"{n}a", f"{n}b", partition=f"p{n}")
+
+    found = await pages(server, "/messages", "messages", queue="orders", limit=4)
+
+    values = [[each["data"] for each in page] for page in found]
+    assert values[0] == ["2b", "2a", "1b", "1a"]
+    assert [value for page in values for value in page][4:] == ["0b", "0a"]
+
+
+async def test_a_message_shows_all_that_belongs_to_it(server: Server) -> None:
+    (pushed,) = await push(
+        server, "orders", {"big": 2**70}, transactionId="t", headers={"k": "v"}, traceId="x"
+    )
+
+    body = (await server.get("/messages", queue="orders")).body
+
+    (message,) = body["messages"]
+    assert (body["scanned"], body["complete"], body["nextCursor"]) == (1, True, None)
+    assert message["id"] == pushed["id"]
+    assert (message["transactionId"], message["data"]) == ("t", {"big": 2**70})
+    assert (message["headers"], message["traceId"]) == ({"k": "v"}, "x")
+    assert (message["partition"], message["offset"], message["status"]) == ("Default", 0, "pending")
+
+
+async def test_looking_takes_nothing(server: Server) -> None:
+    await push(server, "orders", 1)
+
+    assert await find(server) == [1]
+    assert await find(server) == [1]
+    assert len(await pop(server, "orders")) == 1
+
+
+async def test_messages_are_found_by_what_a_group_did_with_them(
+    server: Server, clock: Clock
+) -> None:
+    await server.post("/configure", {"queue": "orders", "options": {"retryDelay": 600_000}})
+    for name in ("completed", "failed", "processing", "dead_letter", "pending"):
+        await push(server, "orders", name, partition=name)
+    for name in ("completed", "failed", "processing", "dead_letter"):
+        (message,) = await pop(server, f"orders/partition/{name}", consumerGroup="g")
+        status = {"dead_letter": "dlq"}.get(name, name)
+        if status != "processing":
+            await settle(server, message, status)
+    await push(server, "orders", "scheduled", delaySeconds=60)
+
+    for name in ("completed", "failed", "processing", "dead_letter", "pending", "scheduled"):
+        assert await find(server, status=name, consumerGroup="g") == [name]
+        assert await find(server, status=name) == [name]
+    await clock.advance(seconds=301)
+    assert await find(server, status="failed", consumerGroup="g") == ["processing", "failed"]
+
+
+async def test_what_stands_behind_a_failed_message_is_pending(server: Server) -> None:
+    await push(server, "orders", 1, 2, 3)
+    first, _, _ = await pop(server, "orders", batch=3)
+    await settle(server, first, "failed")
+
+    assert await find(server, status="failed") == [1]
+    assert await find(server, status="pending") == [3, 2]
+
+
+async def test_without_a_group_the_status_is_what_is_most_alive(server: Server) -> None:
+    await push(server, "orders", 1)
+    (message,) = await pop(server, "orders", consumerGroup="g")
+    await settle(server, message)
+    assert await find(server, status="completed") == [1]
+
+    await pop(server, "orders", consumerGroup="h")
+
+    assert await find(server, status="completed") == []
+    assert await find(server, status="processing") == [1]
+    assert await find(server, status="completed", consumerGroup="g") == [1]
+
+
+async def test_messages_are_found_by_partition_time_name_and_content(
+    server: Server, clock: Clock
+) -> None:
+    await push(server, "orders", {"city": "Köln"}, partition="a", transactionId="t1")
+    await clock.advance(seconds=100)
+    await push(server, "orders", {"city": "Paris"}, partition="b", transactionId="t2")
+
+    köln, paris = {"city": "Köln"}, {"city": "Paris"}
+    at = {"from": "2030-01-01T00:00:50Z"}
+    assert await find(server, partition="a") == [köln]
+    assert await find(server, partition="nothing") == []
+    assert await find(server, **at) == [paris]
+    assert await find(server, partition="b", **at) == [paris]
+    assert await find(server, to="2030-01-01T00:00:50Z") == [köln]
+    assert await find(server, transactionId="t1") == [köln]
+    assert await find(server, contains="Köln") == [köln]
+    assert await find(server, contains="city") == [paris, köln]
+    assert await find(server, contains="%") == []
+
+
+async def test_lanes_of_a_partition_are_listed_the_highest_priority_first(server: Server) -> None:
+    await server.post("/configure", {"queue": "orders", "options": {"ordered": False}})
+    for priority in (0, 9, 5, 9):
+        await push(server, "orders", priority, priority=priority)
+
+    found = await pages(
+        server, "/messages", "messages", queue="orders", partition="Default", limit=1
+    )
+
+    assert [each["priority"] for page in found for each in page] == [9, 9, 5, 0]
+
+
+async def test_scheduled_messages_are_listed_the_next_first(server: Server, clock: Clock) -> None:
+    for seconds in (300, 100, 200):
+        await push(server, "orders", seconds, delaySeconds=seconds, partition=f"p{seconds}")
+    search = {"queue": "orders", "status": "scheduled"}
+
+    found = await pages(server, "/messages", "messages", **search, limit=2)
+
+    flat = [each for page in found for each in page]
+    assert [each["data"] for each in flat] == [100, 200, 300]
+    assert (flat[0]["id"], flat[0]["offset"], flat[0]["createdAt"]) == (None, None, None)
+    assert flat[0]["availableAt"].startswith("2030-01-01T00:01:40")
+    assert await find(server, status="scheduled", partition="p200") == [200]
+    assert await find(server, status="scheduled", to="2030-01-01T00:03:00Z") == [100]
+    assert await find(server, status="scheduled", contains="300") == [300]
+    assert await find(server) == []
+
+
+async def test_a_search_reads_a_hundred_thousand_messages_and_says_so(server: Server) -> None:
+    item = {"queue": "orders", "payload": 0}
+    await push(server, "orders", "needle")
+    for _ in range(10):
+        assert (await server.post("/push", {"items": [item] * 10_000})).status == 201
+
+    first = (await server.get("/messages", queue="orders", contains="needle")).body
+    rest = await server.get(
+        "/messages", queue="orders", contains="needle", cursor=first["nextCursor"]
+    )
+
+    assert (first["messages"], first["scanned"], first["complete"]) == ([], 100_000, False)
+    assert (rest.body["scanned"], rest.body["complete"]) == (1, True)
+    assert [each["data"] for each in rest.body["messages"]] == ["needle"]
+
+
+async def test_a_page_ends_before_its_answer_grows_too_large(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_MAX_POP_BYTES": "1000"}) as server:
+        await push(server, "orders", *["x" * 600] * 5)
+
+        found = await pages(server, "/messages", "messages", queue="orders")
+
+        assert [len(page) for page in found] == [2, 2, 1]
+
+
+async def test_a_message_is_found_by_its_id_and_by_its_name(server: Server) -> None:
+    (named,) = await push(server, "orders", 1, transactionId="a/b")
+    (plain,) = await push(server, "orders", 2)
+
+    by_id = await server.get(f"/messages/{named['id']}")
+    by_name = await server.get(f"/messages/{named['partitionId']}/a%2Fb")
+    by_own_id = await server.get(f"/messages/{plain['partitionId']}/{plain['id']}")
+
+    assert by_id.body == by_name.body
+    assert (by_id.body["data"], by_own_id.body["data"]) == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["retry", "dlq", "names"])
+async def test_a_name_may_be_a_word_of_the_path(server: Server, name: str) -> None:
+    (pushed,) = await push(server, "orders", 1, transactionId=name)
+    path = f"/messages/{pushed['partitionId']}/{name}"
+
+    assert (await server.get(path)).body["id"] == pushed["id"]
+    assert (await server.post(f"{path}/retry")).code == "group_not_found"
+    assert (await server.delete(path)).body["redacted"] is True
+
+
+async def test_a_name_without_deduplication_is_found_beside_the_message(server: Server) -> None:
+    await server.post("/configure", {"queue": "orders", "options": {"dedupWindowSeconds": 0}})
+    first, second = await push(server, "orders", 1, 2, transactionId="same")
+
+    body = (await server.get(f"/messages/{first['partitionId']}/same")).body
+
+    assert body["id"] == second["id"]
+
+
+async def test_a_message_shows_what_each_group_did_with_it(server: Server) -> None:
+    (pushed,) = await push(server, "orders", 1)
+    (message,) = await pop(server, "orders", consumerGroup="done")
+    await settle(server, message)
+    (message,) = await pop(server, "orders", consumerGroup="waits")
+    await settle(server, message, "failed", error="why")
+    await pop(server, "orders", consumerGroup="holds")
+    letter = await bury(server, "orders", "late", consumerGroup="dead")
+    trace = {"transactionId": pushed["id"], "partitionId": pushed["partitionId"], "data": 1}
+    await server.post("/traces", trace)
+
+    body = (await server.get(f"/messages/{pushed['id']}")).body
+
+    groups = {each["consumerGroup"]: each for each in body["groups"]}
+    assert {name: (each["status"], each["attempts"]) for name, each in groups.items()} == {
+        "done": ("completed", 0),
+        "waits": ("failed", 1),
+        "holds": ("processing", 1),
+        "dead": ("dead_letter", 1),
+    }
+    assert (groups["waits"]["error"], groups["dead"]["error"]) == ("why", "late")
+    assert groups["waits"]["nextAttemptAt"] is not None
+    assert groups["holds"]["leaseExpiresAt"] is not None
+    assert groups["dead"]["deadLetterId"] == letter["id"]
+    assert [each["data"] for each in body["traces"]] == [1]
+
+
+async def test_a_scheduled_message_is_found_by_its_name(server: Server) -> None:
+    (mine,) = await push(server, "orders", 1, delaySeconds=60, transactionId="t")
+    (minted,) = await push(server, "orders", 2, delaySeconds=60)
+
+    for pushed, data in ((mine, 1), (minted, 2)):
+        path = f"/messages/{pushed['partitionId']}/{pushed['transactionId']}"
+        body = (await server.get(path)).body
+        assert (body["data"], body["status"], body["groups"]) == (data, "scheduled", [])
+
+
+async def test_a_message_outlives_its_segment_as_a_dead_letter(server: Server) -> None:
+    (pushed,) = await push(server, "orders", 1, transactionId="t")
+    await bury(server, "orders")
+    await push(server, "orders", 2)
+    await server.post("/resources/queues/orders/purge", {"scope": "all"})
+
+    async def status() -> str:
+        return (await server.get(f"/messages/{pushed['id']}")).body["status"]
+
+    assert await status() == "dead_letter"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/messages/nonsense",
+        "/messages/00000000-0fff-8000-8000-000000000000",
+        "/messages/00000000-0001-8000-8000-0000000000ff",
+        "/messages/0.4711/t",
+        "/messages/0.1/t",
+        "/messages/odd/t",
+    ],
+)
+async def test_a_message_that_is_not_there_is_not_found(server: Server, path: str) -> None:
+    await push(server, "orders", 1)
+    await pop(server, "orders")
+
+    for method, suffix in (("GET", ""), ("POST", "/retry"), ("POST", "/dlq"), ("DELETE", "")):
+        reply = await server.request(method, f"{path}{suffix}")
+        assert (reply.status, reply.code) == (404, "message_not_found"), (method, suffix)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"queue": ""},
+        {"queue": "orders", "status": "odd"},
+        {"queue": "orders", "from": "yesterday"},
+        {"queue": "orders", "to": "2030-01-01T00:00:00"},
+        {"queue": "orders", "cursor": "WzFd"},
+        {"queue": "orders", "grep": "x"},
+        {"queue": "orders", "contains": "\x00"},
+    ],
+)
+async def test_a_search_that_is_not_understood_is_refused(
+    server: Server, parameters: dict[str, str]
+) -> None:
+    await push(server, "orders", 1)
+
+    assert (await server.get("/messages", **parameters)).code == "bad_request"
+
+
+async def test_a_search_names_a_queue_and_a_group_that_exist(server: Server) -> None:
+    await push(server, "orders", 1)
+
+    assert (await server.get("/messages", queue="nothing")).code == "queue_not_found"
+    gone = await server.get("/messages", queue="orders", consumerGroup="g")
+    assert gone.code == "group_not_found"

@@ -1,0 +1,178 @@
+"""Groups: how far behind they are, where they stand, and how they are moved and forgotten."""
+
+from typing import Any
+
+import pytest
+
+from tests.clock import Clock
+from tests.server.server import Server
+from tests.server.verbs import pages, pop, push, settle
+
+IN_ORDERS = "/consumer-groups/g/queues/orders"
+
+
+async def group_of(server: Server, **parameters: str | int) -> dict[str, Any]:
+    (group,) = (await server.get("/consumer-groups", **parameters)).body["consumerGroups"]
+    return group
+
+
+async def test_a_group_shows_how_many_messages_and_seconds_it_is_behind(
+    server: Server, clock: Clock
+) -> None:
+    await push(server, "orders", 1)
+    await clock.advance(seconds=30)
+    await push(server, "orders", 2, 3)
+    (first,) = await pop(server, "orders", consumerGroup="g")
+    await clock.advance(seconds=10)
+
+    before = await group_of(server)
+    await settle(server, first)
+    between = await group_of(server)
+    for message in await pop(server, "orders", consumerGroup="g", batch=2):
+        await settle(server, message)
+    after = await group_of(server)
+
+    assert (before["consumerGroup"], before["queue"], before["lag"]) == ("g", "orders", 3)
+    assert (before["held"], before["waiting"]) == (1, 0)
+    assert 40 <= before["lagSeconds"] < 41
+    assert between["lag"] == 2
+    assert 10 <= between["lagSeconds"] < 11
+    assert (after["lag"], after["lagSeconds"]) == (0, 0)
+    assert (after["subscriptionMode"], after["subscriptionFrom"]) == ("all", None)
+    assert after["lastPopAt"] is None
+
+
+async def test_groups_are_listed_in_pages_by_queue_and_by_lag(server: Server, clock: Clock) -> None:
+    for queue in ("orders", "mails"):
+        await push(server, queue, 1)
+        for group in ("g", "h"):
+            (message,) = await pop(server, queue, consumerGroup=group)
+            if (queue, group) != ("orders", "h"):
+                await settle(server, message)
+    await clock.advance(seconds=20)
+
+    every = await pages(server, "/consumer-groups", "consumerGroups", limit=3)
+    of_queue = (await server.get("/consumer-groups", queue="orders")).body["consumerGroups"]
+    late = await pages(server, "/consumer-groups", "consumerGroups", minLagSeconds=15, limit=1)
+
+    assert [len(page) for page in every] == [3, 1]
+    assert [each["consumerGroup"] for each in of_queue] == ["g", "h"]
+    found = [each for page in late for each in page]
+    assert [(each["queue"], each["consumerGroup"]) for each in found] == [("orders", "h")]
+
+
+async def test_pops_without_a_group_are_a_group_with_a_name_of_its_own(server: Server) -> None:
+    await push(server, "orders", 1)
+    await pop(server, "orders")
+
+    assert (await group_of(server))["consumerGroup"] == "__QUEUE_MODE__"
+    path = "/consumer-groups/__QUEUE_MODE__/queues/orders/seek"
+    assert (await server.post(path, {"toStart": True})).status == 200
+    assert len(await pop(server, "orders")) == 1
+
+
+async def test_a_group_shows_where_it_stands_in_each_partition(server: Server) -> None:
+    await push(server, "orders", 1, 2, 3, partition="a")
+    await push(server, "orders", 1, partition="b")
+    first, _ = await pop(server, "orders", batch=2, consumerGroup="g")
+    await settle(server, first)
+
+    (a, b) = (await server.get(f"{IN_ORDERS}/partitions")).body["partitions"]
+    behind = (await server.get(f"{IN_ORDERS}/partitions", minLag=2)).body["partitions"]
+    paged = await pages(server, f"{IN_ORDERS}/partitions", "partitions", limit=1)
+
+    assert (a["partition"], a["partitionId"]) == ("a", first["partitionId"])
+    assert (a["position"], a["claimed"], a["nextOffset"], a["lag"]) == (1, 2, 3, 2)
+    assert (a["lease"]["messages"], a["lease"]["consumerGroup"]) == (1, "g")
+    assert (b["position"], b["claimed"], b["lag"], b["lease"]) == (0, 0, 1, None)
+    assert [each["partition"] for each in behind] == ["a"]
+    assert [each["partition"] for page in paged for each in page] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("how", "left"),
+    [
+        ({"toStart": True}, [1, 2, 3]),
+        ({"toEnd": True}, []),
+        ({"timestamp": "2030-01-01T00:00:50Z"}, [2, 3]),
+        ({"timestamp": "2030-01-01T02:00:50+02:00"}, [2, 3]),
+    ],
+)
+@pytest.mark.parametrize("where", ["", "/partitions/a"])
+async def test_a_group_is_moved_in_time(
+    server: Server, clock: Clock, how: dict[str, Any], left: list[int], where: str
+) -> None:
+    await push(server, "orders", 1, partition="a")
+    await clock.advance(seconds=100)
+    await push(server, "orders", 2, 3, partition="a")
+    (held,) = await pop(server, "orders", consumerGroup="g")
+
+    reply = await server.post(f"{IN_ORDERS}{where}/seek", how)
+
+    assert (reply.status, reply.body["success"]) == (200, True)
+    names = ("transactionId", "partitionId", "leaseId", "consumerGroup")
+    assert (await server.post("/ack", {name: held[name] for name in names})).code == "lease_lost"
+    found = await pop(server, "orders", consumerGroup="g", batch=10)
+    assert [each["data"] for each in found] == left
+
+
+async def test_a_group_is_moved_to_an_offset_of_a_partition(server: Server) -> None:
+    await push(server, "orders", 1, 2, 3, partition="x/y")
+    await pop(server, "orders", consumerGroup="g", batch=3)
+
+    reply = await server.post(f"{IN_ORDERS}/partitions/x%2Fy/seek", {"offset": 1})
+
+    assert reply.body["partition"] == "x/y"
+    found = await pop(server, "orders", consumerGroup="g", batch=10)
+    assert [each["data"] for each in found] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"toStart": True, "toEnd": True},
+        {"offset": 1},
+        {"offset": -1},
+        {"timestamp": "yesterday"},
+        {"timestamp": "2030-01-01T00:00:50"},
+        {"toBegin": True},
+    ],
+)
+async def test_a_seek_that_is_not_clear_is_refused(server: Server, how: dict[str, Any]) -> None:
+    await push(server, "orders", 1)
+    await pop(server, "orders", consumerGroup="g")
+
+    assert (await server.post(f"{IN_ORDERS}/seek", how)).code == "bad_request"
+
+
+async def test_a_deleted_group_is_made_anew_by_the_next_pop(server: Server) -> None:
+    for queue in ("orders", "mails"):
+        await push(server, queue, 1)
+        (message,) = await pop(server, queue, consumerGroup="g")
+        await settle(server, message)
+
+    one = await server.delete(IN_ORDERS)
+    again = await pop(server, "orders", consumerGroup="g")
+    every = await server.delete("/consumer-groups/g")
+
+    assert one.body == {"success": True, "consumerGroup": "g", "queues": ["orders"]}
+    assert len(again) == 1
+    assert every.body["queues"] == ["mails", "orders"]
+    assert (await server.get("/consumer-groups")).body["consumerGroups"] == []
+
+
+async def test_what_is_not_there_is_not_found(server: Server) -> None:
+    await push(server, "orders", 1)
+    seek = {"toEnd": True}
+
+    assert (await server.get("/consumer-groups", queue="nothing")).code == "queue_not_found"
+    for path in ("/consumer-groups/g/queues/nothing", IN_ORDERS):
+        code = "group_not_found" if path == IN_ORDERS else "queue_not_found"
+        assert (await server.get(f"{path}/partitions")).code == code
+        assert (await server.post(f"{path}/seek", seek)).code == code
+        assert (await server.delete(path)).code == code
+    assert (await server.delete("/consumer-groups/g")).code == "group_not_found"
+    await pop(server, "orders", consumerGroup="g")
+    gone = await server.post(f"{IN_ORDERS}/partitions/nothing/seek", seek)
+    assert gone.code == "partition_not_found"

@@ -1,0 +1,367 @@
+"""Queues as people see them: figures, partitions, deliveries; pause, purge, delete."""
+
+import pytest
+
+from tests.clock import Clock
+from tests.server.server import Server
+from tests.server.verbs import bury, finished, pages, pop, push, settle
+
+ODD = "a/b.c%2F ü"
+ODD_PATH = "a%2Fb.c%252F%20%C3%BC"
+
+
+async def names(server: Server, **parameters: str | int) -> list[str]:
+    reply = await server.get("/resources/queues", **parameters)
+    assert reply.status == 200, reply
+    return [each["name"] for each in reply.body["queues"]]
+
+
+async def test_a_queue_shows_what_is_known_of_it(server: Server, clock: Clock) -> None:
+    await push(server, "orders", *range(3), partition="a")
+    await push(server, "orders", 4, partition="b")
+    await push(server, "orders", 5, delaySeconds=60)
+    (first,) = await pop(server, "orders", consumerGroup="g")
+    await settle(server, first, "dlq")
+    await pop(server, "orders", consumerGroup="g")
+    await clock.advance(seconds=10)
+
+    body = (await server.get("/resources/queues/orders")).body
+
+    assert (body["name"], body["version"], body["paused"]) == ("orders", 1, False)
+    assert (body["partitions"], body["consumerGroups"], body["scheduled"]) == (3, 1, 1)
+    assert (body["pending"], body["held"], body["waiting"], body["deadLetters"]) == (3, 1, 0, 1)
+    assert 10 <= body["oldestAgeSeconds"] < 11
+    assert body["pushedPerSecond"] is None
+    assert body["options"]["leaseTime"] == 300
+    (group,) = body["groups"]
+    assert (group["consumerGroup"], group["lag"], group["held"]) == ("g", 3, 1)
+
+
+async def test_an_empty_queue_has_nothing_pending_and_no_oldest_age(server: Server) -> None:
+    await server.post("/configure", {"queue": "orders"})
+
+    body = (await server.get("/resources/queues/orders")).body
+
+    assert (body["pending"], body["partitions"], body["held"]) == (0, 0, 0)
+    assert body["oldestAgeSeconds"] is None
+
+
+async def test_what_nobody_reads_is_pending(server: Server) -> None:
+    await push(server, "orders", *range(3), partition="a")
+    await push(server, "orders", 1, partition="b")
+
+    assert (await server.get("/resources/queues/orders")).body["pending"] == 4
+
+
+async def test_a_figure_that_would_visit_too_many_partitions_is_null(server: Server) -> None:
+    items = [{"queue": "wide", "partition": f"p{n}", "payload": n} for n in range(1002)]
+    assert (await server.post("/push", {"items": items})).status == 201
+    await pop(server, "wide")
+
+    (queue,) = (await server.get("/resources/queues")).body["queues"]
+    detail = (await server.get("/resources/queues/wide")).body
+    overview = (await server.get("/resources/overview")).body
+    (group,) = (await server.get("/consumer-groups")).body["consumerGroups"]
+
+    assert (queue["partitions"], queue["pending"], queue["oldestAgeSeconds"]) == (None, None, None)
+    assert (queue["held"], queue["consumerGroups"]) == (1, 1)
+    assert (group["lag"], group["lagSeconds"], group["held"]) == (None, None, 1)
+    assert (overview["partitions"], overview["pending"], overview["held"]) == (None, None, 1)
+    assert (detail["partitions"], detail["pending"]) == (1002, 1002)
+
+
+async def test_a_name_in_a_path_may_hold_anything(server: Server) -> None:
+    await push(server, ODD, 1, partition="x/y")
+
+    body = (await server.get(f"/resources/queues/{ODD_PATH}")).body
+    (partition,) = (await server.get(f"/resources/queues/{ODD_PATH}/partitions")).body["partitions"]
+
+    assert (body["name"], partition["name"]) == (ODD, "x/y")
+
+
+async def test_queues_are_listed_by_name_in_pages(server: Server) -> None:
+    for name in ("b", "a", "d", "c", "e"):
+        await server.post("/configure", {"queue": name})
+
+    found = await pages(server, "/resources/queues", "queues", limit=2)
+
+    assert [[each["name"] for each in page] for page in found] == [["a", "b"], ["c", "d"], ["e"]]
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [("name", "abc"), ("-name", "cba"), ("createdAt", "bac"), ("-createdAt", "cab")],
+)
+async def test_queues_are_sorted_as_asked(server: Server, sort: str, order: str) -> None:
+    for name in "bac":
+        await server.post("/configure", {"queue": name})
+
+    found = await pages(server, "/resources/queues", "queues", limit=2, sort=sort)
+
+    assert [each["name"] for page in found for each in page] == list(order)
+
+
+async def test_queues_are_found_by_namespace_task_and_part_of_the_name(server: Server) -> None:
+    await server.post("/configure", {"queue": "Orders.eu", "namespace": "shop", "task": "bill"})
+    await server.post("/configure", {"queue": "orders.us", "namespace": "shop", "task": "ship"})
+    await server.post("/configure", {"queue": "mail", "namespace": "office"})
+
+    assert await names(server, namespace="shop") == ["Orders.eu", "orders.us"]
+    assert await names(server, task="ship") == ["orders.us"]
+    assert await names(server, search="ORDERS") == ["Orders.eu", "orders.us"]
+    assert await names(server, namespace="shop", search="eu") == ["Orders.eu"]
+    assert await names(server, search="%") == []
+
+
+async def test_namespaces_and_tasks_are_counted(server: Server) -> None:
+    await server.post("/configure", {"queue": "a", "namespace": "shop", "task": "bill"})
+    await server.post("/configure", {"queue": "b", "namespace": "shop"})
+    await server.post("/configure", {"queue": "c", "namespace": "office"})
+    await server.post("/configure", {"queue": "d"})
+
+    found = await pages(server, "/resources/namespaces", "namespaces", limit=1)
+    tasks = (await server.get("/resources/tasks")).body
+
+    assert [each for page in found for each in page] == [
+        {"name": "office", "queues": 1},
+        {"name": "shop", "queues": 2},
+    ]
+    assert tasks == {"tasks": [{"name": "bill", "queues": 1}], "nextCursor": None}
+
+
+async def test_the_overview_sums_all_queues_up(server: Server) -> None:
+    await push(server, "a", 1, 2)
+    await push(server, "b", 1)
+    await server.post("/configure", {"queue": "c", "namespace": "n", "task": "t"})
+    await bury(server, "b")
+
+    body = (await server.get("/resources/overview")).body
+
+    assert (body["queues"], body["namespaces"], body["tasks"]) == (3, 1, 1)
+    assert (body["partitions"], body["pending"], body["deadLetters"]) == (2, 2, 1)
+    assert body["pushedPerSecond"] is None
+
+
+async def test_partitions_are_listed_by_name_in_pages_and_by_prefix(server: Server) -> None:
+    for name in ("a1", "a2", "a3", "b1"):
+        await push(server, "orders", 1, partition=name)
+    path = "/resources/queues/orders/partitions"
+
+    every = await pages(server, path, "partitions", limit=3)
+    some = await pages(server, path, "partitions", limit=2, prefix="a")
+
+    assert [[each["name"] for each in page] for page in every] == [["a1", "a2", "a3"], ["b1"]]
+    assert [each["name"] for page in some for each in page] == ["a1", "a2", "a3"]
+
+
+async def test_a_partition_shows_its_offsets_and_who_holds_it(server: Server) -> None:
+    await push(server, "orders", 1, 2, 3, partition="a")
+    await push(server, "orders", 1, partition="b")
+    message, _ = await pop(server, "orders", batch=2, consumerGroup="g")
+    await push(server, "orders", 9, partition="c")
+    done = await pop(server, "orders", consumerGroup="g")
+    await settle(server, done[0])
+    path = "/resources/queues/orders/partitions"
+
+    body = (await server.get(path)).body["partitions"]
+    states = {
+        state: [each["name"] for each in (await server.get(path, state=state)).body["partitions"]]
+        for state in ("leased", "ready", "idle")
+    }
+
+    held = body[0]
+    assert (held["id"], held["name"]) == (message["partitionId"], "a")
+    assert (held["firstOffset"], held["nextOffset"], held["pending"]) == (0, 3, 3)
+    assert held["lease"] == {
+        "consumerGroup": "g",
+        "expiresAt": held["lease"]["expiresAt"],
+        "attempt": 1,
+        "messages": 2,
+    }
+    assert held["lastPushedAt"] is not None
+    assert states == {"leased": ["a"], "ready": ["c"], "idle": ["b"]}
+
+
+async def test_deliveries_show_what_is_held_and_what_waits(server: Server, clock: Clock) -> None:
+    await server.post("/configure", {"queue": "orders", "options": {"retryDelay": 60_000}})
+    for name in ("a", "b", "c"):
+        await push(server, "orders", 1, 2, partition=name)
+    (failed,) = await pop(server, "orders", consumerGroup="g")
+    await settle(server, failed, "failed", error="why")
+    await pop(server, "orders", consumerGroup="g", batch=2)
+    await pop(server, "orders", consumerGroup="h")
+    path = "/resources/queues/orders/deliveries"
+
+    found = await pages(server, path, "deliveries", limit=1)
+    of_g = (await server.get(path, consumerGroup="g")).body["deliveries"]
+    await clock.advance(seconds=400)
+    late = (await server.get(path, consumerGroup="h")).body["deliveries"]
+
+    assert len([each for page in found for each in page]) == 3
+    assert {(each["partition"], each["state"], each["attempt"]) for each in of_g} == {
+        ("a", "waiting", 2),
+        ("b", "held", 1),
+    }
+    (waiting,) = (each for each in of_g if each["state"] == "waiting")
+    assert (waiting["error"], waiting["messages"], waiting["firstOffset"]) == ("why", 1, 0)
+    assert [each["state"] for each in late] == ["expired"]
+
+
+async def test_deliveries_that_wait_behind_another_are_paged_too(server: Server) -> None:
+    await push(server, "orders", *range(4))
+    for _ in range(3):
+        await bury(server, "orders")
+    assert (await server.post("/dlq/redrive", {"filter": {"queue": "orders"}})).status == 202
+    path = "/resources/queues/orders/deliveries"
+
+    found = await pages(server, path, "deliveries", limit=1)
+
+    states = [each["state"] for page in found for each in page]
+    assert sorted(states) == ["parked", "parked", "waiting"]
+
+
+async def test_a_paused_queue_hands_nothing_out_until_it_is_resumed(server: Server) -> None:
+    await push(server, "orders", 1)
+
+    assert (await server.post("/resources/queues/orders/pause")).body == {"paused": True}
+    assert await pop(server, "orders") == []
+    assert (await server.get("/resources/queues/orders")).body["paused"] is True
+    assert (await server.post("/resources/queues/orders/resume")).body == {"paused": False}
+    assert len(await pop(server, "orders")) == 1
+
+
+async def test_a_purge_of_all_removes_everything_and_leases_are_lost(server: Server) -> None:
+    await push(server, "orders", *range(5))
+    (held,) = await pop(server, "orders")
+
+    reply = await server.post("/resources/queues/orders/purge", {"scope": "all"})
+    operation = await finished(server, reply.body)
+
+    assert reply.status == 202
+    assert (operation["kind"], operation["state"], operation["done"]) == ("purge", "done", 5)
+    assert await pop(server, "orders") == []
+    names = ("transactionId", "partitionId", "leaseId")
+    ack = await server.post("/ack", {name: held[name] for name in names})
+    assert ack.code == "lease_lost"
+
+
+async def test_a_purge_of_what_is_completed_leaves_the_rest(server: Server) -> None:
+    await push(server, "orders", 1)
+    await push(server, "orders", 2)
+    (first,) = await pop(server, "orders")
+    await settle(server, first)
+
+    reply = await server.post("/resources/queues/orders/purge", {"scope": "completed"})
+
+    assert (await finished(server, reply.body))["done"] == 1
+    assert [each["data"] for each in await pop(server, "orders")] == [2]
+
+
+async def test_a_purge_may_be_of_a_partition_and_of_what_is_old(
+    server: Server, clock: Clock
+) -> None:
+    await push(server, "orders", "old", partition="a")
+    await push(server, "orders", "old", partition="b")
+    await clock.advance(seconds=100)
+    await push(server, "orders", "new", partition="a")
+
+    reply = await server.post(
+        "/resources/queues/orders/purge",
+        {"scope": "all", "olderThanSeconds": 50, "partition": "a"},
+    )
+
+    assert (await finished(server, reply.body))["done"] == 1
+    left = await pop(server, "orders", batch=10, partitions=10)
+    assert sorted((each["partition"], each["data"]) for each in left) == [
+        ("a", "new"),
+        ("b", "old"),
+    ]
+
+
+async def test_a_deleted_queue_is_gone_at_once_and_its_dead_letters_stay(server: Server) -> None:
+    await push(server, "orders", 1, 2)
+    await bury(server, "orders")
+
+    reply = await server.delete("/resources/queues/orders")
+
+    assert (reply.status, reply.body["operation"]["kind"]) == (202, "delete")
+    assert (await server.get("/resources/queues/orders")).code == "queue_not_found"
+    assert (await server.get("/pop/queue/orders")).code == "queue_not_found"
+    assert (await finished(server, reply.body))["state"] == "done"
+    assert len((await server.get("/dlq", queue="orders")).body["messages"]) == 1
+    await push(server, "orders", "new")
+    assert [each["data"] for each in await pop(server, "orders")] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", ""),
+        ("GET", "/partitions"),
+        ("GET", "/deliveries"),
+        ("POST", "/pause"),
+        ("POST", "/resume"),
+        ("POST", "/purge"),
+        ("DELETE", ""),
+    ],
+)
+async def test_a_queue_that_is_not_there_is_not_found_and_not_made(
+    server: Server, method: str, path: str
+) -> None:
+    body = {"scope": "all"} if path == "/purge" else None
+
+    reply = await server.request(method, f"/resources/queues/nothing{path}", body)
+
+    assert (reply.status, reply.code) == (404, "queue_not_found")
+    assert await names(server) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/resources/queues", {"sort": "depth"}),
+        ("/resources/queues", {"limit": "0"}),
+        ("/resources/queues", {"cursor": "nonsense!"}),
+        ("/resources/queues", {"cursor": "WzFd"}),
+        ("/resources/queues", {"offset": "1"}),
+        ("/resources/namespaces", {"cursor": "WzFd"}),
+        ("/resources/queues/orders/partitions", {"state": "odd"}),
+        ("/resources/queues/orders/partitions", {"prefix": "\x00"}),
+        ("/resources/queues/orders/partitions", {"cursor": "WyJhIiwxMDAwMDAwXQ"}),
+        ("/resources/queues/orders/deliveries", {"cursor": "WzFd"}),
+        ("/resources/queues/%00", {}),
+    ],
+)
+async def test_what_is_not_understood_is_refused(
+    server: Server, path: str, parameters: dict[str, str]
+) -> None:
+    await push(server, "orders", 1)
+
+    reply = await server.get(path, **parameters)
+
+    assert (reply.status, reply.code, reply.body["applied"]) == (400, "bad_request", False)
+
+
+async def test_a_purge_says_what_it_is_about(server: Server) -> None:
+    await push(server, "orders", 1)
+    path = "/resources/queues/orders/purge"
+
+    assert (await server.post(path, {"scope": "some"})).code == "bad_request"
+    assert (await server.post(path, {})).code == "bad_request"
+    assert (await server.post(path, {"scope": "all", "olderThan": 1})).code == "bad_request"
+    gone = await server.post(path, {"scope": "all", "partition": "nothing"})
+    assert gone.code == "partition_not_found"
+
+
+async def test_deliveries_of_a_group_that_is_not_there_are_not_found(server: Server) -> None:
+    await push(server, "orders", 1)
+
+    reply = await server.get("/resources/queues/orders/deliveries", consumerGroup="nobody")
+
+    assert (reply.status, reply.code) == (404, "group_not_found")
+
+
+async def test_a_limit_above_the_maximum_is_lowered(server: Server) -> None:
+    await push(server, "orders", 1)
+
+    assert len(await names(server, limit=1_000_000)) == 1
