@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from queen import errors
-from queen.cli import dev
+from queen.cli import check, dev, manage, messages
 from queen.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="A message queue on PostgreSQL.")
@@ -28,6 +28,21 @@ def serve() -> None:
 
 
 app.command()(dev.dev)
+app.command()(messages.push)
+app.command()(messages.pop)
+app.command()(messages.ack)
+app.command()(messages.peek)
+app.command()(check.health)
+app.command()(check.version)
+app.command("errors")(check.explain)
+app.add_typer(manage.queue_app, name="queue")
+app.add_typer(manage.partition_app, name="partition")
+app.add_typer(manage.delivery_app, name="delivery")
+app.add_typer(manage.group_app, name="group")
+app.add_typer(manage.dlq_app, name="dlq")
+app.add_typer(manage.message_app, name="message")
+app.add_typer(manage.operation_app, name="operation")
+app.add_typer(manage.trace_app, name="trace")
 
 
 @config_app.command()

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from queen import errors
+from queen.client.admin import Admin
 from queen.client.buffer import Buffers
 from queen.client.config import Config
 from queen.client.consumer import Consumption
@@ -71,6 +72,7 @@ class Queen:
         self.config = Config.of(where, **options)
         self.transport: Transport = transport or HttpTransport(self.config)
         self.buffers = Buffers(self)
+        self.admin = Admin(self)
         self._producers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Producers] = (
             weakref.WeakKeyDictionary()
         )

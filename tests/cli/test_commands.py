@@ -1,0 +1,165 @@
+"""Commands that speak to a server, as a person or a script runs them."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.server.server import Server
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    said: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - of JSON
+        return json.loads(self.out)
+
+
+class Shell:
+    """Runs `queen …` against one server."""
+
+    def __init__(self, server: Server) -> None:
+        self._environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(SOURCE),
+            "QUEEN_BASE_URL": server.base_url,
+        }
+
+    async def run(self, *arguments: str, given: str = "") -> Ended:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "queen",
+            *arguments,
+            env=self._environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, said = await process.communicate(given.encode())
+        assert process.returncode is not None
+        return Ended(process.returncode, out.decode(), said.decode())
+
+
+@pytest.fixture
+async def server(dsn: str) -> AsyncIterator[Server]:
+    async with Server(dsn) as server:
+        yield server
+
+
+@pytest.fixture
+def shell(server: Server) -> Shell:
+    return Shell(server)
+
+
+async def test_push_pop_and_ack(shell: Shell) -> None:
+    pushed = await shell.run("push", "orders", '{"total": 12}', "-p", "customer-7", "-o", "json")
+    assert pushed.json[0]["status"] == "queued"
+
+    popped = await shell.run("pop", "orders", "-o", "json")
+    (message,) = popped.json
+    assert (message["data"], message["partition"]) == ({"total": 12}, "customer-7")
+
+    settled = await shell.run("ack", message["id"], message["leaseId"])
+    assert (settled.code, settled.out, settled.said) == (0, "", "settled\n")
+
+    late = await shell.run("ack", message["id"], message["leaseId"], "--failed", "no")
+    assert late.code == 7
+    empty = await shell.run("pop", "orders", "--fail-empty")
+    assert (empty.code, empty.out) == (6, "")
+
+
+async def test_lines_of_stdin_are_messages(shell: Shell) -> None:
+    await shell.run("push", "orders", "-", given='{"n": 1}\n{"n": 2}\n')
+
+    peeked = await shell.run("peek", "orders", "-o", "jsonl")
+
+    assert [json.loads(line)["data"] for line in peeked.out.splitlines()] == [{"n": 2}, {"n": 1}]
+
+
+async def test_queues_are_listed_shown_paused_and_deleted(shell: Shell) -> None:
+    await shell.run("queue", "configure", "orders", "leaseTime=60", "ordered=false")
+    shown = await shell.run("queue", "show", "orders", "-o", "json")
+    assert shown.json["options"]["leaseTime"] == 60
+
+    await shell.run("queue", "pause", "orders")
+    listed = await shell.run("queue", "ls")
+    assert listed.out.splitlines()[0].split() == [
+        "name", "namespace", "pending", "held", "deadLetters", "paused",
+    ]  # fmt: skip
+    assert listed.out.splitlines()[1].endswith("yes")
+    await shell.run("queue", "resume", "orders")
+
+    refused = await shell.run("queue", "delete", "orders")
+    assert (refused.code, refused.said) == (
+        2,
+        "queen: delete orders with its messages: say --yes\n",
+    )
+    assert (await shell.run("queue", "delete", "orders", "--yes")).code == 0
+    assert (await shell.run("queue", "show", "orders")).code == 3
+
+
+async def test_dead_letters_are_listed_and_redriven(shell: Shell, server: Server) -> None:
+    await shell.run("queue", "configure", "orders", "retryLimit=0")
+    await shell.run("push", "orders", "1")
+    (message,) = (await shell.run("pop", "orders", "-o", "json")).json
+    await shell.run("ack", message["id"], message["leaseId"], "--failed", "card declined")
+
+    letters = await shell.run("dlq", "ls", "orders", "-o", "json")
+    assert letters.json[0]["errorMessage"] == "card declined"
+    dry = await shell.run("dlq", "redrive", "orders", "--dry-run")
+    assert dry.said == "1 dead letters would be\n"
+    await shell.run("dlq", "redrive", "orders", "--yes")
+
+    (again,) = (await shell.run("pop", "orders", "--wait", "-o", "json")).json
+    assert (again["id"], again["attempt"]) == (message["id"], 1)
+
+
+async def test_a_group_is_moved(shell: Shell) -> None:
+    await shell.run("push", "orders", "1")
+    await shell.run("pop", "orders", "-g", "billing", "--ack")
+    listed = await shell.run("group", "ls", "--queue", "orders", "-o", "json")
+    assert [(row["consumerGroup"], row["lag"]) for row in listed.json] == [("billing", 0)]
+
+    moved = await shell.run("group", "seek", "billing", "orders", "--to", "start", "--yes")
+
+    assert moved.code == 0
+    assert len((await shell.run("pop", "orders", "-g", "billing", "-o", "json")).json) == 1
+
+
+async def test_purging_asks_first_and_says_what_it_did(shell: Shell) -> None:
+    await shell.run("push", "orders", "-", given="1\n2\n")
+    dry = await shell.run("queue", "purge", "orders", "--all", "--dry-run")
+    assert dry.said.startswith("would remove all messages of orders")
+
+    purged = await shell.run("queue", "purge", "orders", "--all", "--yes")
+
+    assert purged.said == "done: 2 messages removed\n"
+    assert (await shell.run("pop", "orders")).out == ""
+
+
+async def test_health_and_an_unreachable_server(shell: Shell, server: Server) -> None:
+    assert (await shell.run("health", "-o", "json")).json["status"] == "healthy"
+
+    server.kill()
+    assert (await shell.run("health")).code == 2
+    gone = await shell.run("queue", "ls")
+    assert gone.code == 5
+    assert gone.said.startswith("queen: cannot reach http://127.0.0.1:")
+
+
+async def test_an_error_code_is_explained(shell: Shell) -> None:
+    told = await shell.run("errors", "lease_lost")
+
+    assert told.out.startswith("lease_lost (HTTP 409): The messages were delivered again")
+    assert (await shell.run("errors", "nonsense")).code == 3
