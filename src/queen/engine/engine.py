@@ -398,4 +398,4 @@ class Engine:
             with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
                 await self._poll_open()
                 if group_ids := waiters.group_ids:
-                    waiters.wake_groups(await self.store.groups.ready(group_ids))
+                    self._pops.search_again(await self.store.groups.ready(group_ids))
