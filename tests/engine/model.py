@@ -464,10 +464,11 @@ class Model:
     def _end(self, queue: Queue, pair: Pair, delivery: Delivery) -> None:
         pair.deliveries.remove(delivery)
         if queue.is_ordered:
-            parked = next((each for each in pair.deliveries if each.is_parked), None)
-            if parked is not None:
+            waiting = [each for each in pair.deliveries if each.is_parked]
+            if waiting:
+                parked = min(waiting, key=lambda each: each.pending[0])
                 parked.is_parked = False
-                parked.until = self.now
+                parked.until = max(parked.until, self.now)
 
     def _fail(
         self,
@@ -507,6 +508,16 @@ class Model:
             return
 
         due = self.now if kind == "retry" else due_after(base, failures)
+        before = [each for each in delivery.pending if each < offset]
+        if queue.is_ordered and before:
+            # What is open before it comes first, and the message waits behind that.
+            rest = delivery.pending[len(before) :]
+            pair.deliveries.append(
+                Delivery(rest, due, head=offset, failures=failures, is_parked=True)
+            )
+            delivery.pending = before
+            self._give_back(delivery, self.now)
+            return
         if queue.is_ordered or delivery.pending == [offset]:
             delivery.head, delivery.failures = offset, failures
             self._give_back(delivery, due)
@@ -531,13 +542,23 @@ class Model:
                 continue
             end = len(queue.partitions[place])
             pair.claimed = end if offset is None else min(offset, end)
-            pair.deliveries.clear()
+            self._keep_copies(queue, pair)
             for letter in queue.letters:
                 if letter[:2] == (group, place):
                     if letter[2] >= pair.claimed:
                         queue.sought_back.add(letter)
                     else:
                         queue.sought_back.discard(letter)
+
+    def _keep_copies(self, queue: Queue, pair: Pair) -> None:
+        """What was redriven stays due after a seek, unless the log gives it again."""
+        kept = [each for each in pair.deliveries if each.is_copy and each.pending[0] < pair.claimed]
+        kept.sort(key=lambda each: (each.is_parked, each.pending[0]))
+        for at, each in enumerate(kept):
+            was_out = each.is_held or each.is_parked
+            each.is_parked = queue.is_ordered and at > 0
+            self._give_back(each, self.now if was_out else each.until)
+        pair.deliveries[:] = kept
 
     def redrive(self, name: str, letter: tuple[Group, str, int]) -> None:
         """Deliver a dead letter again, from attempt 1, behind what an ordered pair has out."""

@@ -6,7 +6,7 @@ import pytest
 
 from queen.engine.engine import Engine
 from tests.clock import Clock
-from tests.engine.helpers import ack, pop, pop_one, push, seconds_until, settle
+from tests.engine.helpers import ack, drain, pop, pop_one, push, seconds_until, settle
 
 
 async def test_nacks_and_expiries_count_the_same_attempts(engine: Engine, clock: Clock) -> None:
@@ -126,10 +126,79 @@ async def test_a_failure_in_the_middle_is_not_charged_to_those_before_it(
     await settle(engine, await pop_one(engine, "orders", batch=3), 1, "failed")
     await clock.advance(seconds=2)
 
-    await ack(engine, await pop_one(engine, "orders", batch=3))
-    rest = await pop_one(engine, "orders", batch=3)
+    before = await pop_one(engine, "orders", batch=3)
 
-    assert (rest.offsets, rest.attempt) == ([0, 2], 1)
+    assert (before.offsets, before.attempt) == ([0], 1)
+
+
+async def test_what_is_open_before_a_failed_message_comes_before_it(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", *range(5))
+    failed = await settle(engine, await pop_one(engine, "orders", batch=4), 2, "failed")
+    wait = await seconds_until(engine, failed)
+
+    # At once, while the failed one waits for its backoff.
+    before = await pop_one(engine, "orders", batch=5)
+    assert (before.offsets, before.attempt) == ([0, 1], 1)
+    await ack(engine, before)
+    assert await pop(engine, "orders", batch=5) == []
+    await clock.advance(seconds=wait)
+    again = await pop_one(engine, "orders", batch=5)
+    assert (again.offsets, again.attempt) == ([2], 2)
+    await ack(engine, again)
+    assert await drain(engine, "orders") == [3, 4]
+
+
+async def test_failures_before_a_failed_message_leave_its_attempts_alone(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", *range(3))
+    for offset in (2, 1, 0):
+        await settle(engine, await pop_one(engine, "orders", batch=3), offset, "failed")
+
+    came: list[tuple[list[int], int]] = []
+    for _ in range(3):
+        await clock.advance(seconds=2)
+        again = await pop_one(engine, "orders", batch=3)
+        came.append((list(again.offsets), again.attempt))
+        await ack(engine, again)
+
+    assert came == [([0], 2), ([1], 2), ([2], 2)]
+    await push(engine, "orders", "more")
+    assert await drain(engine, "orders") == ["more"]
+
+
+async def test_a_purge_of_messages_before_a_failed_one_leaves_it_to_its_backoff(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", 0, 1)
+    await clock.advance(seconds=10)
+    cut = await clock.now()
+    await push(engine, "orders", 2)
+    await settle(engine, await pop_one(engine, "orders", batch=3), 2, "failed")
+
+    await engine.purge("orders", before=cut)
+
+    assert await pop(engine, "orders", batch=3) == []
+    await clock.advance(seconds=2)
+    again = await pop_one(engine, "orders", batch=3)
+    assert (again.offsets, again.attempt) == ([2], 2)
+    await engine.purge("orders")
+    await push(engine, "orders", 3)
+    assert await drain(engine, "orders") == [3]
+
+
+async def test_a_purge_takes_a_failed_message_and_those_before_it(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", *range(4))
+    await settle(engine, await pop_one(engine, "orders", batch=4), 2, "failed")
+
+    await engine.purge("orders")
+
+    await push(engine, "orders", "new")
+    assert await drain(engine, "orders") == ["new"]
 
 
 async def test_a_failed_message_blocks_its_partition_alone(engine: Engine) -> None:

@@ -1,8 +1,26 @@
 """Searches by time start at a mark that the process remembers, and miss nothing below it."""
 
+import asyncio
+
+import asyncpg
+
+from queen.codec.identity import partition_of
 from queen.engine.engine import Engine
+from queen.settings import Settings
+from queen.store.store import Store
 from tests.clock import Clock
-from tests.engine.helpers import ack, drain, pop, pop_one, push, settle, values
+from tests.engine.helpers import (
+    ack,
+    asleep,
+    drain,
+    pop,
+    pop_later,
+    pop_one,
+    push,
+    settle,
+    values,
+)
+from tests.sql.stepping import OneConnection, segment
 
 
 async def test_a_pop_that_the_rate_stopped_does_not_hide_what_is_ready(
@@ -104,3 +122,26 @@ async def test_a_drained_queue_is_found_again_much_later(engine: Engine, clock: 
         assert await drain(engine, "orders") == [value]
         assert await pop(engine, "orders") == []
         await clock.advance(seconds=100)
+
+
+async def test_what_a_slow_commit_brings_is_found_by_the_safety_poll(
+    dsn: str, clock: Clock
+) -> None:
+    async with await Engine.open(dsn, settings=Settings(safety_poll_ms=100)) as engine:
+        (pushed,) = await push(engine, "orders", "a")
+        await drain(engine, "orders")
+        partition_id = partition_of(pushed.partition_id or "")
+        assert partition_id is not None
+        connection = await asyncpg.connect(dsn)
+        async with connection.transaction():
+            await Store(OneConnection(connection)).messages.push(segment([partition_id]))
+            # Longer than the margin of a search, which sees nothing.
+            await clock.advance(seconds=10)
+            await push(engine, "orders", "b", partition="two")
+            assert await drain(engine, "orders") == ["b"]
+            waiter = asyncio.create_task(pop_later(engine, "orders"))
+            await asleep(engine, 1)
+
+        await connection.close()
+
+        assert values(await waiter) == [0]

@@ -211,6 +211,7 @@ CREATE TABLE queen.deliveries (
     head bigint,
     out_end bigint,
     until timestamp with time zone NOT NULL,
+    parked_until timestamp with time zone,
     held boolean NOT NULL,
     ordered boolean NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,

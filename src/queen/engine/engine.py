@@ -49,7 +49,14 @@ class Engine:
             store, settings, self.cache, wake=lambda ids: self.wakeups.tell_groups(ids)
         )
         waiters = self._pops.waiters
-        self.wakeups = Wakeups(store, settings, self.catalogue, waiters, forget=self._forget)
+        self.wakeups = Wakeups(
+            store,
+            settings,
+            self.catalogue,
+            waiters,
+            forget=self._forget,
+            search_again=self._pops.search_again,
+        )
         self._acks = Acks(store, settings, wake=self.wakeups.tell_groups)
         self._pushes = Pushes(
             store,

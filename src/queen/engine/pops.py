@@ -79,6 +79,18 @@ class Pops:
         """Search from the start again: what was seen to be empty may not be so any more."""
         self._marks.clear()
 
+    def search_again(self, group_ids: Iterable[int]) -> None:
+        """
+        Search these groups from the start and wake who waits for them.
+
+        What a slow COMMIT brought lies below the marks that were made meanwhile.
+        """
+        groups = list(group_ids)
+        for group_id in groups:
+            if (mark := self._marks.get(group_id)) is not None:
+                mark.ready_since = mark.due_since = None
+        self.waiters.wake_groups(groups)
+
     async def pop(self, request: PopRequest) -> list[Delivery]:
         """Deliveries for one consumer; empty when there is nothing, or nothing came in time."""
         if self._is_closed:

@@ -19,7 +19,8 @@ class Wakeups:
     """
     What the verbs say of queues and groups, and what is heard of them.
 
-    ``forget`` is called when nothing that was remembered of the database need be so any more.
+    ``forget`` is called when nothing that was remembered of the database need be so any more,
+    ``search_again`` with the groups that the slow poll found to have work.
     """
 
     def __init__(
@@ -30,12 +31,14 @@ class Wakeups:
         waiters: Waiters,
         *,
         forget: Callable[[], None],
+        search_again: Callable[[Iterable[int]], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._catalogue = catalogue
         self._waiters = waiters
         self._forget = forget
+        self._search_again = search_again
         self._task: asyncio.Task[None] | None = None
         self._seen_queue_ids: set[int] = set()
         self._scopes: object = None
@@ -139,7 +142,7 @@ class Wakeups:
             try:
                 await self._poll_open()
                 if group_ids := waiters.group_ids:
-                    waiters.wake_groups(await self._store.groups.ready(group_ids))
+                    self._search_again(await self._store.groups.ready(group_ids))
             except (errors.ServiceError, errors.OutcomeUnknown):
                 pass
             except Exception:

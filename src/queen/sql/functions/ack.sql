@@ -220,14 +220,20 @@ declare
 begin
   if isempty(v_left) then
     delete from queen.deliveries d where d.id = p_delivery.id;
-    if p_delivery.ordered then
+    if p_delivery.ordered and p_delivery.until = 'infinity' then
+      -- It had not the hold, but waited for it.
+      update queen.consumers c
+      set version = c.version + 1, parked = c.parked - 1
+      where c.partition_id = p_delivery.partition_id and c.group_id = p_delivery.group_id;
+    elsif p_delivery.ordered then
       perform queen.free(array[p_delivery.partition_id], array[p_delivery.group_id]);
     end if;
   elsif isempty(queen.handed_out(p_delivery) - p_done) then
     update queen.deliveries d
     set
       id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_left,
-      head = null, attempts = 0, error = null, out_end = null, held = false, until = queen.now()
+      head = null, attempts = 0, error = null, out_end = null, held = false, parked_until = null,
+      until = case when d.until = 'infinity' then d.until else queen.now() end
     where d.id = p_delivery.id;
   elsif not isempty(p_done) then
     update queen.deliveries d set pending = v_left where d.id = p_delivery.id;
@@ -330,7 +336,7 @@ begin
 end
 $$;
 
--- Make the oldest parked delivery of a pair due; it takes the hold. Null if there is none any more.
+-- Make the first parked delivery of a pair due; it takes the hold. Null if there is none any more.
 create or replace function queen.unpark (p_partition_id bigint, p_group_id bigint, p_now timestamptz)
   returns bigint
   language sql
@@ -338,11 +344,13 @@ create or replace function queen.unpark (p_partition_id bigint, p_group_id bigin
   set search_path = pg_catalog, pg_temp
 as $$
   update queen.deliveries d
-  set until = p_now
+  set until = greatest(p_now, d.parked_until), parked_until = null
   where d.id = (
-    select min(d.id)
+    select d.id
     from queen.deliveries d
     where d.group_id = p_group_id and d.partition_id = p_partition_id and d.until = 'infinity'
+    order by lower(d.pending), d.id
+    limit 1
   )
   returning d.id
 $$;

@@ -164,7 +164,9 @@ $$;
 -- End the attempt at one message of a delivery that the caller has locked.
 --
 -- Answers when the message is due again, or null when it gave up: a dead letter, or dropped where the queue
--- keeps none. p_from is the instant that the backoff counts from. Ordered: the delivery ends with it.
+-- keeps none. p_from is the instant that the backoff counts from. Ordered: the delivery ends with it; what is open before
+-- the message comes first, at once, and the message waits parked behind that (docs/decisions/0008). The caller
+-- has locked the pair of an ordered delivery.
 create or replace function queen.fail (
   p_delivery queen.deliveries,
   p_queue    queen.queues,
@@ -183,6 +185,7 @@ as $$
 declare
   v_failed   int8multirange := int8multirange(int8range(p_offset, p_offset + 1));
   v_left     int8multirange := p_delivery.pending - v_failed;
+  v_before   int8multirange;
   v_attempts integer := case when p_offset = p_delivery.head then p_delivery.attempts else 0 end;
   v_due      timestamptz;
 begin
@@ -214,7 +217,23 @@ begin
     when p_kind = 'retry' then p_now
     else p_from + queen.backoff(p_queue, v_attempts)
   end;
-  if p_delivery.ordered or isempty(v_left) then
+  if p_delivery.ordered and lower(p_delivery.pending) < p_offset then
+    v_before := p_delivery.pending * int8multirange(int8range(null, p_offset));
+    insert into queen.deliveries (
+      group_id, partition_id, priority, pending, head, until, parked_until, held, ordered, attempts, error
+    ) values (
+      p_delivery.group_id, p_delivery.partition_id, p_delivery.priority, p_delivery.pending - v_before, p_offset,
+      'infinity', v_due, false, true, v_attempts, p_error
+    );
+    update queen.consumers c
+    set version = c.version + 1, parked = c.parked + 1
+    where c.partition_id = p_delivery.partition_id and c.group_id = p_delivery.group_id;
+    update queen.deliveries d
+    set
+      id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_before, out_end = null, held = false,
+      until = p_now
+    where d.id = p_delivery.id;
+  elsif p_delivery.ordered or isempty(v_left) then
     update queen.deliveries d
     set
       id = nextval('queen.delivery_ids'), token = gen_random_uuid(), head = p_offset,

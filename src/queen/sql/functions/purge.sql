@@ -174,7 +174,7 @@ begin
     from queen.consumers c
     join queen.deliveries d on d.group_id = c.group_id and d.partition_id = c.partition_id
     where c.partition_id = p_partition_id and d.payload is null and lower(d.pending) < p_end
-    order by d.id
+    order by d.until = 'infinity', d.id
     for no key update of d
   loop
     -- What waits for its next attempt goes on waiting, unless it is gone itself.
@@ -183,7 +183,7 @@ begin
     update queen.deliveries d
     set
       id = nextval('queen.delivery_ids'), token = gen_random_uuid(), held = false, out_end = null,
-      until = case when v_is_kept then d.until else v_now end
+      until = case when v_is_kept or d.until = 'infinity' then d.until else v_now end
     where d.id = v_delivery.id
     returning d.* into v_delivery;
     perform queen.shrink(v_delivery, int8multirange(int8range(null, p_end)));

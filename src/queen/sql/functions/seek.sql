@@ -176,11 +176,12 @@ begin
   from (
     select
       d.ctid,
-      d.ordered and row_number() over (partition by d.partition_id order by d.until = 'infinity', d.id) > 1
-        as is_parked
+      d.ordered and row_number() over (
+        partition by d.partition_id order by d.until = 'infinity', d.first_offset, d.id
+      ) > 1 as is_parked
     from unnest(p_partition_ids) p (id)
     cross join lateral (
-      select d.ctid, d.id, d.partition_id, d.ordered, d.until
+      select d.ctid, d.id, d.partition_id, d.ordered, d.until, lower(d.pending) as first_offset
       from queen.deliveries d
       where d.partition_id = p.id and d.group_id = p_group_id
       offset 0

@@ -135,7 +135,7 @@ create table queen.consumers (
   -- Since when the pair has nothing to give; never earlier than the newest segment.
   idle_at      timestamptz,
   priority     integer not null,
-  -- Redriven deliveries that wait for the hold of an ordered pair.
+  -- Deliveries that wait for the hold of an ordered pair: redriven ones, and failures with open messages before them.
   parked       integer not null default 0,
   -- What was claimed lately, for a rate limit per partition: slice, count, slice, count …
   recent       bigint[],
@@ -164,6 +164,8 @@ create table queen.deliveries (
   out_end      bigint,
   -- The end of the lease, or the instant of the next attempt. Infinity: parked behind another delivery.
   until        timestamptz not null,
+  -- What until will be once a parked delivery has the hold; null: at once.
+  parked_until timestamptz,
   held         boolean not null,
   -- Claimed from an ordered queue: its pair in consumers is held until nothing is pending.
   ordered      boolean not null,
