@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from queen import errors
+from queen.engine.acknowledgments import Acknowledgments
 from queen.engine.acks import Acks
 from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
@@ -50,6 +51,7 @@ class Engine:
         waiters = self._pops.waiters
         self.wakeups = Wakeups(store, settings, self.catalogue, waiters, forget=self._forget)
         self._acks = Acks(store, settings, wake=self.wakeups.tell_groups)
+        self._acknowledgments = Acknowledgments(store, settings, self._acks)
         self._pushes = Pushes(
             store,
             settings,
@@ -64,7 +66,7 @@ class Engine:
             self.catalogue,
             self.cache,
             self._pushes,
-            self._acks,
+            self._acknowledgments,
             wake_queues=self.wakeups.tell,
             wake_all=waiters.wake_all,
         )
@@ -145,7 +147,7 @@ class Engine:
         self, acknowledgments: Sequence[Acknowledgment], *, consumer_group: str | None = None
     ) -> list[Acknowledged]:
         """Say of each message what became of it: completed, failed, retry or dlq."""
-        return await self._acks.acknowledge(acknowledgments, consumer_group)
+        return await self._acknowledgments.acknowledge(acknowledgments, consumer_group)
 
     async def extend(self, lease_id: str, *, seconds: float | None = None) -> datetime:
         """Move the end of a lease, by default to the queue's lease time; never shortens it."""

@@ -80,6 +80,10 @@ from queen.transact(
 -- The delivery that a message is in, for an ack without a lease.
 select id, token, partition_id, "offset", is_settled from queen.find_delivery($1, $2, $3, $4, $5, $6, $7);
 
+-- name: are_settled
+-- Whether groups are done with messages; one row a message, in the order asked.
+select is_settled from queen.are_settled($1, $2, $3, $4) order by ordinal;
+
 -- name: last_sequence
 -- The newest sequence of a producer.
 select queen.last_sequence($1) as sequence;
