@@ -19,7 +19,7 @@ from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
 from queen.engine.wakeups import Wakeups
 from queen.settings import Settings
-from queen.store.database import Record
+from queen.store.database import Connecting, Record
 from queen.store.store import Store
 from queen.wire.messages import Acknowledged, Acknowledgment, Extended, PopRequest, PushItem
 
@@ -49,6 +49,7 @@ class Engine:
             store, settings, self.cache, wake=lambda ids: self.wakeups.tell_groups(ids)
         )
         waiters = self._pops.waiters
+        store.database.changed = self._change_server
         self.wakeups = Wakeups(store, settings, self.catalogue, waiters, forget=self._forget)
         self._acks = Acks(store, settings, wake=self.wakeups.tell_groups)
         self._acknowledgments = Acknowledgments(store, settings, self._acks)
@@ -78,15 +79,23 @@ class Engine:
         *,
         settings: Settings | None = None,
         shard: int = 0,
-        connections: int = 10,
-        is_pooled: bool = False,
+        connections: int | None = None,
+        is_pooled: bool | None = None,
         defaults: dict[str, Any] | None = None,
     ) -> Self:
         """Connect, and begin to listen. The database must be migrated."""
-        store = await Store.open(
-            dsn, shard=shard, connections=connections, is_pooled=is_pooled, defaults=defaults
+        settings = settings or Settings()
+        connecting = Connecting(
+            connections=connections or settings.db_pool_size,
+            is_pooled=settings.db_pgbouncer if is_pooled is None else is_pooled,
+            application_name=settings.app_name,
+            idle_seconds=settings.db_idle_timeout_ms / 1000,
+            timeout_seconds=settings.db_connection_timeout_ms / 1000,
+            statement_seconds=settings.db_statement_timeout_ms / 1000,
+            max_retries=settings.db_max_retries,
         )
-        engine = cls(store, settings or Settings())
+        store = await Store.open(dsn, shard=shard, connecting=connecting, defaults=defaults)
+        engine = cls(store, settings)
         engine.start()
         return engine
 
@@ -337,3 +346,10 @@ class Engine:
         self._pops.forget_marks()
         self.catalogue.forget_options()
         self.cache.clear()
+
+    def _change_server(self) -> None:
+        """Another server, or another history: ids may mean something else there."""
+        self._forget()
+        self.catalogue.forget()
+        self._pops.forget_groups()
+        self._pops.waiters.wake_all()

@@ -7,7 +7,10 @@ select name, checksum from queen.migrations order by name;
 -- name: identity
 -- Which server this is: a change means another timeline, and everything remembered is void.
 select
-  (select system_identifier from pg_control_system())::text || '/' || (select timeline_id from pg_control_checkpoint())::text as identity,
+  (select system_identifier from pg_control_system())::text || '/' || case
+    -- The name of a segment of WAL begins with the timeline; the last checkpoint may still be of the one before.
+    when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+  end as identity,
   pg_is_in_recovery() as is_standby,
   current_setting('fsync') as fsync,
   current_setting('full_page_writes') as full_page_writes;
