@@ -1,12 +1,18 @@
 """An ack settles what it names and nothing else, in any order inside its delivery."""
 
+import time
+from collections.abc import Sequence
 from itertools import permutations
+from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from queen.codec.identity import partition_ref
 from queen.engine.engine import Engine
-from queen.errors import BadRequest, InvalidStatus
+from queen.errors import BadRequest, InvalidStatus, OutcomeUnknown, Overloaded
+from queen.settings import Settings
+from queen.store import messages as rows
 from queen.wire.messages import Acknowledgment
 from tests.clock import Clock
 from tests.engine.helpers import (
@@ -430,3 +436,118 @@ async def test_completing_what_is_settled_in_the_same_lease_is_no_refusal(engine
         [says(delivery, 0, "completed"), says(delivery, 1, "completed")]
     )
     assert [each.success for each in answers] == [True, True]
+
+
+async def test_a_refusal_of_a_message_among_many_leaves_the_others_settled(engine: Engine) -> None:
+    pushed = await push(engine, "orders", 1, 2, 3)
+    held = await pop_one(engine, "orders", batch=2)
+    said = [Acknowledgment(id=each.id, lease_id=lease(held)) for each in pushed]
+
+    answers = await engine.acknowledge(said)
+
+    assert [each.success for each in answers] == [True, True, False]
+    assert values(await pop_one(engine, "orders")) == [3]
+
+
+async def test_a_lost_lease_says_whether_the_group_is_done_with_the_message(
+    engine: Engine, clock: Clock
+) -> None:
+    pushed = await push(engine, "orders", 1, 2, transaction_id=None)
+    (named,) = await push(engine, "orders", 3, transaction_id="mine", partition="p")
+    old = await pop(engine, "orders", batch=10, partitions=2)
+    await clock.advance(seconds=301)
+    for again in await pop(engine, "orders", batch=10, partitions=2):
+        await engine.ack(lease(again), offsets=again.offsets[:1])
+
+    said = [Acknowledgment(id=each.id, lease_id=lease(old[0])) for each in pushed]
+    answers = await engine.acknowledge(said)
+    by_name = Acknowledgment(
+        transaction_id="mine", lease_id=lease(old[0]), partition_id=named.partition_id
+    )
+    answers += await engine.acknowledge([by_name])
+
+    assert [each.code for each in answers] == ["lease_lost"] * 3
+    assert [each.settled for each in answers] == [True, UNSET, True]
+
+
+async def test_acks_of_several_leases_are_taken_on_together_or_not_at_all(dsn: str) -> None:
+    async with await Engine.open(dsn, settings=Settings(max_queued_requests=1)) as engine:
+        for partition in ("a", "b"):
+            await push(engine, "orders", 1, partition=partition)
+        one, two = await pop(engine, "orders", batch=10, partitions=2)
+
+        with pytest.raises(Overloaded):
+            await engine.acknowledge([says(one, 0, "completed"), says(two, 0, "completed")])
+
+        assert await ack(engine, one) == 1
+        assert await ack(engine, two) == 1
+
+
+async def test_a_lease_whose_outcome_is_unknown_hides_no_other(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for partition in ("a", "b"):
+        await push(engine, "orders", 1, partition=partition)
+    one, two = await pop(engine, "orders", batch=10, partitions=2)
+    settle_all = engine.store.messages.ack
+
+    async def fail(acks: Sequence[rows.Ack]) -> list[rows.Record]:
+        if [each.delivery_id for each in acks] == [one.lease.delivery_id if one.lease else 0]:
+            raise OutcomeUnknown("the connection was lost")
+        return await settle_all(acks)
+
+    # A flush for each lease.
+    monkeypatch.setattr(engine._acks._lanes, "_max_units", 1)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(engine.store.messages, "ack", fail)
+    said = [says(one, 0, "completed"), says(two, 0, "completed")]
+
+    answers = await engine.acknowledge(said)
+    with pytest.raises(OutcomeUnknown):
+        await engine.acknowledge(said[:1])
+
+    assert [each.code for each in answers] == ["outcome_unknown", None]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"transaction_id": "a\0"},
+        {"transaction_id": "\ud800"},
+        {"transaction_id": "x" * 256},
+        {"transaction_id": "a", "consumer_group": "g\0"},
+    ],
+)
+async def test_a_name_that_cannot_be_is_a_bad_request(
+    engine: Engine, fields: dict[str, Any]
+) -> None:
+    await push(engine, "orders", 1)
+    held = await pop_one(engine, "orders")
+
+    for lease_id in (None, lease(held), "lost"):
+        with pytest.raises(BadRequest):
+            await engine.acknowledge([Acknowledgment(lease_id=lease_id, **fields)])
+
+
+async def test_a_partition_that_cannot_be_is_not_found(engine: Engine) -> None:
+    for partition_id in ("0.99999999999999999999", "0.-1", "0.1.2", "\0", "9223372036854775808"):
+        said = Acknowledgment(transaction_id="abc", partition_id=partition_id)
+        (answer,) = await engine.acknowledge([said])
+
+        assert answer.code == "message_not_found"
+
+
+async def test_ten_thousand_acks_of_a_lease_cost_little(engine: Engine) -> None:
+    count = 10_000
+    await push(engine, "orders", *range(count))
+    held = await pop_one(engine, "orders", batch=count)
+    said = [
+        Acknowledgment(id=each.id, lease_id=lease(held), transaction_id=each.transaction_id)
+        for each in held.messages()
+    ]
+
+    begun = time.process_time()
+    answers = await engine.acknowledge(said)
+    took = time.process_time() - begun
+
+    assert all(each.success for each in answers)
+    assert took / count < 10e-6  # About one by itself; the machine may be busy.

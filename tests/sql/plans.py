@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import asyncpg
 import msgspec
 
-from queen.store.database import (
-    _SESSION,  # pyright: ignore[reportPrivateUsage] - the plans are those of the store's connections
-)
+from queen.store.database import Connecting
 from tests.sql.calls import Call, run
 
 if TYPE_CHECKING:
@@ -62,7 +60,7 @@ class Explained:
 
     @classmethod
     async def connect(cls, dsn: str) -> Self:
-        connection = await asyncpg.connect(dsn, server_settings=_SESSION)
+        connection = await asyncpg.connect(dsn, server_settings=Connecting().session)
         await connection.execute(WATCH)
         explained = cls(connection)
         connection.add_log_listener(explained.hear)

@@ -104,6 +104,21 @@ CREATE FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms integer, 
 
 
 --
+-- Name: are_settled(text[], bigint[], bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.are_settled(p_groups text[], p_partition_ids bigint[], p_offsets bigint[], p_transaction_ids text[]) RETURNS TABLE(ordinal integer, is_settled boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: backlog(bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2317,6 +2332,13 @@ REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8
 --
 
 REVOKE ALL ON FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms integer, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION are_settled(p_groups text[], p_partition_ids bigint[], p_offsets bigint[], p_transaction_ids text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.are_settled(p_groups text[], p_partition_ids bigint[], p_offsets bigint[], p_transaction_ids text[]) FROM PUBLIC;
 
 
 --

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queen.codec.identity import Place, dedup_key, message_id, place_of
+from queen.codec.identity import Place, dedup_key, message_id, place_of, places_of
 
 shards = st.integers(0, 2**10 - 1)
 partitions = st.integers(0, 2**48 - 1)
@@ -77,3 +77,33 @@ def test_a_dedup_key_has_16_bytes_and_depends_on_every_character() -> None:
     assert {len(key) for key in keys} == {16}
     expected = sha256(bytes([0, 0, 0, 0, 0, 0, 0, 7]) + b"order-7").digest()[:16]
     assert dedup_key(7, "order-7") == expected
+
+
+@given(shards, partitions, st.lists(offsets, min_size=1, max_size=20))
+@settings(max_examples=50)
+def test_many_ids_of_a_partition_lead_back_at_once_or_not_at_all(
+    shard: int, partition_id: int, several: list[int]
+) -> None:
+    found = places_of([message_id(shard, partition_id, each) for each in several])
+
+    assert found in (None, (partition_id, several))
+    assert found is not None or len({each >> 42 for each in several}) > 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        message_id(0, 2, 1),
+        message_id(1, 1, 1),
+        message_id(0, 1, 2**42),
+        message_id(0, 1, 10)[:-1] + "A",
+        message_id(0, 1, 1) + "0",
+        message_id(0, 1, 1)[:-1],
+        message_id(0, 1, 1)[:-12] + "+00000000001",
+        message_id(0, 1, 1)[:-12] + "0_0000000001",
+        message_id(0, 1, 1)[:-12] + "040000000001",
+        "mine",
+    ],
+)
+def test_one_that_is_not_like_the_others_needs_a_closer_look(other: str) -> None:
+    assert places_of([message_id(0, 1, 0), other]) is None

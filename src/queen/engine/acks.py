@@ -3,29 +3,15 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from typing import Final
 from uuid import UUID
 
 from queen import errors
-from queen.codec.identity import partition_of, place_of
 from queen.engine.deliveries import Lease
 from queen.engine.lanes import Lanes
-from queen.engine.pops import QUEUE_MODE
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store
-from queen.wire.messages import Acknowledged, Acknowledgment, Extended
-
-KINDS: Final = {
-    "completed": "completed",
-    "success": "completed",
-    "acked": "completed",
-    "ok": "completed",
-    "failed": "failed",
-    "retry": "retry",
-    "dlq": "dead",
-}
-"""Words of the contract to words of the database."""
+from queen.wire.messages import Extended
 
 
 class AckUnit:
@@ -45,7 +31,7 @@ class AckUnit:
         self.offsets = offsets
         self.partition_id = partition_id
         self.settlements = settlements
-        self.size_bytes = 100
+        self.size_bytes = 100 + 8 * len(offsets or ()) + 50 * len(settlements)
         self.done: asyncio.Future[list[rows.Record]] = asyncio.get_running_loop().create_future()
         # A delivery stands in one flush once: whoever comes second meets what the first left.
         self.keys: tuple[Hashable, ...] = (lease.delivery_id,)
@@ -91,11 +77,34 @@ class Acks:
         self._lanes.submit(unit)
         (row,) = await unit.done
         if row["code"] is not None:
-            raise _refusal(row["code"])
+            raise refusal(row["code"])
         return row["settled"]
 
-    async def settle(self, settlements: Sequence[rows.Settlement]) -> list[rows.Record]:
-        """Say what became of messages of one delivery; one row each, refusals as codes."""
+    async def settle(
+        self, deliveries: Sequence[Sequence[rows.Settlement]]
+    ) -> list[list[rows.Record] | BaseException]:
+        """
+        Say what became of messages, a sequence a delivery; all of them are taken on, or none.
+
+        Of each delivery one row a message, refusals as codes, or why nothing is known of it.
+        """
+        units = [self._unit(settlements) for settlements in deliveries]
+        self._lanes.submit(*units)
+        return await asyncio.gather(
+            *map(self._settled, units, deliveries),
+            return_exceptions=True,
+        )
+
+    async def complete(
+        self, lease: Lease, partition_id: int, offsets: Sequence[int]
+    ) -> rows.Record:
+        """Settle these messages; one row for all, which names those that were refused."""
+        unit = AckUnit(lease, offsets=offsets, partition_id=partition_id)
+        self._lanes.submit(unit)
+        (row,) = await unit.done
+        return row
+
+    def _unit(self, settlements: Sequence[rows.Settlement]) -> AckUnit:
         first = settlements[0]
         lease = Lease(self._store.shard, first.delivery_id, first.token)
         if all(
@@ -103,158 +112,29 @@ class Acks:
             for each in settlements
         ):
             offsets = [each.offset for each in settlements]
-            unit = AckUnit(lease, offsets=offsets, partition_id=first.partition_id)
-            self._lanes.submit(unit)
-            (row,) = await unit.done
-            if row["refused"] is None:
-                return [row] * len(settlements)
-            refused = {
-                offset for each in row["refused"] for offset in range(each.lower, each.upper)
-            }
-            # Of these each hears why.
-            rest = [each for each in settlements if each.offset in refused]
-            unit = AckUnit(lease, settlements=rest)
-            self._lanes.submit(unit)
-            reasons = iter(await unit.done)
-            return [next(reasons) if each.offset in refused else row for each in settlements]
-        unit = AckUnit(lease, settlements=settlements)
-        self._lanes.submit(unit)
-        return await unit.done
+            return AckUnit(lease, offsets=offsets, partition_id=first.partition_id)
+        return AckUnit(lease, settlements=settlements)
 
-    async def acknowledge(
-        self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
-    ) -> list[Acknowledged]:
-        """The contract's form: messages by id or transactionId, each with a status."""
-        if not 0 < len(acknowledgments) <= self._settings.max_items:
-            raise errors.TooManyItems(f"1 to {self._settings.max_items} acknowledgments fit a call")
-        answers: list[Acknowledged | None] = [None] * len(acknowledgments)
-        by_lease: dict[tuple[int, UUID], list[tuple[int, rows.Settlement]]] = {}
-        seen: set[tuple[int, int]] = set()
-        for index, each in enumerate(acknowledgments):
-            try:
-                settlement = await self.resolve(each, group)
-            except (errors.InvalidStatus, errors.BadRequest):
-                raise
-            except errors.RequestError as error:
-                answers[index] = Acknowledged(
-                    transaction_id=each.transaction_id,
-                    success=False,
-                    code=error.code,
-                    error=str(error),
-                )
-                continue
-            if settlement is None:
-                answers[index] = Acknowledged(
-                    transaction_id=each.transaction_id, success=True, noop=True
-                )
-                continue
-            if (settlement.delivery_id, settlement.offset) in seen:
-                raise errors.BadRequest(
-                    f"message {each.id or each.transaction_id} is acknowledged twice"
-                )
-            seen.add((settlement.delivery_id, settlement.offset))
-            pair = (settlement.delivery_id, settlement.token)
-            by_lease.setdefault(pair, []).append((index, settlement))
-        settled = await asyncio.gather(
-            *(self.settle([each for _, each in of_lease]) for of_lease in by_lease.values())
-        )
-        for of_lease, records in zip(by_lease.values(), settled, strict=True):
-            for (index, settlement), row in zip(of_lease, records, strict=True):
-                answers[index] = self._answer(acknowledgments[index], settlement, row)
-        return [answer for answer in answers if answer is not None]
+    async def _settled(
+        self, unit: AckUnit, settlements: Sequence[rows.Settlement]
+    ) -> list[rows.Record]:
+        found = await unit.done
+        return found if unit.settlements else await self.each(found[0], settlements)
 
-    def _answer(
-        self, each: Acknowledgment, settlement: rows.Settlement, row: rows.Record
-    ) -> Acknowledged:
-        if row["code"] is not None:
-            error = _refusal(row["code"])
-            return Acknowledged(
-                transaction_id=each.transaction_id,
-                success=False,
-                code=error.code,
-                error=str(error),
-            )
-        if settlement.kind == "completed":
-            return Acknowledged(
-                transaction_id=each.transaction_id,
-                success=True,
-                lease_released=bool(row["is_over"]),
-            )
-        return Acknowledged(
-            transaction_id=each.transaction_id,
-            success=True,
-            dlq=bool(row["is_dead"]),
-            lease_released=bool(row["is_over"]),
-            retry_at=row["due_at"],
-        )
-
-    async def resolve(
-        self, each: Acknowledgment, group: str | None = None
-    ) -> rows.Settlement | None:
-        """
-        The delivery and offset that an acknowledgment means.
-
-        None for a completed message that is settled already: there is nothing left to do.
-        """
-        kind = KINDS.get(each.status)
-        if kind is None:
-            raise errors.InvalidStatus(
-                f"status {each.status!r}: it must be one of {', '.join(KINDS)}"
-            )
-        delay, most = each.delay_seconds, self._settings.max_delay_seconds
-        if delay is not None and not 0 <= delay <= most:
-            raise errors.BadRequest(f"delaySeconds must be from 0 to {most}")
-        lease = Lease.parse(each.lease_id) if each.lease_id is not None else None
-        error = each.error and _storable(each.error, self._settings.max_error_bytes)
-        name = each.id or each.transaction_id
-        if not name:
-            raise errors.BadRequest("an acknowledgment needs the id or transactionId of a message")
-        place = place_of(name)
-        partition_id = None if each.partition_id is None else partition_of(each.partition_id)
-        if each.partition_id is not None and partition_id is None:
-            raise errors.MessageNotFound(f"{each.partition_id!r} is not the id of a partition")
-        if each.id is not None and place is None:
-            raise errors.MessageNotFound(f"{each.id!r} is not the id of a message")
-        if lease is not None and each.id is not None and place is not None:
-            # What the SDK sends: nothing to look up.
-            return rows.Settlement(
-                lease.delivery_id,
-                lease.token,
-                place.partition_id,
-                place.offset,
-                kind,
-                error,
-                each.delay_seconds,
-            )
-        found = await self._store.messages.find_delivery(
-            group=each.consumer_group or group or QUEUE_MODE,
-            lease=lease and (lease.delivery_id, lease.token),
-            partition_id=partition_id,
-            transaction_id=name,
-            place=place and (place.partition_id, place.offset),
-        )
-        if len(found) > 1:
-            raise errors.AmbiguousMessage(f"several messages are {name!r}; name the partition")
-        row = found[0] if found else None
-        if row is None or (row["id"] is None and not row["is_settled"]):
-            if lease is not None:
-                raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
-            raise errors.MessageNotFound(f"message {name!r} is not out with this group")
-        if lease is not None and row["id"] not in (None, lease.delivery_id):
-            raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
-        if row["id"] is None:
-            if kind == "completed":
-                return None
-            raise errors.AlreadySettled(f"this group is done with message {name!r}")
-        return rows.Settlement(
-            row["id"],
-            row["token"],
-            row["partition_id"],
-            row["offset"],
-            kind,
-            error,
-            each.delay_seconds,
-        )
+    async def each(
+        self, row: rows.Record, settlements: Sequence[rows.Settlement]
+    ) -> list[rows.Record]:
+        """A row for each of the messages that one row is about."""
+        if row["refused"] is None:
+            return [row] * len(settlements)
+        refused = {offset for each in row["refused"] for offset in range(each.lower, each.upper)}
+        # Of these each hears why.
+        rest = [each for each in settlements if each.offset in refused]
+        lease = Lease(self._store.shard, rest[0].delivery_id, rest[0].token)
+        again = AckUnit(lease, settlements=rest)
+        self._lanes.submit(again)
+        reasons = iter(await again.done)
+        return [next(reasons) if each.offset in refused else row for each in settlements]
 
     async def extend(self, lease_ids: Sequence[str], seconds: float | None) -> list[Extended]:
         """Move the ends of leases; what was never a lease is lost like one that was."""
@@ -275,7 +155,7 @@ class Acks:
                 list(leases.values()), [seconds] * len(leases)
             )
             moved = dict(zip(leases, found, strict=True))
-        lost = _refusal("QN002")
+        lost = refusal("QN002")
         return [
             Extended(lease_id=each, success=True, expires_at=moved[each]["until"])
             if each in moved and moved[each]["code"] is None
@@ -287,7 +167,7 @@ class Acks:
         """Give back what is left of a delivery, at once and uncounted."""
         (row,) = await self._store.messages.release([(lease.delivery_id, lease.token)])
         if row["code"] is not None:
-            raise _refusal(row["code"])
+            raise refusal(row["code"])
         self._wake((row["group_id"],))
 
     async def _flush(self, units: list[AckUnit]) -> None:
@@ -352,8 +232,11 @@ class Acks:
 def _ranges(offsets: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None:
     if offsets is None:
         return None
+    ordered = sorted(set(offsets))
+    if ordered and ordered[-1] - ordered[0] == len(ordered) - 1:
+        return ((ordered[0], ordered[-1] + 1),)
     ranges: list[tuple[int, int]] = []
-    for offset in sorted(set(offsets)):
+    for offset in ordered:
         if ranges and ranges[-1][1] == offset:
             ranges[-1] = (ranges[-1][0], offset + 1)
         else:
@@ -361,12 +244,7 @@ def _ranges(offsets: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None
     return tuple(ranges)
 
 
-def _storable(text: str, max_bytes: int) -> str:
-    """An error text that PostgreSQL can hold, cut at a character."""
-    encoded = text.replace("\0", "\ufffd").encode("utf-8", "replace")[:max_bytes]
-    return encoded.decode("utf-8", "ignore")
-
-
-def _refusal(code: str) -> errors.QueenError:
+def refusal(code: str) -> errors.QueenError:
+    """The error that a code of a row means, in its own words."""
     error = errors.of_sqlstate(code) or errors.RequestError
     return error((error.__doc__ or code).strip().splitlines()[0])

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from queen import errors
+from queen.engine.acknowledgments import Acknowledgments
 from queen.engine.acks import Acks
 from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
@@ -19,7 +20,7 @@ from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
 from queen.engine.wakeups import Wakeups
 from queen.settings import Settings
-from queen.store.database import Record
+from queen.store.database import Connecting, Record
 from queen.store.store import Store
 from queen.wire.messages import Acknowledged, Acknowledgment, Extended, PopRequest, PushItem
 
@@ -49,6 +50,7 @@ class Engine:
             store, settings, self.cache, wake=lambda ids: self.wakeups.tell_groups(ids)
         )
         waiters = self._pops.waiters
+        store.database.changed = self._change_server
         self.wakeups = Wakeups(
             store,
             settings,
@@ -58,6 +60,7 @@ class Engine:
             search_again=self._pops.search_again,
         )
         self._acks = Acks(store, settings, wake=self.wakeups.tell_groups)
+        self._acknowledgments = Acknowledgments(store, settings, self._acks)
         self._pushes = Pushes(
             store,
             settings,
@@ -72,7 +75,7 @@ class Engine:
             self.catalogue,
             self.cache,
             self._pushes,
-            self._acks,
+            self._acknowledgments,
             wake_queues=self.wakeups.tell,
             wake_all=waiters.wake_all,
         )
@@ -84,15 +87,23 @@ class Engine:
         *,
         settings: Settings | None = None,
         shard: int = 0,
-        connections: int = 10,
-        is_pooled: bool = False,
+        connections: int | None = None,
+        is_pooled: bool | None = None,
         defaults: dict[str, Any] | None = None,
     ) -> Self:
         """Connect, and begin to listen. The database must be migrated."""
-        store = await Store.open(
-            dsn, shard=shard, connections=connections, is_pooled=is_pooled, defaults=defaults
+        settings = settings or Settings()
+        connecting = Connecting(
+            connections=connections or settings.db_pool_size,
+            is_pooled=settings.db_pgbouncer if is_pooled is None else is_pooled,
+            application_name=settings.app_name,
+            idle_seconds=settings.db_idle_timeout_ms / 1000,
+            timeout_seconds=settings.db_connection_timeout_ms / 1000,
+            statement_seconds=settings.db_statement_timeout_ms / 1000,
+            max_retries=settings.db_max_retries,
         )
-        engine = cls(store, settings or Settings())
+        store = await Store.open(dsn, shard=shard, connecting=connecting, defaults=defaults)
+        engine = cls(store, settings)
         engine.start()
         return engine
 
@@ -153,7 +164,7 @@ class Engine:
         self, acknowledgments: Sequence[Acknowledgment], *, consumer_group: str | None = None
     ) -> list[Acknowledged]:
         """Say of each message what became of it: completed, failed, retry or dlq."""
-        return await self._acks.acknowledge(acknowledgments, consumer_group)
+        return await self._acknowledgments.acknowledge(acknowledgments, consumer_group)
 
     async def extend(self, lease_id: str, *, seconds: float | None = None) -> datetime:
         """Move the end of a lease, by default to the queue's lease time; never shortens it."""
@@ -397,3 +408,10 @@ class Engine:
         self._pops.forget_marks()
         self.catalogue.forget_options()
         self.cache.clear()
+
+    def _change_server(self) -> None:
+        """Another server, or another history: ids may mean something else there."""
+        self._forget()
+        self.catalogue.forget()
+        self._pops.forget_groups()
+        self._pops.waiters.wake_all()

@@ -91,6 +91,12 @@ class Pops:
                 mark.ready_since = mark.due_since = None
         self.waiters.wake_groups(groups)
 
+    def forget_groups(self) -> None:
+        """Ask for the groups again: there may be others of the same names."""
+        self._groups.clear()
+        self._unfilled.clear()
+        self.waiters.forget_groups()
+
     async def pop(self, request: PopRequest) -> list[Delivery]:
         """Deliveries for one consumer; empty when there is nothing, or nothing came in time."""
         if self._is_closed:

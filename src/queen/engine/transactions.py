@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from queen import errors
-from queen.engine.acks import Acks
+from queen.engine.acknowledgments import Acknowledgments
 from queen.engine.catalogue import Catalogue
 from queen.engine.deliveries import Lease
 from queen.engine.flush import Flush
@@ -29,7 +29,7 @@ class Transactions:
         catalogue: Catalogue,
         cache: SegmentCache,
         pushes: Pushes,
-        acks: Acks,
+        acknowledgments: Acknowledgments,
         *,
         wake_queues: Callable[[Iterable[int]], None],
         wake_all: Callable[[], None],
@@ -39,7 +39,7 @@ class Transactions:
         self._catalogue = catalogue
         self._cache = cache
         self._pushes = pushes
-        self._acks = acks
+        self._acknowledgments = acknowledgments
         self._wake_queues = wake_queues
         self._wake_all = wake_all
 
@@ -105,7 +105,7 @@ class Transactions:
         )
 
     async def _resolve(self, each: Acknowledgment, group: str | None) -> rows.Settlement:
-        settlement = await self._acks.resolve(each, group)
+        settlement = await self._acknowledgments.resolve(each, group)
         if settlement is None:
             name = each.id or each.transaction_id
             raise errors.AlreadySettled(f"message {name!r} is not out any more")

@@ -161,6 +161,12 @@ class Waiters:
         else:
             self._open.add(target)
 
+    def forget_groups(self) -> None:
+        """Those who sleep look for their groups anew; who searches just now will hear of it."""
+        for target in self._targets.values():
+            if not target.is_running:
+                self.know(target, ())
+
     def forget(self, target: Target) -> None:
         """Nobody waits here any more."""
         if target.timer is not None:

@@ -122,8 +122,6 @@ class App:
         engine = await Engine.open(
             settings.dsn,
             settings=settings,
-            connections=settings.db_pool_size,
-            is_pooled=settings.db_pgbouncer,
             defaults=settings.queue_defaults,
         )
         operations = Operations(engine.store, kinds(engine))

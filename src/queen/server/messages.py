@@ -357,7 +357,8 @@ def _instant(text: str, what: str) -> datetime:
 
 def _refusal(answer: Acknowledged | Extended) -> errors.QueenError:
     error = errors.of_code(answer.code or "") or errors.RequestError
-    return error(answer.error)
+    is_settled = isinstance(answer, Acknowledged) and answer.settled is True
+    return error(answer.error, **({"settled": True} if is_settled else {}))
 
 
 def _first_problem(refusal: Pushed, body: bytes) -> errors.QueenError:

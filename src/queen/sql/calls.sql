@@ -7,7 +7,10 @@ select name, checksum from queen.migrations order by name;
 -- name: identity
 -- Which server this is: a change means another timeline, and everything remembered is void.
 select
-  (select system_identifier from pg_control_system())::text || '/' || (select timeline_id from pg_control_checkpoint())::text as identity,
+  (select system_identifier from pg_control_system())::text || '/' || case
+    -- The name of a segment of WAL begins with the timeline; the last checkpoint may still be of the one before.
+    when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+  end as identity,
   pg_is_in_recovery() as is_standby,
   current_setting('fsync') as fsync,
   current_setting('full_page_writes') as full_page_writes;
@@ -79,6 +82,10 @@ from queen.transact(
 -- name: find_delivery
 -- The delivery that a message is in, for an ack without a lease.
 select id, token, partition_id, "offset", is_settled from queen.find_delivery($1, $2, $3, $4, $5, $6, $7);
+
+-- name: are_settled
+-- Whether groups are done with messages; one row a message, in the order asked.
+select is_settled from queen.are_settled($1, $2, $3, $4) order by ordinal;
 
 -- name: last_sequence
 -- The newest sequence of a producer.

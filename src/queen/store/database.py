@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
+import msgspec
 
 from queen import errors, sql
 
@@ -15,25 +16,42 @@ if TYPE_CHECKING:
 
 Record = asyncpg.Record
 
-_SESSION: Final = {
-    "application_name": "queen",
-    # A confirmed push is on disk whatever the role or the database defaults to.
-    "synchronous_commit": "on",
-    # Nobody waits long for a lock that a stopped process holds.
-    "idle_in_transaction_session_timeout": "5s",
-    "lock_timeout": "5s",
-    "statement_timeout": "30s",
-    "jit": "off",
-    # Plans are made once per connection, often while tables are small, and kept when they grow.
-    "enable_seqscan": "off",
-}
-_LOCAL: Final = "begin; " + "".join(
-    f"set local {name} = '{value}'; "
-    for name, value in _SESSION.items()
-    if name != "application_name"
-)
 _RETRIED: Final = ("40001", "40P01")
-_DEADLINE_SECONDS: Final = 35.0
+_OF_LANES: Final = frozenset({"push", "pop", "ack", "nack"})
+"""Calls whose number at once the engine bounds."""
+
+
+class Connecting(msgspec.Struct, frozen=True, kw_only=True):
+    """How to connect, and how long to wait for what."""
+
+    connections: int = 10
+    is_pooled: bool = False
+    """Through PgBouncer in transaction mode."""
+    application_name: str = "queen"
+    idle_seconds: float = 30
+    """A connection that was not used for so long is closed; 0: never."""
+    timeout_seconds: float = 10
+    """For a connection."""
+    statement_seconds: float = 30
+    """For the answer to a call."""
+    max_retries: int = 3
+    """Of a call that PostgreSQL gave up so that another could go on."""
+
+    @property
+    def session(self) -> dict[str, str]:
+        """What a connection sets for itself, or where it cannot, each transaction."""
+        return {
+            # A confirmed push is on disk whatever the role or the database defaults to.
+            "synchronous_commit": "on",
+            # Nobody waits long for a lock that a stopped process holds.
+            "idle_in_transaction_session_timeout": "5s",
+            "lock_timeout": "5s",
+            "statement_timeout": f"{self.statement_seconds * 1000:.0f}ms",
+            "jit": "off",
+            # Plans are made once per connection, often while tables are small, and kept when they
+            # grow.
+            "enable_seqscan": "off",
+        }
 
 
 class Database:
@@ -44,40 +62,43 @@ class Database:
     a connection between two transactions, and each call says what it needs inside its own.
     """
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", *, dsn: str, is_pooled: bool) -> None:
+    def __init__(self, dsn: str, connecting: Connecting) -> None:
         self.dsn = dsn
-        self.is_pooled = is_pooled
-        self._pool = pool
+        self.is_pooled = connecting.is_pooled
+        self._connecting = connecting
+        self._begin = "begin; " + "".join(
+            f"set local {name} = '{value}'; " for name, value in connecting.session.items()
+        )
+        self._identity: str | None = None
+        self._pool: asyncpg.Pool[asyncpg.Record]
+        self._rooms: dict[str, asyncio.Semaphore] = {}
+        self.changed: Callable[[], None] = _nothing
+        """Called when this is another server, or another history of it, than before."""
         self.statements = 0
         """How many statements were sent, for those who watch that an idle process sends none."""
 
     @classmethod
-    async def open(cls, dsn: str, *, connections: int = 10, is_pooled: bool = False) -> "Database":
+    async def open(cls, dsn: str, connecting: Connecting | None = None) -> "Database":
         """Connect; refuses a database that would lose what it confirms."""
+        how = connecting or Connecting()
+        database = cls(dsn, how)
+        session = {"application_name": how.application_name, **how.session}
         try:
-            pool = await asyncpg.create_pool(
+            database._pool = await asyncpg.create_pool(
                 dsn,
                 min_size=1,
-                max_size=connections,
-                max_inactive_connection_lifetime=0,
-                statement_cache_size=0 if is_pooled else 100,
-                server_settings=None if is_pooled else _SESSION,
-                init=_prepare,
+                max_size=how.connections,
+                max_inactive_connection_lifetime=how.idle_seconds,
+                statement_cache_size=0 if how.is_pooled else 100,
+                server_settings=(
+                    {"application_name": how.application_name} if how.is_pooled else session
+                ),
+                init=database._prepare,
                 reset=_leave_as_is,
-                timeout=10,
+                timeout=how.timeout_seconds,
             )
         except (OSError, TimeoutError, asyncpg.PostgresError) as error:
             raise errors.DatabaseUnavailable(f"cannot connect: {error}") from error
-        database = cls(pool, dsn=dsn, is_pooled=is_pooled)
-        (server,) = await database.fetch("identity")
-        if server["is_standby"]:
-            await database.close()
-            raise errors.DatabaseUnavailable("this server is a standby; name the primary")
-        if server["fsync"] != "on" or server["full_page_writes"] != "on":
-            await database.close()
-            raise errors.DatabaseUnsafe(
-                "fsync or full_page_writes is off: a crash would lose messages; turn them on"
-            )
         return database
 
     async def close(self) -> None:
@@ -89,12 +110,37 @@ class Database:
 
     async def fetch(self, call: str, *arguments: object) -> list[Record]:
         """Run one call of ``sql/calls.sql`` in a transaction of its own and return its rows."""
-        for attempt in range(4):
+        if call in _OF_LANES:
+            return await self._fetch(call, arguments)
+        async with self._room(call):
+            return await self._fetch(call, arguments)
+
+    @asynccontextmanager
+    async def _room(self, call: str) -> AsyncGenerator[None]:
+        """A call that takes long takes no more than its share of the connections from others."""
+        room = self._rooms.get(call)
+        if room is None:
+            room = asyncio.Semaphore(max(1, self._connecting.connections // 3))
+            self._rooms[call] = room
+        try:
+            async with asyncio.timeout(self._connecting.timeout_seconds):
+                await room.acquire()
+        except TimeoutError as error:
+            raise errors.Overloaded(f"too many calls of {call} are running") from error
+        try:
+            yield
+        finally:
+            room.release()
+
+    async def _fetch(self, call: str, arguments: tuple[object, ...]) -> list[Record]:
+        attempt = 0
+        while True:
             try:
                 async with self._lend() as connection:  # Or DatabaseUnavailable: nothing was sent.
                     return await self._run(connection, call, arguments)
             except asyncpg.PostgresError as error:
-                if error.sqlstate in _RETRIED and attempt < 3:
+                if error.sqlstate in _RETRIED and attempt < self._connecting.max_retries:
+                    attempt += 1
                     continue
                 if ours := errors.of_sqlstate(error.sqlstate or ""):
                     raise ours(str(error)) from error
@@ -106,19 +152,20 @@ class Database:
                 asyncpg.InternalClientError,
             ) as error:
                 raise errors.OutcomeUnknown(f"{call}: {error or type(error).__name__}") from error
-        raise AssertionError  # The last attempt has returned or raised.
 
     async def _run(
         self, connection: "Connection", call: str, arguments: tuple[object, ...]
     ) -> list[Record]:
         self.statements += 1
+        # PostgreSQL gives up first; this is for the connection that has died.
+        deadline = self._connecting.statement_seconds + 5
         if not self.is_pooled:
-            return await connection.fetch(sql.CALLS[call], *arguments, timeout=_DEADLINE_SECONDS)
+            return await connection.fetch(sql.CALLS[call], *arguments, timeout=deadline)
         # Behind PgBouncer a statement may be parsed on one server and run on another, unless both
         # stand in one transaction.
-        await connection.execute(_LOCAL)
+        await connection.execute(self._begin)
         try:
-            rows = await connection.fetch(sql.CALLS[call], *arguments, timeout=_DEADLINE_SECONDS)
+            rows = await connection.fetch(sql.CALLS[call], *arguments, timeout=deadline)
             await connection.execute("commit")
         except asyncpg.PostgresError:
             if not connection.is_closed():
@@ -129,7 +176,7 @@ class Database:
     @asynccontextmanager
     async def _lend(self) -> AsyncGenerator["Connection"]:
         try:
-            connection = await self._pool.acquire(timeout=10)
+            connection = await self._pool.acquire(timeout=self._connecting.timeout_seconds)
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError) as error:
             raise errors.DatabaseUnavailable(f"no connection: {error or 'timeout'}") from error
         except asyncpg.InterfaceError as error:
@@ -139,11 +186,24 @@ class Database:
         finally:
             await self._pool.release(connection)
 
-
-async def _prepare(connection: "asyncpg.Connection[Record]") -> None:
-    await connection.set_type_codec(
-        "jsonb", schema="pg_catalog", encoder=_dump, decoder=json.loads, format="text"
-    )
+    async def _prepare(self, connection: "asyncpg.Connection[Record]") -> None:
+        """A new connection: set it up, and see to which server it leads."""
+        await connection.set_type_codec(
+            "jsonb", schema="pg_catalog", encoder=_dump, decoder=json.loads, format="text"
+        )
+        server = await connection.fetchrow(sql.CALLS["identity"])
+        assert server is not None
+        if server["is_standby"]:
+            raise errors.DatabaseUnavailable("this server is a standby; name the primary")
+        if server["fsync"] != "on" or server["full_page_writes"] != "on":
+            raise errors.DatabaseUnsafe(
+                "fsync or full_page_writes is off: a crash would lose messages; turn them on"
+            )
+        known, self._identity = self._identity, server["identity"]
+        if known not in (None, self._identity):
+            self.changed()
+            # What is about to be sent was made of what was known before.
+            raise errors.DatabaseUnavailable("this is another server, or another history of it")
 
 
 async def _leave_as_is(connection: "asyncpg.Connection[Record]") -> None:
@@ -152,3 +212,7 @@ async def _leave_as_is(connection: "asyncpg.Connection[Record]") -> None:
 
 def _dump(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
     return json.dumps(value)
+
+
+def _nothing() -> None:
+    """Nobody has remembered anything yet."""

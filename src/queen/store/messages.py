@@ -163,6 +163,13 @@ class Messages:
         (row,) = await self._database.fetch("last_sequence", producer_id)
         return row["sequence"]
 
+    async def are_settled(
+        self, messages: Sequence[tuple[str, int, int | None, str | None]]
+    ) -> list[bool]:
+        """Of each (group, partition id, offset, else transactionId): is the group done with it."""
+        found = await self._database.fetch("are_settled", *map(list, zip(*messages, strict=True)))
+        return [row["is_settled"] for row in found]
+
     async def find_delivery(
         self,
         *,

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from queen.store.browse import Browse
-from queen.store.database import Database
+from queen.store.database import Connecting, Database
 from queen.store.dead_letters import DeadLetters
 from queen.store.groups import Groups
 from queen.store.instances import Instances
@@ -36,11 +36,10 @@ class Store:
         dsn: str,
         *,
         shard: int = 0,
-        connections: int = 10,
-        is_pooled: bool = False,
+        connecting: Connecting | None = None,
         defaults: dict[str, Any] | None = None,
     ) -> Self:
-        database = await Database.open(dsn, connections=connections, is_pooled=is_pooled)
+        database = await Database.open(dsn, connecting)
         return cls(database, shard=shard, defaults=defaults)
 
     async def close(self) -> None:

@@ -148,6 +148,8 @@ class Acknowledged(Wire, frozen=True, kw_only=True):
     retry_at: datetime | None = None
     code: str | None = None
     error: str | None = None
+    settled: bool | msgspec.UnsetType = msgspec.UNSET
+    """True beside a lost lease: the group is done with the message all the same."""
 
 
 class AckResult(Acknowledged, frozen=True, kw_only=True):

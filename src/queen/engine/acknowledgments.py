@@ -1,0 +1,299 @@
+"""The contract's form of an ack: messages by id or transactionId, each with what became of it."""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from queen import errors
+from queen.codec.identity import partition_of, place_of, places_of
+from queen.engine.acks import Acks, refusal
+from queen.engine.deliveries import Lease
+from queen.engine.names import check_name
+from queen.engine.pops import QUEUE_MODE
+from queen.settings import Settings
+from queen.store import messages as rows
+from queen.store.store import Store
+from queen.wire.messages import Acknowledged, Acknowledgment
+
+KINDS: Final = {
+    "completed": "completed",
+    "success": "completed",
+    "acked": "completed",
+    "ok": "completed",
+    "failed": "failed",
+    "retry": "retry",
+    "dlq": "dead",
+}
+"""Words of the contract to words of the database."""
+_COMPLETED: Final = frozenset(word for word, kind in KINDS.items() if kind == "completed")
+
+
+class Acknowledgments:
+    """Finds the deliveries that are meant, has them settled, and answers message by message."""
+
+    def __init__(self, store: Store, settings: Settings, acks: Acks) -> None:
+        self._store = store
+        self._settings = settings
+        self._acks = acks
+
+    async def acknowledge(
+        self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
+    ) -> list[Acknowledged]:
+        """Settle messages; one answer each."""
+        if not 0 < len(acknowledgments) <= self._settings.max_items:
+            raise errors.TooManyItems(f"1 to {self._settings.max_items} acknowledgments fit a call")
+        if group:
+            check_name("consumerGroup", group, self._settings.max_name_bytes)
+        answers = await self._complete(acknowledgments)
+        if answers is None:
+            answers = await self._settle(acknowledgments, group)
+        if answers[0].code is not None or any(answer.code is not None for answer in answers):
+            await self._say_settled(acknowledgments, group, answers)
+        return answers
+
+    async def _complete(
+        self, acknowledgments: Sequence[Acknowledgment]
+    ) -> list[Acknowledged] | None:
+        """What a consumer says of a batch that went well, at little cost; None for all else."""
+        meant = _one_delivery(acknowledgments)
+        if meant is None:
+            return None
+        lease, partition_id, offsets = meant
+        self._check_texts(acknowledgments[0])
+        row = await self._acks.complete(lease, partition_id, offsets)
+        if row["refused"] is not None:
+            settlements = [
+                rows.Settlement(*lease[1:], partition_id, offset, "completed", None, None)
+                for offset in offsets
+            ]
+            records = await self._acks.each(row, settlements)
+            return list(map(_answer, acknowledgments, settlements, records))
+        if row["code"] is not None:
+            error = refusal(row["code"])
+            return [_refused(each, error) for each in acknowledgments]
+        is_over = bool(row["is_over"])
+        return [
+            Acknowledged(transaction_id=each.transaction_id, success=True, lease_released=is_over)
+            for each in acknowledgments
+        ]
+
+    async def _settle(
+        self, acknowledgments: Sequence[Acknowledgment], group: str | None
+    ) -> list[Acknowledged]:
+        answers: dict[int, Acknowledged] = {}
+        by_lease: dict[tuple[int, UUID], list[tuple[int, rows.Settlement]]] = {}
+        seen: set[tuple[int, int]] = set()
+        for index, each in enumerate(acknowledgments):
+            try:
+                settlement = await self.resolve(each, group)
+            except (errors.InvalidStatus, errors.BadRequest):
+                raise
+            except errors.RequestError as error:
+                answers[index] = _refused(each, error)
+                continue
+            if settlement is None:
+                answers[index] = Acknowledged(
+                    transaction_id=each.transaction_id, success=True, noop=True
+                )
+                continue
+            if (settlement.delivery_id, settlement.offset) in seen:
+                raise errors.BadRequest(
+                    f"message {each.id or each.transaction_id} is acknowledged twice"
+                )
+            seen.add((settlement.delivery_id, settlement.offset))
+            pair = (settlement.delivery_id, settlement.token)
+            by_lease.setdefault(pair, []).append((index, settlement))
+        if by_lease:
+            settled = await self._acks.settle(
+                [[settlement for _, settlement in of_lease] for of_lease in by_lease.values()]
+            )
+            failures = [each for each in settled if isinstance(each, BaseException)]
+            if len(failures) == len(settled) and (failure := errors.worst(failures)):
+                raise failure
+            for of_lease, outcome in zip(by_lease.values(), settled, strict=True):
+                answers.update(_answers(acknowledgments, of_lease, outcome))
+        return [answers[index] for index in range(len(acknowledgments))]
+
+    async def _say_settled(
+        self,
+        acknowledgments: Sequence[Acknowledgment],
+        group: str | None,
+        answers: list[Acknowledged],
+    ) -> None:
+        """Beside a lost lease: whether the group is done with the message all the same."""
+        indexes: list[int] = []
+        messages: list[tuple[str, int, int | None, str | None]] = []
+        for index, (each, answer) in enumerate(zip(acknowledgments, answers, strict=True)):
+            if answer.code != errors.LeaseLost.code or each.lease_id is None:
+                continue
+            of_group = each.consumer_group or group or QUEUE_MODE
+            partition_id = None if each.partition_id is None else partition_of(each.partition_id)
+            if (place := place_of(each.id or each.transaction_id or "")) is not None:
+                indexes.append(index)
+                messages.append((of_group, place.partition_id, place.offset, None))
+            elif partition_id is not None and each.transaction_id is not None:
+                indexes.append(index)
+                messages.append((of_group, partition_id, None, each.transaction_id))
+        if not messages:
+            return
+        # An answer without it is right as well.
+        with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+            are_settled = await self._store.messages.are_settled(messages)
+            for index, is_settled in zip(indexes, are_settled, strict=True):
+                if is_settled:
+                    answers[index] = msgspec.structs.replace(answers[index], settled=True)
+
+    async def resolve(
+        self, each: Acknowledgment, group: str | None = None
+    ) -> rows.Settlement | None:
+        """
+        The delivery and offset that an acknowledgment means.
+
+        None for a completed message that is settled already: there is nothing left to do.
+        """
+        kind = KINDS.get(each.status)
+        if kind is None:
+            raise errors.InvalidStatus(
+                f"status {each.status!r}: it must be one of {', '.join(KINDS)}"
+            )
+        delay, most = each.delay_seconds, self._settings.max_delay_seconds
+        if delay is not None and not 0 <= delay <= most:
+            raise errors.BadRequest(f"delaySeconds must be from 0 to {most}")
+        self._check_texts(each)
+        lease = Lease.parse(each.lease_id) if each.lease_id is not None else None
+        error = each.error and _storable(each.error, self._settings.max_error_bytes)
+        name = each.id or each.transaction_id
+        if not name:
+            raise errors.BadRequest("an acknowledgment needs the id or transactionId of a message")
+        place = place_of(name)
+        partition_id = None if each.partition_id is None else partition_of(each.partition_id)
+        if each.partition_id is not None and partition_id is None:
+            raise errors.MessageNotFound(f"{each.partition_id!r} is not the id of a partition")
+        if each.id is not None and place is None:
+            raise errors.MessageNotFound(f"{each.id!r} is not the id of a message")
+        if lease is not None and each.id is not None and place is not None:
+            # What the SDK sends: nothing to look up.
+            return rows.Settlement(
+                lease.delivery_id,
+                lease.token,
+                place.partition_id,
+                place.offset,
+                kind,
+                error,
+                each.delay_seconds,
+            )
+        found = await self._store.messages.find_delivery(
+            group=each.consumer_group or group or QUEUE_MODE,
+            lease=lease and (lease.delivery_id, lease.token),
+            partition_id=partition_id,
+            transaction_id=name,
+            place=place and (place.partition_id, place.offset),
+        )
+        if len(found) > 1:
+            raise errors.AmbiguousMessage(f"several messages are {name!r}; name the partition")
+        row = found[0] if found else None
+        if row is None or (row["id"] is None and not row["is_settled"]):
+            if lease is not None:
+                raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
+            raise errors.MessageNotFound(f"message {name!r} is not out with this group")
+        if lease is not None and row["id"] not in (None, lease.delivery_id):
+            raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
+        if row["id"] is None:
+            if kind == "completed":
+                return None
+            raise errors.AlreadySettled(f"this group is done with message {name!r}")
+        return rows.Settlement(
+            row["id"],
+            row["token"],
+            row["partition_id"],
+            row["offset"],
+            kind,
+            error,
+            each.delay_seconds,
+        )
+
+    def _check_texts(self, each: Acknowledgment) -> None:
+        """What no push or pop would accept is nobody's name, and PostgreSQL may not hold it."""
+        names = (("transactionId", each.transaction_id), ("consumerGroup", each.consumer_group))
+        for what, name in names:
+            if name:
+                try:
+                    check_name(what, name, self._settings.max_name_bytes)
+                except errors.InvalidName as error:
+                    raise errors.BadRequest(str(error)) from error
+
+
+def _one_delivery(
+    acknowledgments: Sequence[Acknowledgment],
+) -> tuple[Lease, int, list[int]] | None:
+    """Lease, partition and offsets, if all are completed, of one lease, by id, each named once."""
+    first = acknowledgments[0]
+    lease_id, partition_ref = first.lease_id, first.partition_id
+    if lease_id is None or (partition_ref is not None and partition_of(partition_ref) is None):
+        return None
+    ids: list[str] = []
+    for each in acknowledgments:
+        if (
+            each.id is None
+            or each.lease_id != lease_id
+            or each.status not in _COMPLETED
+            or each.partition_id != partition_ref
+            or each.consumer_group != first.consumer_group
+            or each.delay_seconds is not None
+        ):
+            return None
+        ids.append(each.id)
+    places = places_of(ids)
+    if places is None or len(set(places[1])) < len(ids):
+        return None
+    try:
+        return Lease.parse(lease_id), *places
+    except errors.LeaseLost:
+        return None
+
+
+def _answers(
+    acknowledgments: Sequence[Acknowledgment],
+    settlements: Sequence[tuple[int, rows.Settlement]],
+    outcome: list[rows.Record] | BaseException,
+) -> dict[int, Acknowledged]:
+    """The answers to the acknowledgments of one delivery, by their place in the call."""
+    if isinstance(outcome, BaseException):
+        if not isinstance(outcome, errors.QueenError):
+            raise outcome
+        return {index: _refused(acknowledgments[index], outcome) for index, _ in settlements}
+    return {
+        index: _answer(acknowledgments[index], settlement, row)
+        for (index, settlement), row in zip(settlements, outcome, strict=True)
+    }
+
+
+def _answer(each: Acknowledgment, settlement: rows.Settlement, row: rows.Record) -> Acknowledged:
+    if row["code"] is not None:
+        return _refused(each, refusal(row["code"]))
+    if settlement.kind == "completed":
+        return Acknowledged(
+            transaction_id=each.transaction_id, success=True, lease_released=bool(row["is_over"])
+        )
+    return Acknowledged(
+        transaction_id=each.transaction_id,
+        success=True,
+        dlq=bool(row["is_dead"]),
+        lease_released=bool(row["is_over"]),
+        retry_at=row["due_at"],
+    )
+
+
+def _refused(each: Acknowledgment, error: errors.QueenError) -> Acknowledged:
+    return Acknowledged(
+        transaction_id=each.transaction_id, success=False, code=error.code, error=str(error)
+    )
+
+
+def _storable(text: str, max_bytes: int) -> str:
+    """An error text that PostgreSQL can hold, cut at a character."""
+    encoded = text.replace("\0", "\ufffd").encode("utf-8", "replace")[:max_bytes]
+    return encoded.decode("utf-8", "ignore")

@@ -1,0 +1,156 @@
+"""How the engine connects: for how long, under what name, and to the same server as before."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from queen.engine.engine import Engine
+from queen.errors import DatabaseUnavailable, Overloaded, QueenError
+from queen.settings import Settings
+from queen.store.database import Connecting, Database
+from queen.store.migrations import migrate
+from tests.engine.helpers import drain, lease, pop, pop_one, push, until
+from tests.gate import Gate
+from tests.postgres import Postgres
+
+
+@contextlib.asynccontextmanager
+async def locked(dsn: str, table: str) -> AsyncGenerator[None]:
+    """All rows of a table are locked by somebody."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(f"begin; select from {table} for update")
+        yield
+    finally:
+        await connection.close()
+
+
+async def connections(dsn: str, name: str) -> int:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return await connection.fetchval(
+            "select count(*) from pg_stat_activity"
+            " where application_name = $1 and datname = current_database()",
+            name,
+        )
+    finally:
+        await connection.close()
+
+
+async def test_connections_bear_the_name_of_the_application(dsn: str) -> None:
+    async with await Engine.open(dsn, settings=Settings(app_name="shop")) as engine:
+        await push(engine, "orders", 1)
+
+        assert await connections(dsn, "shop") >= 1
+
+        async def is_listening() -> bool:
+            return await connections(dsn, "shop notifications") == 1
+
+        await until(is_listening)
+
+
+async def test_connections_above_the_first_are_closed_when_unused_so_long(dsn: str) -> None:
+    short = Settings(db_idle_timeout_ms=100, app_name="short")
+    kept = Settings(db_idle_timeout_ms=0, app_name="kept")
+    async with (
+        await Engine.open(dsn, settings=short) as one,
+        await Engine.open(dsn, settings=kept) as other,
+    ):
+        for engine in (one, other):
+            await asyncio.gather(*(engine.store.database.fetch("now") for _ in range(3)))
+
+        async def are_closed() -> bool:
+            return await connections(dsn, "short") == 1
+
+        await until(are_closed)
+        assert await connections(dsn, "kept") == 3
+
+
+async def test_a_connection_is_waited_for_no_longer_than_allowed(dsn: str) -> None:
+    settings = Settings(db_connection_timeout_ms=200)
+    async with await Engine.open(dsn, settings=settings, connections=1) as engine:
+        await push(engine, "orders", 1)
+        held = await pop_one(engine, "orders")
+        async with locked(dsn, "queen.deliveries"):
+            stuck = asyncio.create_task(engine.extend(lease(held)))
+            while engine.store.database._pool.get_idle_size():  # noqa: ASYNC110 # pyright: ignore[reportPrivateUsage]
+                await asyncio.sleep(0.01)
+            begun = time.monotonic()
+            with pytest.raises(DatabaseUnavailable):
+                await engine.store.database.fetch("now")
+            assert time.monotonic() - begun < 2
+        await stuck
+
+
+async def test_a_call_takes_no_longer_than_allowed(dsn: str) -> None:
+    async with await Engine.open(dsn, settings=Settings(db_statement_timeout_ms=200)) as engine:
+        await push(engine, "orders", 1)
+        held = await pop_one(engine, "orders")
+        async with locked(dsn, "queen.deliveries"):
+            begun = time.monotonic()
+            with pytest.raises(Overloaded):
+                await engine.extend(lease(held))
+            assert time.monotonic() - begun < 2
+
+
+@pytest.mark.parametrize(("retries", "calls"), [(0, 1), (2, 3)])
+async def test_a_call_that_was_given_up_is_made_again_so_often(
+    dsn: str, retries: int, calls: int
+) -> None:
+    database = await Database.open(dsn, Connecting(max_retries=retries))
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "create or replace function queen.now () returns timestamptz language plpgsql as"
+        " $$ begin raise exception using errcode = '40001'; end $$"
+    )
+    await connection.close()
+    before = database.statements
+
+    with pytest.raises(Overloaded):
+        await database.fetch("now")
+
+    assert database.statements - before == calls
+    await database.close()
+
+
+async def test_calls_that_wait_for_a_lock_leave_connections_to_the_others(dsn: str) -> None:
+    async with await Engine.open(dsn, connections=3) as engine:
+        await push(engine, "orders", 1)
+        await push(engine, "others", 1)
+        held = await pop_one(engine, "orders")
+        async with locked(dsn, "queen.deliveries"):
+            stuck = [asyncio.create_task(engine.extend(lease(held))) for _ in range(10)]
+            await asyncio.sleep(0)
+            async with asyncio.timeout(3):
+                await push(engine, "others", 2)
+                await pop(engine, "others", group="g")
+        outcomes = await asyncio.gather(*stuck, return_exceptions=True)
+        assert not [each for each in outcomes if isinstance(each, BaseException)]
+
+
+async def test_another_server_under_the_same_name_is_noticed(dsn: str, tmp_path: Path) -> None:
+    with Postgres() as other:
+        other_dsn = await asyncio.to_thread(other.create_database, urlsplit(dsn).path[1:])
+        await migrate(other_dsn)
+        async with Gate.open(dsn, tmp_path) as gate, await Engine.open(gate.dsn) as engine:
+            await push(engine, "first", 0)
+            await push(engine, "orders", 1)
+            assert engine.cache.size_bytes > 0
+            gate.lead_to(other_dsn)
+            gate.cut()
+
+            async def is_stored() -> bool:
+                with contextlib.suppress(QueenError):
+                    return (await push(engine, "orders", 2))[0].status == "queued"
+                return False
+
+            await until(is_stored)
+
+            # Under the id that "orders" had there is nothing here, and nothing of it is served.
+            assert await drain(engine, "orders") == [2]
