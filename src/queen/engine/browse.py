@@ -78,8 +78,8 @@ class Page(msgspec.Struct, kw_only=True):
     next: Cursor | None = None
 
 
-class Bodies:
-    """Bodies of segments that a search comes by: read ahead, up to a bound in bytes."""
+class ReadAhead:
+    """ReadAhead of segments that a search comes by: read ahead, up to a bound in bytes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -127,7 +127,7 @@ async def browse(
 ) -> Page:
     """The newest messages that match, having looked at ``most`` at the most."""
     page = Page(found=[])
-    bodies = Bodies(store)
+    bodies = ReadAhead(store)
     spellings = wanted.spellings()
     size_bytes = 0
     async for heads in _heads(store, wanted, start):

@@ -360,7 +360,7 @@ class Engine:
         try:
             moved = await self.store.dead_letters.redrive_to(ids, extras, lane.partition_id)
         except errors.PartitionNotFound:
-            self.catalogue.forget_lanes({lane.partition_id})
+            self.catalogue.forget_lanes([lane.partition_id])
             raise
         self.wakeups.tell({lane.queue_id})
         return moved

@@ -205,7 +205,7 @@ async def _look(call: Call, target: Target) -> tuple[MessageInfo, list[GroupStat
     head = await store.browse.segment_at(partition["id"], offset)
     if head is not None:
         status = "completed" if head["is_redacted"] else overall(states)
-        segment = await browse.Bodies(store).of(head, ())
+        segment = await browse.ReadAhead(store).of(head, ())
         found = segment and browse.found_at(head, offset, segment, status)
         if found:
             return _info(call, queue, partition, found), states
