@@ -206,8 +206,10 @@ async def transaction(call: Call) -> Answer:
     for each in request.operations:
         if not isinstance(each, AckOperation):
             items.extend(each.items)
-    if acks or request.required_leases:
+    if acks:
         await call.require_acks(acks)
+    if request.required_leases:
+        await call.require_leases(request.required_leases)
     if items:
         await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
         call.state.pulse.require_push()
