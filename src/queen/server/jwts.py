@@ -80,7 +80,7 @@ class Jwts:
             return seen[0]
         try:
             caller = await self._check(text)
-        except (_Malformed, jwt.PyJWTError, RecursionError, OverflowError) as error:
+        except (ValueError, jwt.PyJWTError, RecursionError, OverflowError) as error:
             raise errors.Unauthorized("this token is not valid") from error
         assert caller.until is not None
         self._seen[digest] = (caller, min(caller.until, time.time() + _BELIEVED_SECONDS))
