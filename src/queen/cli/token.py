@@ -155,8 +155,8 @@ async def _audit(
         source=None,
         request_id="",
         status=200,
-        before=None if before is None else msgspec.Raw(msgspec.json.encode(before)),
-        after=None if after is None else msgspec.Raw(msgspec.json.encode(after)),
+        before=msgspec.Raw(msgspec.json.encode(before)),
+        after=msgspec.Raw(msgspec.json.encode(after)),
     )
     await store.audit.append(
         actor=record.actor,

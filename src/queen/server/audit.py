@@ -62,9 +62,7 @@ def shown(raw: bytes) -> str:
     return raw[:_MOST_LETTERS].decode("ascii", "backslashreplace").encode("unicode_escape").decode()
 
 
-def _raw(value: Any) -> msgspec.Raw | None:  # noqa: ANN401 - whatever JSON can hold
-    if value is None:
-        return None
+def _raw(value: Any) -> msgspec.Raw:  # noqa: ANN401 - whatever JSON can hold
     encoded = _ENCODE(value)
     if len(encoded) > _MOST_BYTES:
         encoded = _ENCODE({"bytes": len(encoded)})

@@ -14,6 +14,7 @@ from queen.server.access import Permission
 from queen.server.http import Answer, Call, refused
 from queen.server.protocol import GONE, Gone
 from queen.server.routing import API, Route
+from queen.store.database import Record
 from queen.wire.messages import (
     Acknowledged,
     Acknowledgment,
@@ -296,6 +297,8 @@ async def configure(call: Call) -> Answer:
     )
     engine = call.state.engine
     columns = request.options.columns()
+    found = await engine.store.queues.named([request.queue])
+    call.note(queue=request.queue, before=_configured(found[0]) if found else None)
     if request.partition is not None:
         if set(columns) - {"priority"}:
             raise errors.InvalidOption("a partition has one option: priority")
@@ -311,15 +314,19 @@ async def configure(call: Call) -> Answer:
             is_replaced=request.mode == "replace",
             version=_version(call),
         )
-    return Answer(
-        Configured(
-            configured=True,
-            queue=row["name"],
-            namespace=row["namespace"],
-            task=row["task"],
-            options=QueueOptions.of_row(dict(row)),
-            version=row["version"],
-        )
+    answer = _configured(row)
+    call.note(after=answer)
+    return Answer(answer)
+
+
+def _configured(row: Record) -> Configured:
+    return Configured(
+        configured=True,
+        queue=row["name"],
+        namespace=row["namespace"],
+        task=row["task"],
+        options=QueueOptions.of_row(dict(row)),
+        version=row["version"],
     )
 
 

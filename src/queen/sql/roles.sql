@@ -31,16 +31,18 @@ declare
 begin
   alter schema queen owner to queen_owner;
   for v_object in
-    select c.oid::regclass as name, case c.relkind when 'S' then 'sequence' when 'v' then 'view' else 'table' end as kind
+    select
+      c.oid::regclass::text as name,
+      case c.relkind when 'S' then 'sequence' when 'v' then 'view' else 'table' end as kind
     from pg_class c
     where c.relnamespace = 'queen'::regnamespace
       and c.relkind in ('r', 'p', 'v', 'S')
       -- A sequence of an identity column goes with its table.
-      and not exists (select 1 from pg_depend d where d.objid = c.oid and d.deptype = 'i')
+      and not (c.relkind = 'S' and exists (select 1 from pg_depend d where d.objid = c.oid and d.deptype = 'i'))
     union all
-    select p.oid::regprocedure, 'function' from pg_proc p where p.pronamespace = 'queen'::regnamespace
+    select p.oid::regprocedure::text, 'function' from pg_proc p where p.pronamespace = 'queen'::regnamespace
     union all
-    select t.oid::regtype, 'type'
+    select t.oid::regtype::text, 'type'
     from pg_type t
     join pg_class c on c.oid = t.typrelid and c.relkind = 'c'
     where t.typnamespace = 'queen'::regnamespace
