@@ -1,5 +1,7 @@
 """`queen token` and `queen audit`: keys without a server."""
 
+import json
+
 from queen.store.store import Store
 from tests.cli.commands import queen
 from tests.server.access import KEYS, Caller
@@ -27,6 +29,10 @@ async def test_the_first_key_is_made_on_the_command_line(dsn: str) -> None:
         await until(is_refused, seconds=2)
     assert "ops" not in (await queen("token", "ls", dsn=dsn)).out
     assert "revoked" in (await queen("token", "ls", "--revoked", dsn=dsn)).out
+    (shown,) = json.loads((await queen("token", "ls", "--revoked", "-o", "json", dsn=dsn)).out)
+    assert shown["revokedAt"] is not None
+    names = await queen("token", "ls", "--revoked", "-o", "name", dsn=dsn)
+    assert names.out == f"{shown['id']}\n"
 
 
 async def test_a_key_has_what_the_options_say(dsn: str, store: Store) -> None:
@@ -50,7 +56,7 @@ async def test_what_cannot_be_a_key_is_one_sentence(dsn: str) -> None:
         ["revoke", "0123456789ab"],
     ):
         ended = await queen("token", *arguments, dsn=dsn)
-        assert ended.code == 1
+        assert ended.code == (3 if arguments[0] == "revoke" else 1)
         assert ended.err.startswith("queen: ")
         assert len(ended.err.splitlines()) == 1
 

@@ -47,10 +47,21 @@ def show(
             typer.echo(f"{name}={value}  # {source}")
 
 
+_EXIT_CODES = {401: 4, 403: 4, 404: 3, 409: 7, 412: 7}
+_NO_DATABASE = 5
+
+
+def _exit_code(error: errors.QueenError) -> int:
+    """Not found, refused, not reached and in conflict are told apart from what failed."""
+    if isinstance(error, errors.DatabaseUnavailable):
+        return _NO_DATABASE
+    return _EXIT_CODES.get(error.http_status, 1)
+
+
 def main() -> None:
     """What the installed command runs: our own errors are a sentence, not a traceback."""
     try:
         app()
     except errors.QueenError as error:
         print(f"queen: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(_exit_code(error))

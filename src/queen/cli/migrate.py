@@ -4,7 +4,6 @@ import asyncio
 
 import typer
 
-from queen import errors
 from queen.cli.environment import settings
 
 app = typer.Typer(no_args_is_help=True, help="Tables and functions of the database.")
@@ -62,9 +61,8 @@ def check() -> None:
     from queen.store.migrations import pending
 
     if missing := asyncio.run(pending(settings().dsn)):
-        raise errors.DatabaseUnavailable(
-            f"the database lacks {', '.join(missing)}; run `queen migrate up`"
-        )
+        typer.echo(f"the database lacks {', '.join(missing)}; run `queen migrate up`", err=True)
+        raise typer.Exit(1)
     typer.echo("the database is at this release", err=True)
 
 

@@ -86,12 +86,15 @@ def create(
 @app.command("ls")
 def list_(
     revoked: Annotated[bool, typer.Option(help="Also those that were revoked.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="table, json or name.")] = "table",
 ) -> None:
     """
     List keys, without their secrets.
 
-    Example: queen token ls --revoked
+    Example: queen token ls --revoked -o json
     """
+    if output not in ("table", "json", "name"):
+        raise typer.BadParameter("table, json or name", param_hint="-o")
 
     async def read(store: "Store") -> list[Any]:
         rows: list[Any] = []
@@ -101,8 +104,19 @@ def list_(
             rows += page
         return rows
 
+    found = with_store(read)
+    if output == "name":
+        typer.echo("\n".join(row["id"] for row in found))
+        return
+    if output == "json":
+        import msgspec
+
+        from queen.server.keys import token_of
+
+        typer.echo(msgspec.json.encode([token_of(row) for row in found]))
+        return
     typer.echo(f"{'ID':<14}{'NAME':<24}{'MAY':<24}{'EXPIRES':<22}STATE")
-    for row in with_store(read):
+    for row in found:
         may = row["role"] or ",".join(row["permissions"])
         ends = f"{row['expires_at']:%Y-%m-%d %H:%M}" if row["expires_at"] else "never"
         state = "revoked" if row["revoked_at"] else "valid"

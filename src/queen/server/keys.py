@@ -15,7 +15,7 @@ from queen import errors
 from queen.server.access import Caller, permissions_of
 from queen.store.database import Record
 from queen.store.keys import Keys as StoredKeys
-from queen.wire.access import Scope
+from queen.wire.access import Scope, Token
 
 _SHAPE: Final = re.compile(r"qk_([0-9a-f]{12})_[0-9a-f]{64}", re.ASCII)
 _MOST_KEYS: Final = 10_000
@@ -78,6 +78,8 @@ class Keys:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._wanted: dict[str, asyncio.Future[None]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._is_away = False
+        """The database did not answer when it was last asked."""
 
     async def caller(self, text: str) -> Caller:
         """Who holds this key; raises Unauthorized."""
@@ -112,13 +114,16 @@ class Keys:
             waiting = self._wanted[id_] = asyncio.get_running_loop().create_future()
             if self._task is None:
                 self._task = asyncio.create_task(self._look())
+        # A key cannot be revoked while the database is away, and pushes may go to disk.
+        spare = old if old and time.monotonic() - old.read_at <= self._grace_seconds else None
+        if self._is_away and spare is not None:
+            return spare
         try:
             await asyncio.shield(waiting)
         except (errors.ServiceError, errors.OutcomeUnknown):
-            # A key cannot be revoked while the database is away, and pushes may go to disk.
-            if old is None or time.monotonic() - old.read_at > self._grace_seconds:
+            if spare is None:
                 raise
-            return old
+            return spare
         return self._entries.get(id_) or _absent(time.monotonic())
 
     async def _look(self) -> None:
@@ -129,10 +134,12 @@ class Keys:
             try:
                 found = {row["id"]: row for row in await self._stored.find(list(wanted))}
             except errors.QueenError as error:
+                self._is_away = True
                 for waiting in wanted.values():
                     waiting.set_exception(error)
                     waiting.exception()  # Whoever waited may have gone.
                 continue
+            self._is_away = False
             for id_, waiting in wanted.items():
                 self._keep(id_, found.get(id_), asked_at)
                 waiting.set_result(None)
@@ -166,4 +173,21 @@ def caller_of(row: Record) -> Caller:
         scopes=None if scopes is None else tuple(msgspec.convert(scopes, list[Scope])),
         requests_per_second=row["requests_per_second"],
         key_id=row["id"],
+    )
+
+
+def token_of(row: Record) -> Token:
+    """A row of keys as it is shown."""
+    scopes = row["scopes"]
+    return Token(
+        id=row["id"],
+        name=row["name"],
+        role=row["role"],
+        permissions=sorted(permissions_of(row["role"], row["permissions"])),
+        scopes=None if scopes is None else msgspec.convert(scopes, list[Scope]),
+        expires_at=row["expires_at"],
+        requests_per_second=row["requests_per_second"],
+        created_at=row["created_at"],
+        created_by=row["created_by"],
+        revoked_at=row["revoked_at"],
     )

@@ -1,7 +1,7 @@
 """Keys, tickets and the audit log: what their bodies hold."""
 
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -11,8 +11,6 @@ PermissionName = Literal["produce", "consume", "browse", "configure", "operate",
 RoleName = Literal["admin", "read-write", "read-only", "write-only"]
 Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 """A name in which ``*`` stands for any letters, and nothing else for anything but itself."""
-
-NOTHING: Final = msgspec.Raw(b"null")
 
 
 class Scope(Request, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,8 +114,8 @@ class AuditRecord(Wire, frozen=True, kw_only=True):
     """The address that the call came from."""
     request_id: str
     status: int
-    before: msgspec.Raw = NOTHING
-    after: msgspec.Raw = NOTHING
+    before: msgspec.Raw
+    after: msgspec.Raw
 
 
 class AuditEntry(Wire, frozen=True, kw_only=True):

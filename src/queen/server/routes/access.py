@@ -1,16 +1,15 @@
 """Who am I, tickets, keys, and the audit log."""
 
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
 from queen import errors
 from queen.server.access import Permission, permissions_of
 from queen.server.http import Answer, Call
-from queen.server.keys import new_key
+from queen.server.keys import new_key, token_of
 from queen.server.routing import API, Route
-from queen.store.database import Record
 from queen.wire.access import (
     AuditEntry,
     AuditPage,
@@ -19,9 +18,7 @@ from queen.wire.access import (
     NewToken,
     Revoked,
     RotateRequest,
-    Scope,
     Ticket,
-    Token,
     TokenList,
     TokenRequest,
 )
@@ -77,7 +74,7 @@ async def list_tokens(call: Call) -> Answer:
     rows = await call.state.engine.store.keys.list(
         after=query.cursor, limit=limit + 1, with_revoked=query.revoked
     )
-    tokens = [Token(**_fields(row)) for row in rows[:limit]]
+    tokens = [token_of(row) for row in rows[:limit]]
     return Answer(
         TokenList(tokens=tokens, next_cursor=tokens[-1].id if len(rows) > limit else None)
     )
@@ -101,9 +98,9 @@ async def make_token(call: Call) -> Answer:
         created_by=call.caller.name,
         expires_at=request.expires_at,
     )
-    fields = _fields(row)
-    call.note(after=fields)
-    return Answer(NewToken(**fields, token=key.text), status=201)
+    token = token_of(row)
+    call.note(after=token)
+    return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text), status=201)
 
 
 async def rotate_token(call: Call) -> Answer:
@@ -115,9 +112,9 @@ async def rotate_token(call: Call) -> Answer:
         key.id, key.digest, grace_seconds=request.grace_seconds
     )
     _forget(call, key.id)
-    fields = _fields(row)
-    call.note(after=fields)
-    return Answer(NewToken(**fields, token=key.text))
+    token = token_of(row)
+    call.note(after=token)
+    return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text))
 
 
 async def revoke_token(call: Call) -> Answer:
@@ -178,22 +175,6 @@ def _forget(call: Call, key_id: str) -> None:
 def _limit(call: Call, asked: int | None) -> int:
     settings = call.state.settings
     return min(asked or settings.api_default_limit, settings.api_max_limit)
-
-
-def _fields(row: Record) -> dict[str, Any]:
-    scopes = row["scopes"]
-    return {
-        "id": row["id"],
-        "name": row["name"],
-        "role": row["role"],
-        "permissions": sorted(permissions_of(row["role"], row["permissions"])),
-        "scopes": None if scopes is None else msgspec.convert(scopes, list[Scope]),
-        "expires_at": row["expires_at"],
-        "requests_per_second": row["requests_per_second"],
-        "created_at": row["created_at"],
-        "created_by": row["created_by"],
-        "revoked_at": row["revoked_at"],
-    }
 
 
 _TOKENS: Final = f"{API}/tokens"
