@@ -78,8 +78,6 @@ class RequestError(QueenError):
 class BadRequest(RequestError):
     """The request does not have the form it must have."""
 
-    sqlstates = ("22021",)  # A NUL in a text.
-
 
 class InvalidName(RequestError):
     """A name is too long or has characters that names cannot have."""

@@ -101,6 +101,7 @@ async def test_records_are_found_by_actor_action_queue_and_time(
     assert await queues(actor="key:other", **{"from": middle}) == ["b", None]
     assert (await admin.get("/audit", who="me")).code == "bad_request"
     assert (await admin.get("/audit", cursor="x")).code == "bad_request"
+    assert (await admin.get("/audit", actor="\0")).code == "bad_request"
     assert (await admin.get("/audit", **{"from": "2030-01-01T00:00:00"})).code == "bad_request"
 
 

@@ -26,10 +26,10 @@ JWT = {
 }
 
 
-def serve(environment: Mapping[str, str]) -> tuple[int, str]:
+def serve(environment: Mapping[str, str], command: str = "serve") -> tuple[int, str]:
     """A start that fails before it needs a database: its exit code and what it says."""
     ended = subprocess.run(
-        [sys.executable, "-m", "queen", "serve"],
+        [sys.executable, "-m", "queen", command],
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(SOURCE),
@@ -79,6 +79,12 @@ async def test_what_would_not_be_safe_does_not_start(
     assert len(text.strip().splitlines()) == 1
     assert "Traceback" not in text
     assert SECRET not in text
+
+
+async def test_what_is_for_trying_out_is_no_way_around_this() -> None:
+    code, text = await asyncio.to_thread(serve, {"HOST": "0.0.0.0"}, "dev")
+    assert code == 1
+    assert "QUEEN_AUTH=keys" in text
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ async def test_lists_of_keys_go_on_behind_a_cursor(dsn: str, admin: Caller) -> N
             break
         cursor = page["nextCursor"]
     assert sorted(seen) == ["a", "b", "c", "d", "tests"]
+    assert (await admin.get("/tokens", cursor="\0")).code == "bad_request"
 
 
 async def test_a_rotated_key_is_refused_at_once_or_after_its_grace(

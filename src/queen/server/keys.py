@@ -17,6 +17,7 @@ from queen.store.database import Record
 from queen.store.keys import Keys as StoredKeys
 from queen.wire.access import Scope, Token
 
+_ID: Final = re.compile(r"[0-9a-f]{12}", re.ASCII)
 _SHAPE: Final = re.compile(r"qk_([0-9a-f]{12})_[0-9a-f]{64}", re.ASCII)
 _MOST_KEYS: Final = 10_000
 _BELIEVED_SECONDS: Final = 0.5
@@ -38,6 +39,11 @@ def new_key(id_: str | None = None) -> NewKey:
     """A key of 256 random bits; with an id, the next key of that name."""
     id_ = id_ or secrets.token_hex(6)
     return NewKey(id_, f"qk_{id_}_{secrets.token_hex(32)}")
+
+
+def is_id(text: str) -> bool:
+    """Whether a key may be called this."""
+    return _ID.fullmatch(text) is not None
 
 
 def id_of(text: str) -> str | None:

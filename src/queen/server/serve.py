@@ -52,7 +52,8 @@ class _Server(uvicorn.Server):
 
 
 def bind(settings: Settings) -> socket.socket:
-    """The listening socket; says in one sentence why it cannot be had."""
+    """The listening socket; says in one sentence why it cannot be had, or would not be safe."""
+    boot.check(settings)
     host = boot.host_of(settings)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -105,7 +106,6 @@ def _work(settings: Settings, listener: socket.socket) -> None:
 
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; answers the exit code."""
-    boot.check(settings)
     boot.keep_memory_private()
     listener = bind(settings)
     count = settings.num_workers or os.cpu_count() or 1

@@ -8,7 +8,7 @@ import msgspec
 from queen import errors
 from queen.server.access import Permission, permissions_of
 from queen.server.http import Answer, Call
-from queen.server.keys import new_key, token_of
+from queen.server.keys import is_id, new_key, token_of
 from queen.server.routing import API, Route
 from queen.wire.access import (
     AuditEntry,
@@ -70,6 +70,8 @@ async def list_tokens(call: Call) -> Answer:
     """Keys, without their secrets."""
     query = call.query(TokenQuery)
     _require_unscoped(call)
+    if query.cursor and not is_id(query.cursor):
+        raise errors.BadRequest("cursor is not one of this list")
     limit = _limit(call, query.limit)
     rows = await call.state.engine.store.keys.list(
         after=query.cursor, limit=limit + 1, with_revoked=query.revoked
@@ -107,7 +109,7 @@ async def rotate_token(call: Call) -> Answer:
     """A new secret for a key, and the only answer that tells it."""
     request = await call.body(RotateRequest)
     _require_unscoped(call)
-    key = new_key(call.parameters["id"])
+    key = new_key(_key_id(call))
     row = await call.state.engine.store.keys.rotate(
         key.id, key.digest, grace_seconds=request.grace_seconds
     )
@@ -120,7 +122,7 @@ async def rotate_token(call: Call) -> Answer:
 async def revoke_token(call: Call) -> Answer:
     """The key is refused from now on, by every process within a second."""
     _require_unscoped(call)
-    row = await call.state.engine.store.keys.revoke(call.parameters["id"])
+    row = await call.state.engine.store.keys.revoke(_key_id(call))
     _forget(call, row["id"])
     call.note(before={"id": row["id"], "name": row["name"]})
     return Answer(Revoked(id=row["id"]))
@@ -136,6 +138,8 @@ async def list_audit(call: Call) -> Answer:
         if not query.cursor.isdigit() or len(query.cursor) > 18:
             raise errors.BadRequest("cursor is not one of this list")
         before = int(query.cursor)
+    if any("\0" in (text or "") for text in (query.actor, query.action, query.queue)):
+        raise errors.BadRequest("no name has a NUL")  # PostgreSQL cannot even compare with it.
     for instant in (query.from_, query.to):
         if instant is not None and instant.tzinfo is None:
             raise errors.BadRequest("from and to need a time zone")
@@ -165,6 +169,14 @@ def _require_unscoped(call: Call) -> None:
     """Keys and the audit log are of the whole server, so that some queues are not enough."""
     if call.caller.scopes is not None:
         raise errors.Forbidden(f"{call.caller.name} may not do this here: it has scopes")
+
+
+def _key_id(call: Call) -> str:
+    """The key in the path; what cannot be the id of one is not looked for."""
+    id_ = call.parameters["id"]
+    if not is_id(id_):
+        raise errors.NotFound("there is no such key")
+    return id_
 
 
 def _forget(call: Call, key_id: str) -> None:
