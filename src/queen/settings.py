@@ -19,7 +19,7 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 OF_OTHERS = frozenset({"QUEEN_BASE_URL", "QUEEN_CLIENT_LOG", "QUEEN_SERVER", "QUEEN_CONTEXT"})
 """Variables that begin like ours and are read by SDK and command line."""
 
-SECRETS = frozenset({"DATABASE_URL", "PG_PASSWORD"})
+SECRETS = frozenset({"DATABASE_URL", "JWT_SECRET", "PG_PASSWORD"})
 """Never shown, logged or answered."""
 
 
@@ -49,6 +49,39 @@ class Settings(
     """Clients must show a certificate that this authority signed."""
     behind_proxy: bool = False
     """A proxy in front ends TLS; its X-Forwarded headers are believed."""
+
+    # Who may call.
+    auth: str | None = None
+    """keys, jwt or keys,jwt. None: whoever reaches the server may do everything."""
+    insecure: bool = False
+    """Serve beyond this machine without authentication or TLS: anybody may drop messages."""
+    allowed_hosts: str | None = None
+    """Host names, by commas, that a server without authentication also answers to."""
+    key_grace_seconds: Amount = 300
+    """How long keys that were seen are believed while the database is away."""
+    jwt_algorithms: str = field(default="RS256", name="JWT_ALGORITHMS")
+    """HS256 alone, or some of RS256, ES256, EdDSA."""
+    jwt_secret: str | None = field(default=None, name="JWT_SECRET")
+    """For HS256; at least 32 bytes."""
+    jwt_public_key: str | None = field(default=None, name="JWT_PUBLIC_KEY")
+    """PEM, or the file that has it."""
+    jwt_jwks_url: str | None = field(default=None, name="JWT_JWKS_URL")
+    """Where the issuer has its keys; https."""
+    jwt_issuer: str | None = field(default=None, name="JWT_ISSUER")
+    jwt_audience: str | None = field(default=None, name="JWT_AUDIENCE")
+    jwt_leeway_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = field(
+        default=30, name="JWT_LEEWAY_SECONDS"
+    )
+    """How far clocks may differ; at most 60."""
+    cors_allowed_origins: str | None = field(default=None, name="CORS_ALLOWED_ORIGINS")
+    """Origins, by commas, whose pages may call besides our own; * with authentication alone."""
+    cors_max_age_seconds: Amount = field(default=86_400, name="CORS_MAX_AGE")
+    cors_allowed_methods: str = field(
+        default="GET,POST,PUT,DELETE,OPTIONS", name="CORS_ALLOWED_METHODS"
+    )
+    cors_allowed_headers: str = field(
+        default="Content-Type,Authorization", name="CORS_ALLOWED_HEADERS"
+    )
 
     # The database.
     database_url: str | None = field(default=None, name="DATABASE_URL")
@@ -169,6 +202,15 @@ class Settings(
         return f"postgresql://{user}@{host}:{self.pg_port}/{quote(self.pg_db, safe='')}"
 
     @property
+    def auth_kinds(self) -> frozenset[str]:
+        """Which of keys and jwt are taken."""
+        return frozenset(words(self.auth))
+
+    @property
+    def jwt_algorithm_names(self) -> list[str]:
+        return words(self.jwt_algorithms)
+
+    @property
     def queue_defaults(self) -> dict[str, Any]:
         """Option columns of a new queue, where they differ from the database's."""
         return {
@@ -197,6 +239,11 @@ class Settings(
 
     def __repr__(self) -> str:
         return f"Settings(port={self.port}, …)"  # The others hold secrets.
+
+
+def words(text: str | None) -> list[str]:
+    """What stands between commas."""
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
 
 
 def _plain(value: str) -> str:

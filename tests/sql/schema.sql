@@ -94,6 +94,17 @@ CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multira
 
 
 --
+-- Name: allow(text, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.allow(p_key_id text, p_rate double precision, p_wanted integer) RETURNS TABLE(granted integer, wait_seconds double precision)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET synchronous_commit TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: allowance(bigint[], integer, integer, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -115,6 +126,16 @@ CREATE FUNCTION queen.are_settled(p_groups text[], p_partition_ids bigint[], p_o
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: audit(text, text, text, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.audit(p_actor text, p_action text, p_queue text, p_record text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1271,6 +1292,43 @@ CREATE FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) RETUR
 
 
 --
+-- Name: allowances; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE UNLOGGED TABLE queen.allowances (
+    key_id text NOT NULL,
+    requests double precision NOT NULL,
+    at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+
+--
+-- Name: audit; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    actor text NOT NULL,
+    action text NOT NULL,
+    queue text,
+    record text NOT NULL,
+    hash bytea NOT NULL
+);
+
+
+--
+-- Name: audit_end; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.audit_end (
+    id bigint NOT NULL,
+    hash bytea NOT NULL
+);
+
+
+--
 -- Name: dead_letters; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -1514,6 +1572,30 @@ CREATE TABLE queen.instances (
 
 
 --
+-- Name: keys; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.keys (
+    id text NOT NULL,
+    digest bytea NOT NULL,
+    old_digest bytea,
+    old_until timestamp with time zone,
+    name text NOT NULL,
+    role text,
+    permissions text[],
+    scopes jsonb,
+    requests_per_second double precision,
+    created_at timestamp with time zone NOT NULL,
+    created_by text NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    CONSTRAINT digests_are_sha256 CHECK (((length(digest) = 32) AND (length(old_digest) = 32))),
+    CONSTRAINT keys_have_a_role_or_permissions CHECK ((num_nonnulls(role, permissions) = 1)),
+    CONSTRAINT requests_per_second_is_positive CHECK ((requests_per_second > (0)::double precision))
+);
+
+
+--
 -- Name: limits; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -1744,6 +1826,17 @@ ALTER TABLE queen.scheduled ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: tickets; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE UNLOGGED TABLE queen.tickets (
+    digest bytea NOT NULL,
+    caller jsonb NOT NULL,
+    until timestamp with time zone NOT NULL
+);
+
+
+--
 -- Name: trace_names; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -1868,6 +1961,22 @@ ALTER TABLE ONLY queen.dedup ATTACH PARTITION queen.dedup_9 FOR VALUES IN ('9');
 
 
 --
+-- Name: allowances allowances_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.allowances
+    ADD CONSTRAINT allowances_pkey PRIMARY KEY (key_id);
+
+
+--
+-- Name: audit audit_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: consumers consumers_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -1913,6 +2022,14 @@ ALTER TABLE ONLY queen.groups
 
 ALTER TABLE ONLY queen.instances
     ADD CONSTRAINT instances_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: keys keys_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.keys
+    ADD CONSTRAINT keys_pkey PRIMARY KEY (id);
 
 
 --
@@ -2004,6 +2121,14 @@ ALTER TABLE ONLY queen.segments
 
 
 --
+-- Name: tickets tickets_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.tickets
+    ADD CONSTRAINT tickets_pkey PRIMARY KEY (digest);
+
+
+--
 -- Name: trace_names trace_names_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -2017,6 +2142,34 @@ ALTER TABLE ONLY queen.trace_names
 
 ALTER TABLE ONLY queen.traces
     ADD CONSTRAINT traces_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: audit_action; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX audit_action ON queen.audit USING btree (action, id);
+
+
+--
+-- Name: audit_actor; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX audit_actor ON queen.audit USING btree (actor, id);
+
+
+--
+-- Name: audit_at; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX audit_at ON queen.audit USING btree (at, id);
+
+
+--
+-- Name: audit_queue; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX audit_queue ON queen.audit USING btree (queue, id) WHERE (queue IS NOT NULL);
 
 
 --
@@ -2230,6 +2383,13 @@ CREATE INDEX segments_xid ON queen.segments USING btree (queue_id, xid);
 
 
 --
+-- Name: tickets_until; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX tickets_until ON queen.tickets USING btree (until);
+
+
+--
 -- Name: traces_of_message; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -2328,6 +2488,13 @@ REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8
 
 
 --
+-- Name: FUNCTION allow(p_key_id text, p_rate double precision, p_wanted integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.allow(p_key_id text, p_rate double precision, p_wanted integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION allowance(p_recent bigint[], p_max integer, p_ms integer, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2339,6 +2506,13 @@ REVOKE ALL ON FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms in
 --
 
 REVOKE ALL ON FUNCTION queen.are_settled(p_groups text[], p_partition_ids bigint[], p_offsets bigint[], p_transaction_ids text[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION audit(p_actor text, p_action text, p_queue text, p_record text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.audit(p_actor text, p_action text, p_queue text, p_record text) FROM PUBLIC;
 
 
 --

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from types import MappingProxyType
 from uuid import uuid4
 
@@ -18,6 +20,7 @@ from tests.postgres import Server
 from tests.schema import dump
 
 EVERYTHING = [*sql.MIGRATIONS, "functions"]
+SOURCE = Path(__file__).parents[2] / "src"
 TASKS = 16
 PROCESSES = 4
 PROCESS = """
@@ -62,6 +65,7 @@ def processes(empty_dsn: str) -> Iterator[list["subprocess.Popen[bytes]"]]:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": str(SOURCE)},
             )
             stack.callback(process.communicate)
             stack.callback(process.kill)

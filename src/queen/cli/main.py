@@ -7,12 +7,15 @@ from typing import Annotated
 import typer
 
 from queen import errors
-from queen.cli import check, dev, manage, messages
-from queen.settings import Settings
+from queen.cli import audit, check, dev, manage, messages, migrate, token
+from queen.cli.environment import settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="A message queue on PostgreSQL.")
 config_app = typer.Typer(no_args_is_help=True, help="What is set, and by what.")
 app.add_typer(config_app, name="config")
+app.add_typer(migrate.app, name="migrate")
+app.add_typer(token.app, name="token")
+app.add_typer(audit.app, name="audit")
 
 
 @app.command()
@@ -24,7 +27,7 @@ def serve() -> None:
     """
     from queen.server.serve import serve as run
 
-    raise typer.Exit(run(_settings()))
+    raise typer.Exit(run(settings()))
 
 
 app.command()(dev.dev)
@@ -54,13 +57,20 @@ def show(
 
     Example: queen config show --effective
     """
-    for name, value, source in _settings().shown(os.environ):
+    for name, value, source in settings().shown(os.environ):
         if effective or source != "default":
             typer.echo(f"{name}={value}  # {source}")
 
 
-def _settings() -> Settings:
-    return Settings.from_environ(os.environ)
+_EXIT_CODES = {401: 4, 403: 4, 404: 3, 409: 7, 412: 7}
+_NO_DATABASE = 5
+
+
+def _exit_code(error: errors.QueenError) -> int:
+    """Not found, refused, not reached and in conflict are told apart from what failed."""
+    if isinstance(error, errors.DatabaseUnavailable):
+        return _NO_DATABASE
+    return _EXIT_CODES.get(error.http_status, 1)
 
 
 def main() -> None:
@@ -69,4 +79,4 @@ def main() -> None:
         app()
     except errors.QueenError as error:
         print(f"queen: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(_exit_code(error))

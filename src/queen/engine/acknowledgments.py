@@ -174,6 +174,9 @@ class Acknowledgments:
             raise errors.MessageNotFound(f"{each.partition_id!r} is not the id of a partition")
         if each.id is not None and place is None:
             raise errors.MessageNotFound(f"{each.id!r} is not the id of a message")
+        if each.id is not None and partition_id is None and place is not None:
+            # An id names a place; a message elsewhere that has it as transactionId is not meant.
+            partition_id = place.partition_id
         if lease is not None and each.id is not None and place is not None:
             # What the SDK sends: nothing to look up.
             return rows.Settlement(

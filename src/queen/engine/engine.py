@@ -12,6 +12,7 @@ from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
 from queen.engine.deliveries import Delivery, Lease
 from queen.engine.names import check_name, check_queue_name
+from queen.engine.owners import Owners
 from queen.engine.parts import PushResult
 from queen.engine.pops import QUEUE_MODE, Pops
 from queen.engine.pushes import Pushes
@@ -45,6 +46,7 @@ class Engine:
         self.store = store
         self.settings = settings
         self.catalogue = Catalogue(store, settings)
+        self.owners = Owners(store, settings)
         self.cache = SegmentCache(settings.segment_cache_bytes)
         self._pops = Pops(
             store, settings, self.cache, wake=lambda ids: self.wakeups.tell_groups(ids)
@@ -313,6 +315,7 @@ class Engine:
         """The queue is gone at once; its rows are for `erase_step` to remove."""
         # Who waits for it waits for the next queue of that name from now on.
         self.wakeups.change(await self.store.queues.delete(queue))
+        self.owners.forget(queue)
 
     async def delete_group(self, queue: str, consumer_group: str | None) -> None:
         """The group is gone at once; the next pop makes it anew."""

@@ -1,11 +1,14 @@
 """Who calls, and what that caller may do."""
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Literal
 
 import msgspec
 
 from queen import errors
+from queen.wire.access import Scope
 
 
 class Permission(StrEnum):
@@ -20,17 +23,89 @@ class Permission(StrEnum):
     ADMIN = "admin"
 
 
+AUDITED: Final = frozenset(
+    {Permission.CONFIGURE, Permission.OPERATE, Permission.DESTROY, Permission.ADMIN}
+)
+"""A call that needs one of these leaves a record."""
+
+ROLES: Final[Mapping[str, frozenset[Permission]]] = MappingProxyType(
+    {
+        "admin": frozenset(Permission),
+        "read-write": frozenset(Permission) - {Permission.DESTROY, Permission.ADMIN},
+        "read-only": frozenset({Permission.BROWSE}),
+        "write-only": frozenset({Permission.PRODUCE}),
+    }
+)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether ``*`` in the pattern can stand for letters such that it is the name; no regex."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return pattern == name
+    *middle, last = rest
+    if len(name) < len(first) + len(last) or not name.startswith(first):
+        return False
+    if not name.endswith(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in middle:
+        at = name.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody who was let in."""
 
     name: str
+    kind: Literal["anonymous", "key", "jwt"] = "anonymous"
     permissions: frozenset[Permission]
+    scopes: tuple[Scope, ...] | None = None
+    """None: every queue. Such a caller costs no look-up."""
+    requests_per_second: float | None = None
+    key_id: str | None = None
+    until: float | None = None
+    """When the token that said so ends, in seconds since 1970."""
 
     def require(self, permission: Permission) -> None:
         """Raise Forbidden unless the caller may do this at all."""
         if permission not in self.permissions:
             raise errors.Forbidden(f"{self.name} lacks the permission to {permission}")
 
+    def sees(self, queue: str, namespace: str | None) -> bool:
+        """Whether a queue is in scope; None: its namespace is not known, its name must do."""
+        if self.scopes is None:
+            return True
+        return any(
+            (scope.queue is None or matches(scope.queue, queue))
+            and (
+                scope.namespace is None
+                or (namespace is not None and matches(scope.namespace, namespace))
+            )
+            for scope in self.scopes
+        )
+
+    def sees_all_of(self, namespace: str) -> bool:
+        """Whether every queue of a namespace is in scope, also those that come to be."""
+        return self.scopes is None or any(
+            scope.queue in (None, "*")
+            and (scope.namespace is None or matches(scope.namespace, namespace))
+            for scope in self.scopes
+        )
+
 
 ANYBODY: Final = Caller(name="anonymous", permissions=frozenset(Permission))
 """Whoever reaches a server without authentication, which listens on loopback alone."""
+
+NOBODY: Final = Caller(name="anonymous", permissions=frozenset())
+"""Who did not say who it is, on a route that is public."""
+
+
+def permissions_of(role: str | None, names: Sequence[str] | None) -> frozenset[Permission]:
+    """What a role, or a list of permissions, allows."""
+    if role is not None:
+        return ROLES.get(role, frozenset())
+    return frozenset(Permission(name) for name in names or ())

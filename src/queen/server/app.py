@@ -8,12 +8,15 @@ from starlette.types import Receive, Scope, Send
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.server import messages, openapi
-from queen.server.access import ANYBODY
+from queen.server import audit, messages, openapi
+from queen.server.access import ANYBODY, AUDITED, NOBODY
+from queen.server.gate import Gate
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
 from queen.server.operations import Operations
+from queen.server.origins import Origins
 from queen.server.pulse import Pulse
 from queen.server.routes import (
+    access,
     dead_letters,
     groups,
     health,
@@ -39,6 +42,7 @@ ROUTES: tuple[Route, ...] = (
     *operations.ROUTES,
     *system.ROUTES,
     *health.ROUTES,
+    *access.ROUTES,
     *openapi.ROUTES,
 )
 
@@ -54,6 +58,7 @@ class App:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.router = Router(ROUTES)
+        self.origins = Origins(settings)
         self.state: State | None = None
         self._running = 0
         self._is_idle = asyncio.Event()
@@ -78,23 +83,47 @@ class App:
             self._running -= 1
             if not self._running:
                 self._is_idle.set()
-        await reply(send, answer, call.request_id, is_head=scope["method"] == "HEAD")
+        headers = self.origins.headers
+        if (origin := call.header(b"origin")) is not None:
+            headers += self.origins.cors(origin)
+        await reply(send, answer, call.request_id, headers, is_head=scope["method"] == "HEAD")
 
     async def _answer(self, call: Call) -> Answer:
         """What the handler says, or the problem that it raised."""
         try:
+            if call.scope["method"] == "OPTIONS" and call.header(b"access-control-request-method"):
+                return Answer(status=204, headers=self.origins.preflight(call.header(b"origin")))
             route, call.parameters = self.router.find(
                 call.scope["method"], call.scope["raw_path"] or call.scope["path"].encode()
             )
-            if not route.is_public:
-                if call.state.is_draining:
-                    raise errors.Draining("this process is stopping")
-                call.caller = ANYBODY
-                if route.permission is not None:
-                    call.caller.require(route.permission)
-            return await route.handler(call)
+            self.origins.check(call.header, call.scope["scheme"], is_page=route.is_public)
+            await self._admit(call, route)
         except errors.QueenError as error:
             return refusal(error, call.request_id)
+        try:
+            answer = await route.handler(call)
+        except errors.QueenError as error:
+            answer = refusal(error, call.request_id)
+        if route.permission in AUDITED or route.is_payload_view:
+            try:
+                await audit.write(call, route, answer.status)
+            except errors.QueenError as error:
+                return refusal(error, call.request_id)
+        return answer
+
+    async def _admit(self, call: Call, route: Route) -> None:
+        """Let the caller in, as whoever it is, or raise why not."""
+        gate = call.state.gate
+        if route.is_public:
+            call.caller = ANYBODY if gate.is_open else NOBODY
+            return
+        if call.state.is_draining:
+            raise errors.Draining("this process is stopping")
+        call.caller = caller = await gate.caller(call.header(b"authorization"))
+        if caller.requests_per_second is not None:
+            await gate.spend(caller)
+        if route.permission is not None:
+            caller.require(route.permission)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -107,6 +136,7 @@ class App:
         await receive()
         await self.state.operations.close()
         await self.state.pulse.close()
+        await self.state.gate.close()
         await self.state.engine.close()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -133,6 +163,7 @@ class App:
             engine=engine,
             operations=operations,
             pulse=pulse,
+            gate=Gate(settings, engine.store.keys),
             openapi=msgspec.json.encode(openapi.document(self.router.routes)),
         )
 

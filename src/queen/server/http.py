@@ -10,6 +10,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from queen import errors
+from queen.server import scopes
 from queen.server.access import Caller, Permission
 from queen.server.state import State
 from queen.wire.messages import Acknowledgment
@@ -53,13 +54,24 @@ Handler = Callable[["Call"], Awaitable[Answer]]
 class Call:
     """A request that is being answered."""
 
-    __slots__ = ("_headers", "_receive", "caller", "parameters", "request_id", "scope", "state")
+    __slots__ = (
+        "_headers",
+        "_receive",
+        "caller",
+        "noted",
+        "parameters",
+        "request_id",
+        "scope",
+        "state",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, state: State) -> None:
         self.scope = scope
         self.state = state
         self.parameters: dict[str, str] = {}
         """The names in the path, decoded."""
+        self.noted: Mapping[str, Any] = {}
+        """What the audit log is told besides: ``queue``, ``before``, ``after``."""
         self._receive = receive
         self._headers: dict[bytes, bytes] | None = None
         self.caller: Caller
@@ -73,6 +85,17 @@ class Call:
             self._headers = dict(self.scope["headers"])
         value = self._headers.get(name)
         return None if value is None else value.decode("latin-1")
+
+    def note(
+        self,
+        *,
+        queue: str | None = None,
+        before: object = None,
+        after: object = None,
+    ) -> None:
+        """Tell the audit log which queue this is about, and how it was and is; never payloads."""
+        told = {"queue": queue, "before": before, "after": after}
+        self.noted = {**self.noted, **{k: v for k, v in told.items() if v is not None}}
 
     def query(self, type_: type[T]) -> T:
         """The query string as a struct: unknown and repeated parameters are refused."""
@@ -93,8 +116,9 @@ class Call:
 
     async def require_queues(self, permission: Permission, names: set[str]) -> None:
         """Raise Forbidden unless the caller may do this with each of these queues."""
-        del names
         self.caller.require(permission)
+        if self.caller.scopes is not None:
+            await scopes.require_queues(self.state.engine, self.caller, names)
 
     async def visible(self, names: Iterable[str]) -> set[str]:
         """Those of the queues that the caller may see in a list."""
@@ -110,18 +134,36 @@ class Call:
         is_made: bool = False,
     ) -> None:
         """Raise Forbidden unless the caller may do this with a queue, or a whole scope."""
-        del queue, namespace, task, is_made
+        del task  # A task alone is no scope of callers.
         self.caller.require(permission)
+        if self.caller.scopes is not None:
+            await scopes.require_scope(
+                self.state.engine, self.caller, queue=queue, namespace=namespace, is_made=is_made
+            )
 
     async def require_acks(self, acknowledgments: Sequence[Acknowledgment]) -> None:
         """Raise Forbidden unless the caller may settle these messages."""
-        del acknowledgments
         self.caller.require(Permission.CONSUME)
+        if self.caller.scopes is not None:
+            await scopes.require_acks(self.state.engine, self.caller, acknowledgments)
 
     async def require_leases(self, lease_ids: Sequence[str]) -> None:
         """Raise Forbidden unless the caller may hold these leases."""
-        del lease_ids
         self.caller.require(Permission.CONSUME)
+        if self.caller.scopes is not None:
+            await scopes.require_leases(self.state.engine, self.caller, lease_ids)
+
+    async def require_partitions(self, permission: Permission, ids: Iterable[int]) -> None:
+        """Raise Forbidden unless the caller may do this with the queues of these partitions."""
+        self.caller.require(permission)
+        if self.caller.scopes is not None:
+            await scopes.require_partitions(self.state.engine, self.caller, ids)
+
+    async def visible(self, names: Iterable[str]) -> set[str]:
+        """Those of the queues that the caller may see: what a list shows."""
+        if self.caller.scopes is None:
+            return set(names)
+        return await scopes.visible(self.state.engine, self.caller, names)
 
     async def body(self, type_: type[T]) -> T:
         """The body as a struct; a body that may be left out is one whose fields all may."""
@@ -231,13 +273,21 @@ def split_path(raw_path: bytes) -> list[str]:
     return parts
 
 
-async def reply(send: Send, answer: Answer, request_id: str, *, is_head: bool = False) -> None:
-    """Send an answer."""
+async def reply(
+    send: Send,
+    answer: Answer,
+    request_id: str,
+    always: Iterable[tuple[bytes, bytes]] = (),
+    *,
+    is_head: bool = False,
+) -> None:
+    """Send an answer; ``always``: headers that every answer of this server has."""
     body: bytes = answer.body or b""
     headers = [
         _NO_STORE,
         (b"content-length", b"%d" % len(body)),
         (b"x-request-id", request_id.encode("latin-1", "replace")),
+        *always,
     ]
     if answer.media_type is not None:
         headers.append((b"content-type", answer.media_type.encode()))

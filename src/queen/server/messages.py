@@ -14,6 +14,7 @@ from queen.server.access import Permission
 from queen.server.http import Answer, Call, refused
 from queen.server.protocol import GONE, Gone
 from queen.server.routing import API, Route
+from queen.store.database import Record
 from queen.wire.messages import (
     Acknowledged,
     Acknowledgment,
@@ -206,8 +207,10 @@ async def transaction(call: Call) -> Answer:
     for each in request.operations:
         if not isinstance(each, AckOperation):
             items.extend(each.items)
-    if acks or request.required_leases:
+    if acks:
         await call.require_acks(acks)
+    if request.required_leases:
+        await call.require_leases(request.required_leases)
     if items:
         await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
         call.state.pulse.require_push()
@@ -294,6 +297,8 @@ async def configure(call: Call) -> Answer:
     )
     engine = call.state.engine
     columns = request.options.columns()
+    found = await engine.store.queues.named([request.queue])
+    call.note(queue=request.queue, before=_configured(found[0]) if found else None)
     if request.partition is not None:
         if set(columns) - {"priority"}:
             raise errors.InvalidOption("a partition has one option: priority")
@@ -309,15 +314,19 @@ async def configure(call: Call) -> Answer:
             is_replaced=request.mode == "replace",
             version=_version(call),
         )
-    return Answer(
-        Configured(
-            configured=True,
-            queue=row["name"],
-            namespace=row["namespace"],
-            task=row["task"],
-            options=QueueOptions.of_row(dict(row)),
-            version=row["version"],
-        )
+    answer = _configured(row)
+    call.note(after=answer)
+    return Answer(answer)
+
+
+def _configured(row: Record) -> Configured:
+    return Configured(
+        configured=True,
+        queue=row["name"],
+        namespace=row["namespace"],
+        task=row["task"],
+        options=QueueOptions.of_row(dict(row)),
+        version=row["version"],
     )
 
 

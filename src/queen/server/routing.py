@@ -24,6 +24,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller must be allowed to do; None: the handler asks, or nothing is needed."""
     is_public: bool = False
     """Answered without asking who calls."""
+    is_payload_view: bool = False
+    """Shows payloads to people, which the audit log tells of."""
     body: type[Any] | None = None
     query: type[Any] | None = None
     answers: Mapping[int, type[Any] | None] = {}

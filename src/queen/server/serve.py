@@ -15,6 +15,7 @@ import uvicorn
 import uvloop
 
 from queen import errors
+from queen.server import boot
 from queen.server.app import App
 from queen.server.protocol import Protocol, sweep_for_ever
 from queen.settings import Settings
@@ -51,8 +52,9 @@ class _Server(uvicorn.Server):
 
 
 def bind(settings: Settings) -> socket.socket:
-    """The listening socket; says in one sentence why it cannot be had."""
-    host = settings.host or "127.0.0.1"
+    """The listening socket; says in one sentence why it cannot be had, or would not be safe."""
+    boot.check(settings)
+    host = boot.host_of(settings)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -74,6 +76,7 @@ async def serve_here(
 ) -> bool:
     """Serve in this process until told to stop; False when it could not start."""
     app = App(settings)
+    tls = boot.tls(settings)
     protocol = type("BoundProtocol", (Protocol,), {"settings": settings})
     config = uvicorn.Config(
         app,
@@ -82,6 +85,9 @@ async def serve_here(
         lifespan="on",
         log_config=None,
         access_log=False,
+        # X-Forwarded headers are read where they matter, and only the last word of them.
+        proxy_headers=False,
+        ssl_context_factory=None if tls is None else lambda config, default: tls,
         server_header=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=max(1, int(settings.shutdown_seconds)),
@@ -100,6 +106,7 @@ def _work(settings: Settings, listener: socket.socket) -> None:
 
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; answers the exit code."""
+    boot.keep_memory_private()
     listener = bind(settings)
     count = settings.num_workers or os.cpu_count() or 1
     if count == 1:

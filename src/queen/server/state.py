@@ -5,6 +5,7 @@ import time
 import msgspec
 
 from queen.engine.engine import Engine
+from queen.server.gate import Gate
 from queen.server.operations import Operations
 from queen.server.pulse import Pulse
 from queen.settings import Settings
@@ -15,6 +16,7 @@ class State(msgspec.Struct, kw_only=True):
 
     settings: Settings
     engine: Engine
+    gate: Gate
     openapi: bytes
     """The document that describes all routes."""
     operations: Operations

@@ -2,7 +2,7 @@
 
 -- name: migrations
 -- What has been applied.
-select name, checksum from queen.migrations order by name;
+select name, checksum, applied_at from queen.migrations order by name;
 
 -- name: identity
 -- Which server this is: a change means another timeline, and everything remembered is void.
@@ -782,3 +782,102 @@ from pg_stat_activity a
 where a.xact_start is not null and a.datname = current_database() and a.pid <> pg_backend_pid()
 order by a.xact_start
 limit 1;
+
+-- name: queues_of_partitions
+-- Which queue partitions belong to.
+select p.id, q.name
+from queen.partitions p
+join queen.queues q on q.id = p.queue_id and q.deleted_at is null
+where p.id = any ($1);
+
+-- name: queues_of_deliveries
+-- Which queue deliveries belong to, for those who know their tokens.
+select d.id, d.token, q.name
+from unnest($1::bigint[], $2::uuid[]) l (id, token)
+join queen.deliveries d on d.id = l.id and d.token = l.token
+join queen.partitions p on p.id = d.partition_id
+join queen.queues q on q.id = p.queue_id and q.deleted_at is null;
+
+-- name: find_keys
+-- Keys that are valid now, and for how long.
+select
+  id, digest, name, role, permissions, scopes, requests_per_second,
+  extract(epoch from expires_at - queen.now())::float8 as seconds_left,
+  case when old_until > queen.now() then old_digest end as old_digest,
+  extract(epoch from old_until - queen.now())::float8 as old_seconds_left
+from queen.keys
+where id = any ($1) and revoked_at is null and (expires_at is null or expires_at > queen.now());
+
+-- name: make_key
+-- Store a new key.
+insert into queen.keys as k (id, digest, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, queen.now(), $8, $9)
+returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at;
+
+-- name: list_keys
+-- Keys behind an id, revoked ones if asked for.
+select id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at
+from queen.keys
+where id > $1 and ($2::boolean or revoked_at is null)
+order by id
+limit $3;
+
+-- name: rotate_key
+-- Give a key a new secret; the old one is taken for some seconds more.
+update queen.keys
+set
+  old_digest = case when $3::float8 > 0 then digest end,
+  old_until = case when $3::float8 > 0 then queen.now() + make_interval(secs => $3::float8) end,
+  digest = $2
+where id = $1 and revoked_at is null
+returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at;
+
+-- name: revoke_key
+-- Let a key be good for nothing from now on.
+update queen.keys set revoked_at = queen.now(), old_digest = null, old_until = null
+where id = $1 and revoked_at is null
+returning id, name;
+
+-- name: allow
+-- Take requests out of what a key may do now.
+select granted, wait_seconds from queen.allow($1, $2, $3);
+
+-- name: make_ticket
+-- Store a ticket, and forget those that nobody used.
+with gone as (delete from queen.tickets where until < queen.now())
+insert into queen.tickets as t (digest, caller, until)
+values ($1, $2, queen.now() + make_interval(secs => $3::float8))
+returning until;
+
+-- name: take_ticket
+-- Use a ticket, which is gone then.
+delete from queen.tickets where digest = $1 returning caller, until > queen.now() as is_valid;
+
+-- name: audit
+-- Append to the audit log.
+select queen.audit($1, $2, $3, $4) as id;
+
+-- name: list_audit
+-- Records of the audit log, newest first, before an id.
+select id, at, record
+from queen.audit
+where id < $1
+  and ($2::text is null or actor = $2)
+  and ($3::text is null or action = $3)
+  and ($4::text is null or queue = $4)
+  and ($5::timestamptz is null or at >= $5)
+  and ($6::timestamptz is null or at < $6)
+order by id desc
+limit $7;
+
+-- name: audit_chain
+-- Records of the audit log behind an id, in their order, with what was hashed.
+select id, (extract(epoch from at) * 1000000)::bigint as at_micros, actor, action, queue, record, hash
+from queen.audit
+where id > $1
+order by id
+limit $2;
+
+-- name: audit_end
+-- The newest record and its hash.
+select id, hash from queen.audit_end;

@@ -1,6 +1,10 @@
 """Bring a database to this release: forward only, by one process at a time."""
 
 import hashlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import NamedTuple
 
 import asyncpg
 
@@ -19,31 +23,100 @@ _ENTER = """
 insert into queen.migrations (name, checksum) values ($1, $2)
 on conflict (name) do update set checksum = excluded.checksum, applied_at = excluded.applied_at
 """
+_REVOKE = "revoke all on all functions in schema queen from public"
 _FUNCTIONS = "functions"
+_HAS_ROLES = """
+select exists (
+  select 1
+  from pg_namespace n
+  cross join lateral aclexplode(n.nspacl) a
+  where n.nspname = 'queen' and a.grantee = to_regrole('queen_app')
+)
+"""
+_OWNER = """
+select format('set local role %I', pg_get_userbyid(n.nspowner))
+from pg_namespace n
+where n.nspname = 'queen' and n.nspowner <> current_user::regrole
+  and pg_has_role(current_user, n.nspowner, 'member')
+"""
+
+
+class Step(NamedTuple):
+    """One thing that this release needs, and when the database got it."""
+
+    name: str
+    applied_at: datetime | None
 
 
 async def migrate(dsn: str) -> list[str]:
     """Apply what is missing, all of it or nothing; answers the names of what was applied."""
-    try:
-        connection = await asyncpg.connect(dsn)
-    except (OSError, asyncpg.PostgresError) as error:
-        raise errors.DatabaseUnavailable(str(error)) from error
-    try:
-        async with connection.transaction():
-            # Twenty servers that start at once queue up here, and nineteen find nothing to do.
-            await connection.execute(_LOCK)
-            return await _apply(connection)
-    finally:
-        await connection.close()
+    async with _connected(dsn) as connection, connection.transaction():
+        # Twenty servers that start at once queue up here, and nineteen find nothing to do.
+        await connection.execute(_LOCK)
+        return await _apply(connection)
 
 
 async def pending(dsn: str) -> list[str]:
     """What `migrate` would apply."""
-    connection = await asyncpg.connect(dsn)
-    try:
+    async with _connected(dsn) as connection:
         is_new = await connection.fetchval("select to_regclass('queen.migrations') is null")
         applied = {} if is_new else await _applied(connection)
         return _missing(applied)
+
+
+async def status(dsn: str) -> list[Step]:
+    """All that this release needs, in order, each with when it was applied."""
+    missing = await pending(dsn)
+    async with _connected(dsn) as connection:
+        at: dict[str, datetime] = {}
+        if not await connection.fetchval("select to_regclass('queen.migrations') is null"):
+            rows = await connection.fetch(sql.CALLS["migrations"])
+            at = {row["name"]: row["applied_at"] for row in rows}
+    names = [*sql.MIGRATIONS, _FUNCTIONS]
+    return [Step(name, None if name in missing else at[name]) for name in names]
+
+
+async def script(dsn: str) -> str:
+    """What `migrate` would send, for those who want to read it or to send it themselves."""
+    missing = await pending(dsn)
+    if not missing:
+        return ""
+    parts = ["begin", _LOCK]
+    if len(missing) > len(sql.MIGRATIONS):
+        parts.append(_BOOK.strip().rstrip(";"))
+    for name in missing:
+        if name != _FUNCTIONS:
+            text = sql.MIGRATIONS[name]
+            parts += [text.strip().rstrip(";"), _entered(name, _checksum(text))]
+    parts.append("set local check_function_bodies = off")
+    parts += [text.strip().rstrip(";") for text in sql.FUNCTIONS.values()]
+    parts += [_REVOKE, _entered(_FUNCTIONS, _functions_checksum()), "commit"]
+    return ";\n\n".join(parts) + ";\n"
+
+
+async def make_roles(dsn: str) -> None:
+    """Make the roles of owner, app, retention and readonly, and say what each may do."""
+    async with _connected(dsn) as connection, connection.transaction():
+        await connection.execute(_LOCK)
+        if await connection.fetchval("select to_regclass('queen.migrations') is null"):
+            raise errors.DatabaseUnavailable("the database is empty; run `queen migrate up` first")
+        try:
+            await connection.execute(sql.ROLES)
+            await connection.execute(sql.GRANTS)
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise errors.DatabaseUnsafe(
+                f"making roles needs a user who may do so (CREATEROLE): {error}"
+            ) from error
+
+
+@asynccontextmanager
+async def _connected(dsn: str) -> AsyncGenerator["asyncpg.Connection[asyncpg.Record]"]:
+    try:
+        connection = await asyncpg.connect(dsn)
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise errors.DatabaseUnavailable(str(error)) from error
+    try:
+        yield connection
     finally:
         await connection.close()
 
@@ -53,6 +126,9 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]") -> list[str]:
         await connection.execute(_BOOK)
     applied = await _applied(connection)
     missing = _missing(applied)
+    if missing and (become := await connection.fetchval(_OWNER)):
+        # What is made belongs to the owner of the rest, whoever of its members runs this.
+        await connection.execute(become)
     for name in missing:
         if name != _FUNCTIONS:
             await connection.execute(sql.MIGRATIONS[name])
@@ -62,8 +138,10 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]") -> list[str]:
         await connection.execute("set local check_function_bodies = off")
         for text in sql.FUNCTIONS.values():
             await connection.execute(text)
-        await connection.execute("revoke all on all functions in schema queen from public")
+        await connection.execute(_REVOKE)
         await connection.execute(_ENTER, _FUNCTIONS, _functions_checksum())
+    if missing and await connection.fetchval(_HAS_ROLES):
+        await connection.execute(sql.GRANTS)
     return missing
 
 
@@ -86,6 +164,11 @@ def _missing(applied: dict[str, str]) -> list[str]:
     if missing or applied.get(_FUNCTIONS) != _functions_checksum():
         missing.append(_FUNCTIONS)
     return missing
+
+
+def _entered(name: str, checksum: str) -> str:
+    """`_ENTER` as a text: names of files and hexadecimal digits need no quoting."""
+    return _ENTER.replace("$1", f"'{name}'").replace("$2", f"'{checksum}'").strip()
 
 
 def _functions_checksum() -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from queen.store.database import Database, Record
 
@@ -32,6 +33,16 @@ class Queues:
 
     async def named(self, names: Sequence[str]) -> list[Record]:
         return await self._database.fetch("queues", names)
+
+    async def of_partitions(self, partition_ids: Sequence[int]) -> list[Record]:
+        """Id and name of the queue of each partition that exists."""
+        return await self._database.fetch("queues_of_partitions", partition_ids)
+
+    async def of_deliveries(self, leases: Sequence[tuple[int, UUID]]) -> list[Record]:
+        """Id, token and name of the queue of each lease that is current."""
+        return await self._database.fetch(
+            "queues_of_deliveries", [id_ for id_, _ in leases], [token for _, token in leases]
+        )
 
     async def in_scope(self, namespace: str | None, task: str | None) -> list[Record]:
         return await self._database.fetch("queues_in_scope", namespace, task)

@@ -2,11 +2,13 @@
 
 from typing import Any, Self
 
+from queen.store.audit import Audit
 from queen.store.browse import Browse
 from queen.store.database import Connecting, Database
 from queen.store.dead_letters import DeadLetters
 from queen.store.groups import Groups
 from queen.store.instances import Instances
+from queen.store.keys import Keys
 from queen.store.messages import Messages
 from queen.store.operations import Operations
 from queen.store.queues import Queues
@@ -29,6 +31,8 @@ class Store:
         self.traces = Traces(database)
         self.operations = Operations(database)
         self.instances = Instances(database)
+        self.keys = Keys(database)
+        self.audit = Audit(database)
 
     @classmethod
     async def open(

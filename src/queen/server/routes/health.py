@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import Final, Literal
 
 from queen import errors
+from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routing import Route
 from queen.wire.messages import Request, Wire
@@ -16,7 +17,7 @@ class ReadyQuery(Request, frozen=True, kw_only=True):
     verbose: str | None = None
 
 
-class Ready(Wire, frozen=True, kw_only=True):
+class Ready(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Whether this process should get traffic."""
 
     status: Literal["ready", "unready"]
@@ -29,13 +30,13 @@ class Alive(Wire, frozen=True, kw_only=True):
     status: Literal["alive"] = "alive"
 
 
-class Health(Wire, frozen=True, kw_only=True):
-    """How the process is."""
+class Health(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """How the process is; to those who do not say who they are, the status alone."""
 
     status: Literal["healthy", "unhealthy"]
-    database: Literal["connected", "disconnected"]
-    version: str
-    uptime_seconds: float
+    database: Literal["connected", "disconnected"] | None = None
+    version: str | None = None
+    uptime_seconds: float | None = None
 
 
 async def livez(call: Call) -> Answer:
@@ -55,7 +56,7 @@ async def readyz(call: Call) -> Answer:
     return Answer(
         Ready(
             status="ready" if is_ready else "unready",
-            checks=checks if query.verbose is not None else None,
+            checks=checks if query.verbose is not None and await _is_known(call) else None,
         ),
         status=200 if is_ready else 503,
     )
@@ -64,15 +65,27 @@ async def readyz(call: Call) -> Answer:
 async def health(call: Call) -> Answer:
     """How the process is, in figures."""
     is_connected = await _database(call) == "ok"
+    status = "healthy" if is_connected else "unhealthy"
+    if not await _is_known(call):
+        return Answer(Health(status=status), status=200 if is_connected else 503)
     return Answer(
         Health(
-            status="healthy" if is_connected else "unhealthy",
+            status=status,
             database="connected" if is_connected else "disconnected",
             version=version("queenmq"),
             uptime_seconds=round(time.monotonic() - call.state.started_at, 3),
         ),
         status=200 if is_connected else 503,
     )
+
+
+async def _is_known(call: Call) -> bool:
+    """Whether the caller may look around here."""
+    try:
+        caller = await call.state.gate.caller_or_nobody(call.header(b"authorization"))
+    except errors.QueenError:
+        return False
+    return Permission.BROWSE in caller.permissions
 
 
 async def _database(call: Call) -> str:

@@ -1,0 +1,81 @@
+"""`queen migrate`: bring a database to this release, or say what that would take."""
+
+import asyncio
+
+import typer
+
+from queen.cli.environment import settings
+
+app = typer.Typer(no_args_is_help=True, help="Tables and functions of the database.")
+
+
+@app.command()
+def up() -> None:
+    """
+    Apply what is missing, all of it or nothing.
+
+    Example: PG_HOST=localhost queen migrate up
+    """
+    from queen.store.migrations import migrate
+
+    applied = asyncio.run(migrate(settings().dsn))
+    for name in applied:
+        typer.echo(f"applied {name}")
+    if not applied:
+        typer.echo("nothing to apply", err=True)
+
+
+@app.command()
+def status() -> None:
+    """
+    List what this release needs, and what the database has.
+
+    Example: queen migrate status
+    """
+    from queen.store.migrations import status as read
+
+    for step in asyncio.run(read(settings().dsn)):
+        at = "pending" if step.applied_at is None else f"{step.applied_at:%Y-%m-%d %H:%M:%S%z}"
+        typer.echo(f"{step.name:<24}{at}")
+
+
+@app.command("sql")
+def print_sql() -> None:
+    """
+    Print what `up` would send, for those who send it themselves.
+
+    Example: queen migrate sql > up.sql
+    """
+    from queen.store.migrations import script
+
+    typer.echo(asyncio.run(script(settings().dsn)), nl=False)
+
+
+@app.command()
+def check() -> None:
+    """
+    Fail, with code 1, unless the database is at this release.
+
+    Example: queen migrate check
+    """
+    from queen.store.migrations import pending
+
+    if missing := asyncio.run(pending(settings().dsn)):
+        typer.echo(f"the database lacks {', '.join(missing)}; run `queen migrate up`", err=True)
+        raise typer.Exit(1)
+    typer.echo("the database is at this release", err=True)
+
+
+@app.command()
+def roles() -> None:
+    """
+    Make the roles queen_owner, queen_app, queen_retention and queen_readonly.
+
+    They have no login; make one a member: create role server login password '…' in role queen_app.
+
+    Example: queen migrate roles
+    """
+    from queen.store.migrations import make_roles
+
+    asyncio.run(make_roles(settings().dsn))
+    typer.echo("made queen_owner, queen_app, queen_retention and queen_readonly", err=True)

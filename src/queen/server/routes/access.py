@@ -1,0 +1,257 @@
+"""Who am I, tickets, keys, and the audit log."""
+
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+
+from queen import errors
+from queen.server.access import Permission, permissions_of
+from queen.server.http import Answer, Call
+from queen.server.keys import is_id, new_key, token_of
+from queen.server.routing import API, Route
+from queen.wire.access import (
+    AuditEntry,
+    AuditPage,
+    AuditRecord,
+    Me,
+    NewToken,
+    Revoked,
+    RotateRequest,
+    Ticket,
+    TokenList,
+    TokenRequest,
+)
+from queen.wire.messages import Request
+
+_NEWEST: Final = 2**63 - 1
+
+
+class TokenQuery(Request, frozen=True, kw_only=True):
+    """``revoked``: also those that are good for nothing any more."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    cursor: str = ""
+    revoked: bool = False
+
+
+class AuditQuery(Request, frozen=True, kw_only=True):
+    """Who, what, of which queue, and when."""
+
+    actor: str | None = None
+    action: str | None = None
+    queue: str | None = None
+    from_: datetime | None = msgspec.field(default=None, name="from")
+    to: datetime | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    cursor: str | None = None
+
+
+async def me(call: Call) -> Answer:
+    """Who the server takes the caller for."""
+    caller = call.caller
+    return Answer(
+        Me(
+            name=caller.name,
+            kind=caller.kind,
+            permissions=sorted(caller.permissions),
+            scopes=None if caller.scopes is None else list(caller.scopes),
+            requests_per_second=caller.requests_per_second,
+        )
+    )
+
+
+async def ticket(call: Call) -> Answer:
+    """A ticket for one WebSocket."""
+    return Answer(await call.state.gate.make_ticket(call.caller), status=201)
+
+
+async def list_tokens(call: Call) -> Answer:
+    """Keys, without their secrets."""
+    query = call.query(TokenQuery)
+    _require_unscoped(call)
+    if query.cursor and not is_id(query.cursor):
+        raise errors.BadRequest("cursor is not one of this list")
+    limit = _limit(call, query.limit)
+    rows = await call.state.engine.store.keys.list(
+        after=query.cursor, limit=limit + 1, with_revoked=query.revoked
+    )
+    tokens = [token_of(row) for row in rows[:limit]]
+    return Answer(
+        TokenList(tokens=tokens, next_cursor=tokens[-1].id if len(rows) > limit else None)
+    )
+
+
+async def make_token(call: Call) -> Answer:
+    """A new key; the only answer that tells its secret."""
+    request = await call.body(TokenRequest)
+    _require_unscoped(call)
+    if not permissions_of(request.role, request.permissions) <= call.caller.permissions:
+        raise errors.Forbidden("a key may not do what its maker may not")
+    key = new_key()
+    row = await call.state.engine.store.keys.make(
+        key.id,
+        key.digest,
+        name=request.name,
+        role=request.role,
+        permissions=request.permissions,
+        scopes=None if request.scopes is None else msgspec.to_builtins(request.scopes),
+        requests_per_second=request.requests_per_second,
+        created_by=call.caller.name,
+        expires_at=request.expires_at,
+    )
+    token = token_of(row)
+    call.note(after=token)
+    return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text), status=201)
+
+
+async def rotate_token(call: Call) -> Answer:
+    """A new secret for a key, and the only answer that tells it."""
+    request = await call.body(RotateRequest)
+    _require_unscoped(call)
+    key = new_key(_key_id(call))
+    row = await call.state.engine.store.keys.rotate(
+        key.id, key.digest, grace_seconds=request.grace_seconds
+    )
+    _forget(call, key.id)
+    token = token_of(row)
+    call.note(after=token)
+    return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text))
+
+
+async def revoke_token(call: Call) -> Answer:
+    """The key is refused from now on, by every process within a second."""
+    _require_unscoped(call)
+    row = await call.state.engine.store.keys.revoke(_key_id(call))
+    _forget(call, row["id"])
+    call.note(before={"id": row["id"], "name": row["name"]})
+    return Answer(Revoked(id=row["id"]))
+
+
+async def list_audit(call: Call) -> Answer:
+    """What callers did, newest first."""
+    query = call.query(AuditQuery)
+    _require_unscoped(call)
+    limit = _limit(call, query.limit)
+    before = _NEWEST
+    if query.cursor is not None:
+        if not query.cursor.isdigit() or len(query.cursor) > 18:
+            raise errors.BadRequest("cursor is not one of this list")
+        before = int(query.cursor)
+    if any("\0" in (text or "") for text in (query.actor, query.action, query.queue)):
+        raise errors.BadRequest("no name has a NUL")  # PostgreSQL cannot even compare with it.
+    for instant in (query.from_, query.to):
+        if instant is not None and instant.tzinfo is None:
+            raise errors.BadRequest("from and to need a time zone")
+    rows = await call.state.engine.store.audit.list(
+        before=before,
+        limit=limit + 1,
+        actor=query.actor,
+        action=query.action,
+        queue=query.queue,
+        start=query.from_,
+        end=query.to,
+    )
+    entries = [
+        AuditEntry(
+            id=str(row["id"]),
+            at=row["at"],
+            record=msgspec.json.decode(row["record"], type=AuditRecord),
+        )
+        for row in rows[:limit]
+    ]
+    return Answer(
+        AuditPage(records=entries, next_cursor=entries[-1].id if len(rows) > limit else None)
+    )
+
+
+def _require_unscoped(call: Call) -> None:
+    """Keys and the audit log are of the whole server, so that some queues are not enough."""
+    if call.caller.scopes is not None:
+        raise errors.Forbidden(f"{call.caller.name} may not do this here: it has scopes")
+
+
+def _key_id(call: Call) -> str:
+    """The key in the path; what cannot be the id of one is not looked for."""
+    id_ = call.parameters["id"]
+    if not is_id(id_):
+        raise errors.NotFound("there is no such key")
+    return id_
+
+
+def _forget(call: Call, key_id: str) -> None:
+    if (keys := call.state.gate.keys) is not None:
+        keys.forget(key_id)
+
+
+def _limit(call: Call, asked: int | None) -> int:
+    settings = call.state.settings
+    return min(asked or settings.api_default_limit, settings.api_max_limit)
+
+
+_TOKENS: Final = f"{API}/tokens"
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{API}/auth/me",
+        handler=me,
+        summary="Who am I",
+        permission=None,  # Everybody may know that.
+        answers={200: Me},
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/auth/ticket",
+        handler=ticket,
+        summary="A ticket for one WebSocket",
+        permission=Permission.BROWSE,
+        answers={201: Ticket},
+    ),
+    Route(
+        method="GET",
+        path=_TOKENS,
+        handler=list_tokens,
+        summary="List keys",
+        permission=Permission.ADMIN,
+        query=TokenQuery,
+        answers={200: TokenList},
+    ),
+    Route(
+        method="POST",
+        path=_TOKENS,
+        handler=make_token,
+        summary="Make a key",
+        permission=Permission.ADMIN,
+        body=TokenRequest,
+        answers={201: NewToken},
+    ),
+    Route(
+        method="POST",
+        path=f"{_TOKENS}/{{id}}/rotate",
+        handler=rotate_token,
+        summary="Give a key a new secret",
+        permission=Permission.ADMIN,
+        body=RotateRequest,
+        answers={200: NewToken},
+        problems=(errors.NotFound,),
+    ),
+    Route(
+        method="DELETE",
+        path=f"{_TOKENS}/{{id}}",
+        handler=revoke_token,
+        summary="Revoke a key",
+        permission=Permission.ADMIN,
+        answers={200: Revoked},
+        problems=(errors.NotFound,),
+    ),
+    Route(
+        method="GET",
+        path=f"{API}/audit",
+        handler=list_audit,
+        summary="What callers did",
+        permission=Permission.ADMIN,
+        query=AuditQuery,
+        answers={200: AuditPage},
+    ),
+)

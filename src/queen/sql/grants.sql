@@ -1,0 +1,41 @@
+-- What the roles of roles.sql may do, all of it anew.
+revoke all on all tables in schema queen from queen_app, queen_retention, queen_readonly;
+revoke all on all sequences in schema queen from queen_app, queen_retention, queen_readonly;
+revoke all on all functions in schema queen from queen_app, queen_retention, queen_readonly;
+grant usage on schema queen to queen_app, queen_retention, queen_readonly;
+
+grant execute on all functions in schema queen to queen_app;
+grant usage on all sequences in schema queen to queen_app, queen_retention;
+grant select, insert, update, delete on all tables in schema queen to queen_app;
+revoke insert, update, delete on queen.migrations from queen_app;
+revoke update, delete on queen.audit from queen_app;
+revoke insert, delete on queen.audit_end from queen_app;
+revoke delete on queen.keys from queen_app;
+
+grant select, update, delete on all tables in schema queen to queen_retention;
+revoke all on queen.keys, queen.tickets, queen.allowances from queen_retention;
+revoke update, delete on queen.migrations, queen.audit, queen.audit_end from queen_retention;
+
+grant select on all tables in schema queen to queen_readonly;
+revoke all on queen.keys, queen.tickets, queen.allowances from queen_readonly;
+
+do $$
+declare
+  v_name record;
+begin
+  -- Generations of keys are emptied whole.
+  for v_name in select inhrelid::regclass as name from pg_inherits where inhparent = 'queen.dedup'::regclass loop
+    execute format('grant truncate on %s to queen_app, queen_retention', v_name.name);
+  end loop;
+  for v_name in
+    select p.oid::regprocedure as name, p.provolatile = 'v' and p.proname <> 'now' as is_volatile
+    from pg_proc p
+    where p.pronamespace = 'queen'::regnamespace
+  loop
+    execute format('grant execute on function %s to queen_retention', v_name.name);
+    if not v_name.is_volatile then
+      execute format('grant execute on function %s to queen_readonly', v_name.name);
+    end if;
+  end loop;
+end
+$$;

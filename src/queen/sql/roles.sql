@@ -1,0 +1,53 @@
+-- Four roles without login, and what each may do. Repeating it is harmless; migrations repeat the grants.
+--
+-- queen_owner      owns everything, for `queen migrate`
+-- queen_app        runs the server: calls functions, reads and writes rows, changes no table, no function and no audit record
+-- queen_retention  removes what is old
+-- queen_readonly   reads everything but keys and tickets
+--
+-- A login role is made a member: create role queen_server login password '…' in role queen_app.
+do $$
+declare
+  v_role text;
+begin
+  foreach v_role in array array['queen_owner', 'queen_app', 'queen_retention', 'queen_readonly'] loop
+    begin
+      if to_regrole(v_role) is null then
+        execute format('create role %I nologin', v_role);
+      end if;
+    exception when duplicate_object or unique_violation then
+      null;  -- Another one made it at the same moment.
+    end;
+  end loop;
+  if not pg_has_role(current_user, 'queen_owner', 'member') then
+    execute format('grant queen_owner to %I', current_user);
+  end if;
+end
+$$;
+
+do $$
+declare
+  v_object record;
+begin
+  alter schema queen owner to queen_owner;
+  for v_object in
+    select
+      c.oid::regclass::text as name,
+      case c.relkind when 'S' then 'sequence' when 'v' then 'view' else 'table' end as kind
+    from pg_class c
+    where c.relnamespace = 'queen'::regnamespace
+      and c.relkind in ('r', 'p', 'v', 'S')
+      -- A sequence of an identity column goes with its table.
+      and not (c.relkind = 'S' and exists (select 1 from pg_depend d where d.objid = c.oid and d.deptype = 'i'))
+    union all
+    select p.oid::regprocedure::text, 'function' from pg_proc p where p.pronamespace = 'queen'::regnamespace
+    union all
+    select t.oid::regtype::text, 'type'
+    from pg_type t
+    join pg_class c on c.oid = t.typrelid and c.relkind = 'c'
+    where t.typnamespace = 'queen'::regnamespace
+  loop
+    execute format('alter %s %s owner to queen_owner', v_object.kind, v_object.name);
+  end loop;
+end
+$$;

@@ -1,0 +1,78 @@
+"""API keys, what they may do now, and one-time tickets."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from queen import errors
+from queen.store.database import Database, Record
+
+
+class Keys:
+    """The keys of one database. Digests come in and go out; a key itself does neither."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, ids: Sequence[str]) -> list[Record]:
+        """Those of the keys that are valid now."""
+        return await self._database.fetch("find_keys", ids)
+
+    async def make(
+        self,
+        id_: str,
+        digest: bytes,
+        *,
+        name: str,
+        role: str | None,
+        permissions: Sequence[str] | None,
+        scopes: list[dict[str, Any]] | None,
+        requests_per_second: float | None,
+        created_by: str,
+        expires_at: datetime | None,
+    ) -> Record:
+        rows = await self._database.fetch(
+            "make_key",
+            id_,
+            digest,
+            name,
+            role,
+            permissions,
+            scopes,
+            requests_per_second,
+            created_by,
+            expires_at,
+        )
+        return rows[0]
+
+    async def list(self, *, after: str, limit: int, with_revoked: bool = False) -> list[Record]:
+        return await self._database.fetch("list_keys", after, with_revoked, limit)
+
+    async def rotate(self, id_: str, digest: bytes, *, grace_seconds: float) -> Record:
+        """A new secret for the key; the old one is taken for so long."""
+        rows = await self._database.fetch("rotate_key", id_, digest, grace_seconds)
+        if not rows:
+            raise errors.NotFound(f"there is no key {id_}")
+        return rows[0]
+
+    async def revoke(self, id_: str) -> Record:
+        rows = await self._database.fetch("revoke_key", id_)
+        if not rows:
+            raise errors.NotFound(f"there is no key {id_}")
+        return rows[0]
+
+    async def allow(self, id_: str, *, rate: float, wanted: int) -> tuple[int, float]:
+        """How many requests the key may make now, and else how many seconds it must wait."""
+        rows = await self._database.fetch("allow", id_, rate, wanted)
+        return rows[0]["granted"], rows[0]["wait_seconds"]
+
+    async def make_ticket(
+        self, digest: bytes, caller: dict[str, Any], *, seconds: float
+    ) -> datetime:
+        rows = await self._database.fetch("make_ticket", digest, caller, seconds)
+        return rows[0]["until"]
+
+    async def take_ticket(self, digest: bytes) -> dict[str, Any] | None:
+        """Who the ticket was made for; None when it is used, too old, or never was."""
+        rows = await self._database.fetch("take_ticket", digest)
+        return rows[0]["caller"] if rows and rows[0]["is_valid"] else None

@@ -1,0 +1,133 @@
+"""Keys, tickets and the audit log: what their bodies hold."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from queen.wire.messages import Request, Wire
+
+PermissionName = Literal["produce", "consume", "browse", "configure", "operate", "destroy", "admin"]
+RoleName = Literal["admin", "read-write", "read-only", "write-only"]
+Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+"""A name in which ``*`` stands for any letters, and nothing else for anything but itself."""
+
+
+class Scope(Request, frozen=True, kw_only=True, omit_defaults=True):
+    """Queues by their names, by their namespace, or by both."""
+
+    namespace: Pattern | None = None
+    queue: Pattern | None = None
+
+    def __post_init__(self) -> None:
+        if self.namespace is None and self.queue is None:
+            raise ValueError("a scope names a queue or a namespace")
+
+
+class TokenRequest(Request, frozen=True, kw_only=True):
+    """A key to be made: with a role or with permissions, for all queues or some."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    role: RoleName | None = None
+    permissions: Annotated[list[PermissionName], msgspec.Meta(min_length=1)] | None = None
+    scopes: Annotated[list[Scope], msgspec.Meta(min_length=1, max_length=100)] | None = None
+    expires_at: datetime | None = None
+    requests_per_second: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.role is None) == (self.permissions is None):
+            raise ValueError("a key has a role or permissions")
+        if self.expires_at is not None and self.expires_at.tzinfo is None:
+            raise ValueError("expiresAt needs a time zone")
+        if not self.name.isprintable():
+            raise ValueError("a name has no control characters")
+
+
+class RotateRequest(Request, frozen=True, kw_only=True):
+    """How long the old secret is taken besides the new one."""
+
+    grace_seconds: Annotated[float, msgspec.Meta(ge=0, le=604_800)] = 0
+
+
+class Token(Wire, frozen=True, kw_only=True):
+    """A key, without its secret."""
+
+    id: str
+    name: str
+    role: str | None
+    permissions: list[str]
+    scopes: list[Scope] | None
+    expires_at: datetime | None
+    requests_per_second: float | None
+    created_at: datetime
+    created_by: str
+    revoked_at: datetime | None
+
+
+class NewToken(Token, frozen=True, kw_only=True):
+    """A key with its secret, which is told this once."""
+
+    token: str
+
+
+class TokenList(Wire, frozen=True, kw_only=True):
+    """Keys by id."""
+
+    tokens: list[Token]
+    next_cursor: str | None
+
+
+class Revoked(Wire, frozen=True, kw_only=True):
+    """The key is good for nothing any more."""
+
+    id: str
+    revoked: bool = True
+
+
+class Me(Wire, frozen=True, kw_only=True):
+    """Who calls, and what that caller may do."""
+
+    name: str
+    kind: Literal["anonymous", "key", "jwt"]
+    permissions: list[str]
+    scopes: list[Scope] | None
+    requests_per_second: float | None
+
+
+class Ticket(Wire, frozen=True, kw_only=True):
+    """For one WebSocket, once, until then."""
+
+    ticket: str
+    expires_at: datetime
+
+
+class AuditRecord(Wire, frozen=True, kw_only=True):
+    """Who did what, from where, and what it changed."""
+
+    actor: str
+    action: str
+    """Method and route: ``POST /api/v1/configure``."""
+    permission: str
+    queue: str | None
+    path: str
+    source: str | None
+    """The address that the call came from."""
+    request_id: str
+    status: int
+    before: msgspec.Raw
+    after: msgspec.Raw
+
+
+class AuditEntry(Wire, frozen=True, kw_only=True):
+    """A record and its place in the chain."""
+
+    id: str
+    at: datetime
+    record: AuditRecord
+
+
+class AuditPage(Wire, frozen=True, kw_only=True):
+    """Records, newest first."""
+
+    records: list[AuditEntry]
+    next_cursor: str | None

@@ -1,0 +1,58 @@
+"""`queen migrate`: a database brought to this release by hand."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.cli.commands import queen
+from tests.postgres import Server, bindir
+from tests.schema import dump
+
+
+@pytest.fixture
+def empty(postgres: Server) -> str:
+    return postgres.create_database(f"test_{uuid4().hex}")
+
+
+async def test_a_database_is_brought_up_and_says_so(dsn: str, empty: str) -> None:
+    assert "pending" in (await queen("migrate", "status", dsn=empty)).out
+    behind = await queen("migrate", "check", dsn=empty)
+    assert behind.code == 1
+    assert "queen migrate up" in behind.err
+    assert "applied 0001_engine" in (await queen("migrate", "up", dsn=empty)).out
+    assert (await queen("migrate", "up", dsn=empty)).err == "nothing to apply\n"
+    assert (await queen("migrate", "check", dsn=empty)).code == 0
+    assert "pending" not in (await queen("migrate", "status", dsn=empty)).out
+    assert dump(empty) == dump(dsn)
+
+
+async def test_what_is_printed_does_the_same(dsn: str, empty: str, tmp_path: Path) -> None:
+    printed = await queen("migrate", "sql", dsn=empty)
+    file = tmp_path / "up.sql"
+    file.write_text(printed.out)
+    await asyncio.to_thread(
+        subprocess.run,
+        [bindir() / "psql", "--no-psqlrc", "-q", "-v", "ON_ERROR_STOP=1", "-f", file, empty],
+        check=True,
+        capture_output=True,
+    )
+    assert (await queen("migrate", "check", dsn=empty)).code == 0
+    assert dump(empty) == dump(dsn)
+    assert (await queen("migrate", "sql", dsn=empty)).out == ""
+
+
+async def test_roles_are_made_in_a_database_that_has_tables(dsn: str, empty: str) -> None:
+    early = await queen("migrate", "roles", dsn=empty)
+    assert (early.code, "queen migrate up" in early.err) == (5, True)
+    assert (await queen("migrate", "roles", dsn=dsn)).code == 0
+
+
+async def test_a_database_that_is_away_is_one_sentence(postgres: Server) -> None:
+    for command in ("up", "status", "sql", "check", "roles"):
+        ended = await queen("migrate", command, dsn=postgres.dsn("none"))
+        assert ended.code == 5
+        assert ended.err.startswith("queen: ")
+        assert len(ended.err.splitlines()) == 1

@@ -1,0 +1,153 @@
+"""Tokens that must not be believed, and one that must: signed with what a forger may have."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+ISSUER, AUDIENCE = "https://id.example", "queen"
+KEY = rsa.generate_private_key(65537, 2048)
+OTHER_KEY = rsa.generate_private_key(65537, 2048)
+PEM = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+DER = KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def claims(**changed: Any) -> dict[str, Any]:  # noqa: ANN401 - of JSON
+    """What a good token says; None takes a claim out."""
+    good = {
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "sub": "alice",
+        "exp": int(time.time()) + 600,
+        "role": "read-only",
+    }
+    return {name: value for name, value in {**good, **changed}.items() if value is not None}
+
+
+def b64(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def signed(header: str | dict[str, Any], body: str | dict[str, Any]) -> str:
+    """Any header and any claims under the right key's RS256 signature."""
+    parts = [each if isinstance(each, str) else json.dumps(each) for each in (header, body)]
+    text = ".".join(b64(part.encode()) for part in parts)
+    return f"{text}.{b64(KEY.sign(text.encode(), padding.PKCS1v15(), SHA256()))}"
+
+
+def with_mac(secret: bytes, header: dict[str, Any] | None = None) -> str:
+    text = ".".join(
+        b64(json.dumps(part).encode()) for part in (header or {"alg": "HS256"}, claims())
+    )
+    return f"{text}.{b64(hmac.new(secret, text.encode(), hashlib.sha256).digest())}"
+
+
+def good(**changed: Any) -> str:  # noqa: ANN401 - of JSON
+    return jwt.encode(claims(**changed), KEY, algorithm="RS256")
+
+
+def forged() -> dict[str, str]:
+    """By what is wrong with each."""
+    now = int(time.time())
+    rs = {"alg": "RS256", "typ": "JWT"}
+    head, body, signature = good().split(".")
+    own_jwk = json.loads(jwt.get_algorithm_by_name("RS256").to_jwk(OTHER_KEY.public_key()))
+    plain = b64(json.dumps(claims()).encode())
+    tokens = {
+        "nothing": "e30.e30.",
+        "alg none": f"{b64(json.dumps({'alg': 'none'}).encode())}.{plain}.",
+        "alg None": f"{b64(json.dumps({'alg': 'None'}).encode())}.{plain}.",
+        "alg none, signed": signed({"alg": "none"}, claims()),
+        "alg missing": signed({"typ": "JWT"}, claims()),
+        "alg null": signed({"alg": None}, claims()),
+        "alg a list": signed({"alg": ["RS256"]}, claims()),
+        "alg lower": signed({"alg": "rs256"}, claims()),
+        "alg RS512": jwt.encode(claims(), KEY, algorithm="RS512"),
+        "alg PS256": jwt.encode(claims(), KEY, algorithm="PS256"),
+        "alg ES256": jwt.encode(claims(), ec.generate_private_key(ec.SECP256R1()), "ES256"),
+        "alg EdDSA": jwt.encode(claims(), ed25519.Ed25519PrivateKey.generate(), "EdDSA"),
+        "HS256 with the public key": with_mac(PEM.encode()),
+        "HS256 with the public key, stripped": with_mac(PEM.strip().encode()),
+        "HS256 with the public key as DER": with_mac(DER),
+        "HS256 with nothing": with_mac(b""),
+        "RS256 said, HS256 done": with_mac(PEM.encode(), rs),
+        "another key": jwt.encode(claims(), OTHER_KEY, algorithm="RS256"),
+        "no signature": f"{head}.{body}.",
+        "signature cut": f"{head}.{body}.{signature[:-4]}",
+        "signature of other claims": f"{head}.{good(sub='mallory').split('.')[1]}.{signature}",
+        "two parts": f"{head}.{body}",
+        "four parts": f"{head}.{body}.{signature}.{signature}",
+        "padded": f"{head}=.{body}.{signature}",
+        "standard base64": f"{head}.{body}.{signature[:-1]}+",
+        "a space inside": f"{head}. {body}.{signature}",
+        "another spelling of the last byte": f"{head}.{body}.{_respelt(signature)}",
+        "jku": signed({**rs, "jku": "https://evil.example/keys"}, claims()),
+        "x5u": signed({**rs, "x5u": "https://evil.example/cert"}, claims()),
+        "jwk of its own": jwt.encode(
+            claims(), OTHER_KEY, algorithm="RS256", headers={"jwk": own_jwk}
+        ),
+        "x5c": signed({**rs, "x5c": ["MIIB"]}, claims()),
+        "crit": signed({**rs, "crit": ["exp"]}, claims()),
+        "crit, not known": signed({**rs, "crit": ["bogus"], "bogus": 1}, claims()),
+        "b64 off": signed({**rs, "b64": False, "crit": ["b64"]}, claims()),
+        "zip": signed({**rs, "zip": "DEF"}, claims()),
+        "encrypted": signed({**rs, "enc": "A256GCM"}, claims()),
+        "typ of something else": signed({**rs, "typ": "logout+jwt"}, claims()),
+        "alg twice": signed('{"alg":"none","alg":"RS256"}', claims()),
+        "sub twice": signed(rs, json.dumps(claims())[:-1] + ',"sub":"root"}'),
+        "exp twice": signed(rs, json.dumps(claims(exp=1))[:-1] + f',"exp":{now + 60}}}'),
+        "header a list": signed('["RS256"]', claims()),
+        "claims a list": signed(rs, "[]"),
+        "claims a string": signed(rs, '"alice"'),
+        "not JSON": signed(rs, "{"),
+        "not a number": signed(rs, json.dumps(claims())[:-1] + ',"x":NaN}'),
+        "nested deep": signed(rs, '{"a":' + "[" * 2000 + "]" * 2000 + "}"),
+        "huge": signed(rs, claims(pad="x" * 9000)),
+        "letters beyond ASCII": f"{head}.{body}.{signature}é",
+        "expired": good(exp=now - 61),
+        "exp missing": good(exp=None),
+        "exp a string": signed(rs, claims(exp=str(now + 60))),
+        "exp true": signed(rs, claims(exp=True)),
+        "exp infinite": signed(rs, json.dumps(claims())[:-1] + ',"nbf":1e999}'),
+        "exp negative": signed(rs, claims(exp=-1)),
+        "not yet": good(nbf=now + 3600),
+        "nbf a string": signed(rs, claims(nbf="0")),
+        "issued in the future": good(iat=now + 3600),
+        "issuer of others": good(iss="https://evil.example"),
+        "issuer with a tail": good(iss=ISSUER + ".evil.example"),
+        "issuer missing": good(iss=None),
+        "issuer a list": signed(rs, claims(iss=[ISSUER])),
+        "audience of others": good(aud="other"),
+        "audience with a tail": good(aud="queen2"),
+        "audience missing": good(aud=None),
+        "audience empty": good(aud=[]),
+        "sub missing": good(sub=None),
+        "sub empty": good(sub=""),
+        "sub a number": signed(rs, claims(sub=7)),
+        "sub with a line": good(sub="alice\nbob"),
+        "role a list": good(role=["admin"]),
+        "role and roles": good(roles=["admin"]),
+        "roles a string": good(role=None, roles="admin"),
+        "scopes a string": good(scopes="*"),
+        "scopes of another form": good(scopes=[{"topic": "a"}]),
+        "scopes empty ones": good(scopes=[{}]),
+    }
+    for name in ("../../dev/null", "/etc/hosts", "a' or 'a'='a", "\x00", "x" * 300):
+        # With one key in the settings, an id of a key leads nowhere: signed by another key.
+        tokens[f"kid {name[:20]!r}"] = jwt.encode(
+            claims(), OTHER_KEY, algorithm="RS256", headers={"kid": name}
+        )
+    return tokens
+
+
+def _respelt(signature: str) -> str:
+    """The same bytes with other unused bits at the end."""
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    return signature[:-1] + letters[letters.index(signature[-1]) ^ 1]

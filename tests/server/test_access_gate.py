@@ -1,0 +1,94 @@
+"""Tickets, and what becomes of keys while the database is away."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from queen import errors
+from queen.server.access import ANYBODY
+from queen.server.gate import Gate
+from queen.settings import Settings
+from queen.store.migrations import migrate
+from queen.store.store import Store
+from tests.clock import Clock
+from tests.postgres import Postgres
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Server
+
+
+@pytest.fixture
+async def gate(store: Store) -> AsyncIterator[Gate]:
+    gate = Gate(Settings.from_environ(KEYS), store.keys)
+    yield gate
+    await gate.close()
+
+
+async def test_a_ticket_stands_for_its_caller_once(dsn: str, gate: Gate) -> None:
+    key = await make_key(dsn, role="read-only", scopes=[{"queue": "a*"}])
+    caller = await gate.caller(f"Bearer {key}")
+    ticket = await gate.make_ticket(caller)
+    assert await gate.take_ticket(ticket.ticket) == caller
+    for text in (ticket.ticket, "", "qt_", "qt_" + "0" * 64, key, "x" * 10_000):
+        with pytest.raises(errors.Unauthorized):
+            await gate.take_ticket(text)
+
+
+async def test_a_ticket_is_good_for_thirty_seconds(dsn: str, clock: Clock, gate: Gate) -> None:
+    caller = await gate.caller(f"Bearer {await make_key(dsn)}")
+    fresh, stale = await gate.make_ticket(caller), await gate.make_ticket(caller)
+    await clock.advance(seconds=29)
+    assert await gate.take_ticket(fresh.ticket) == caller
+    await clock.advance(seconds=2)
+    with pytest.raises(errors.Unauthorized):
+        await gate.take_ticket(stale.ticket)
+
+
+async def test_tickets_that_nobody_used_are_forgotten(
+    dsn: str, store: Store, clock: Clock, gate: Gate
+) -> None:
+    await gate.make_ticket(ANYBODY)
+    await clock.advance(seconds=31)
+    last = await gate.make_ticket(ANYBODY)
+    connection = await asyncpg.connect(dsn)
+    assert await connection.fetchval("select count(*) from queen.tickets") == 1
+    await connection.close()
+    assert await gate.take_ticket(last.ticket) == ANYBODY
+
+
+async def test_a_ticket_of_a_revoked_key_is_worth_nothing(
+    dsn: str, store: Store, gate: Gate
+) -> None:
+    key = await make_key(dsn)
+    caller = await gate.caller(f"Bearer {key}")
+    ticket = await gate.make_ticket(caller)
+    assert caller.key_id is not None
+    await store.keys.revoke(caller.key_id)
+    assert gate.keys is not None
+    gate.keys.forget(caller.key_id)
+    assert not await gate.is_valid(caller)
+    with pytest.raises(errors.Unauthorized):
+        await gate.take_ticket(ticket.ticket)
+
+
+@pytest.mark.parametrize("grace", [0, 300])
+async def test_keys_that_were_seen_are_believed_for_a_while_without_a_database(grace: int) -> None:
+    with Postgres() as postgres:
+        dsn = postgres.create_database("queen")
+        await migrate(dsn)
+        environment = {**KEYS, "QUEEN_KEY_GRACE_SECONDS": str(grace)}
+        async with Server(dsn, environment) as server:
+            seen = Caller(server, await make_key(dsn))
+            unseen = Caller(server, await make_key(dsn, requests_per_second=5))
+            assert (await seen.get("/auth/me")).status == 200
+            postgres.stop()
+            statuses = {(await seen.get("/auth/me")).status for _ in range(60)}
+            reply = await unseen.get("/auth/me")
+            assert (reply.status, reply.code) == (503, "database_unavailable")
+            last = await seen.get("/auth/me")
+            if grace:
+                assert statuses == {200}
+                assert last.status == 200
+            else:
+                assert (last.status, last.code) == (503, "database_unavailable")
+            postgres.start()

@@ -1,0 +1,210 @@
+"""Callers show a key, and a key can be taken back."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from tests.clock import Clock
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Server, until
+
+
+@pytest.fixture
+async def server(dsn: str) -> AsyncIterator[Server]:
+    async with Server(dsn, KEYS) as server:
+        yield server
+
+
+@pytest.fixture
+async def admin(dsn: str, server: Server) -> Caller:
+    return Caller(server, await make_key(dsn))
+
+
+async def test_without_a_key_nothing_is_answered_but_probes(server: Server) -> None:
+    reply = await server.get("/auth/me")
+    assert (reply.status, reply.code) == (401, "unauthorized")
+    assert reply.headers["WWW-Authenticate"].startswith("Bearer")
+    assert (await server.post("/push", {"items": []})).status == 401
+    assert (await server.get("/livez")).status == 200
+    assert (await server.get("/readyz", verbose="")).body == {"status": "ready"}
+    assert (await server.get("/health")).body == {"status": "healthy"}
+
+
+async def test_somebody_with_a_key_sees_how_the_server_is(admin: Caller) -> None:
+    assert (await admin.get("/health")).body["database"] == "connected"
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Bearer ", "Bearer qk_1", "Basic cXVlZW46cXVlZW4=", "Bearer a b", "qk_a_b",
+     "Bearer qk_0123456789ab_" + "0" * 64, "Bearer ey.ey.ey"],
+)  # fmt: skip
+async def test_what_is_no_key_is_unauthorized(server: Server, header: str) -> None:
+    reply = await server.request("GET", "/auth/me", headers={"Authorization": header})
+    assert (reply.status, reply.code, reply.body["applied"]) == (401, "unauthorized", False)
+
+
+async def test_the_right_id_with_a_wrong_secret_is_unauthorized(admin: Caller) -> None:
+    forged = Caller(admin.server, admin.token[:-1] + ("0" if admin.token[-1] != "0" else "1"))
+    assert (await forged.get("/auth/me")).status == 401
+    assert (await admin.get("/auth/me")).status == 200
+
+
+async def test_a_key_is_made_shown_once_and_stored_as_a_hash(dsn: str, admin: Caller) -> None:
+    made = await admin.post(
+        "/tokens",
+        {"name": "shop", "role": "read-write", "scopes": [{"queue": "shop.*"}]},
+    )
+    assert made.status == 201
+    secret = made.body["token"]
+    shop = Caller(admin.server, secret)
+    assert (await shop.get("/auth/me")).body == {
+        "name": "key:shop",
+        "kind": "key",
+        "permissions": ["browse", "configure", "consume", "operate", "produce"],
+        "scopes": [{"queue": "shop.*"}],
+        "requestsPerSecond": None,
+    }
+    listed = await admin.get("/tokens")
+    assert {each["name"] for each in listed.body["tokens"]} == {"tests", "shop"}
+    assert secret not in str(listed.body)
+    connection = await asyncpg.connect(dsn)
+    try:
+        for table in ("keys", "audit"):
+            stored = await connection.fetch(f"select t::text as row from queen.{table} t")
+            assert stored
+            assert not any(secret.rpartition("_")[2] in each["row"] for each in stored)
+    finally:
+        await connection.close()
+
+
+async def test_a_key_gives_no_more_than_its_maker_has(dsn: str, admin: Caller) -> None:
+    limited = Caller(admin.server, await make_key(dsn, permissions=["admin"]))
+    refused = await limited.post("/tokens", {"name": "more", "role": "admin"})
+    assert refused.code == "forbidden"
+    same = await limited.post("/tokens", {"name": "same", "permissions": ["admin"]})
+    assert same.status == 201
+
+
+async def test_keys_are_for_those_who_administer_the_whole_server(dsn: str, server: Server) -> None:
+    for key in (
+        await make_key(dsn, role="read-write"),
+        await make_key(dsn, scopes=[{"queue": "*"}]),
+    ):
+        caller = Caller(server, key)
+        assert (await caller.get("/tokens")).code == "forbidden"
+        assert (await caller.post("/tokens", {"name": "x", "role": "admin"})).code == "forbidden"
+        assert (await caller.delete("/tokens/0123456789ab")).code == "forbidden"
+        assert (await caller.get("/audit")).code == "forbidden"
+
+
+async def test_lists_of_keys_go_on_behind_a_cursor(dsn: str, admin: Caller) -> None:
+    for name in "abcd":
+        await make_key(dsn, name=name)
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        page = (await admin.get("/tokens", limit=2, cursor=cursor)).body
+        seen += [each["name"] for each in page["tokens"]]
+        if page["nextCursor"] is None:
+            break
+        cursor = page["nextCursor"]
+    assert sorted(seen) == ["a", "b", "c", "d", "tests"]
+    assert (await admin.get("/tokens", cursor="\0")).code == "bad_request"
+
+
+async def test_a_rotated_key_is_refused_at_once_or_after_its_grace(
+    clock: Clock, admin: Caller
+) -> None:
+    made = (await admin.post("/tokens", {"name": "k", "role": "read-only"})).body
+    first = Caller(admin.server, made["token"])
+    assert (await first.get("/auth/me")).status == 200
+
+    rotated = (await admin.post(f"/tokens/{made['id']}/rotate", {"graceSeconds": 60})).body
+    second = Caller(admin.server, rotated["token"])
+    assert (await first.get("/auth/me")).status == 200
+    assert (await second.get("/auth/me")).status == 200
+    await clock.advance(seconds=61)
+    await until(lambda: _is_refused(first), seconds=2)
+
+    third = (await admin.post(f"/tokens/{made['id']}/rotate")).body
+    assert (await second.get("/auth/me")).status == 401
+    assert (await Caller(admin.server, third["token"]).get("/auth/me")).status == 200
+    assert (await admin.post("/tokens/0123456789ab/rotate")).code == "not_found"
+
+
+async def test_an_expired_key_is_refused(clock: Clock, admin: Caller) -> None:
+    ends = (await clock.now()).isoformat().replace("+00:00", "Z")
+    dead = await admin.post("/tokens", {"name": "k", "role": "admin", "expiresAt": ends})
+    assert (await Caller(admin.server, dead.body["token"]).get("/auth/me")).status == 401
+
+    ends = "2100-01-01T00:00:00Z"
+    made = await admin.post("/tokens", {"name": "k", "role": "admin", "expiresAt": ends})
+    caller = Caller(admin.server, made.body["token"])
+    assert (await caller.get("/auth/me")).status == 200
+    await clock.advance(seconds=200 * 365 * 86400)
+    await until(lambda: _is_refused(caller), seconds=2)
+
+
+async def test_a_revoked_key_is_refused_by_every_process_within_a_second(dsn: str) -> None:
+    async with Server(dsn, KEYS) as one, Server(dsn, KEYS) as two:
+        admin = await make_key(dsn)
+        for _ in range(5):
+            made = (await Caller(one, admin).post("/tokens", {"name": "k", "role": "admin"})).body
+            here, there = Caller(one, made["token"]), Caller(two, made["token"])
+            used = [asyncio.create_task(_use_until_refused(each)) for each in (here, there) * 5]
+            assert [(await each.get("/auth/me")).status for each in (here, there)] == [200, 200]
+            assert (await Caller(one, admin).delete(f"/tokens/{made['id']}")).status == 200
+            revoked_at = time.monotonic()
+            ends = await asyncio.gather(*used)
+            assert max(ends) - revoked_at < 1
+            assert (await here.get("/auth/me")).status == 401
+            assert (await there.get("/auth/me")).status == 401
+
+
+async def test_a_revoked_key_stands_in_the_list_if_asked_for(admin: Caller) -> None:
+    made = (await admin.post("/tokens", {"name": "gone", "role": "admin"})).body
+    assert (await admin.delete(f"/tokens/{made['id']}")).body == {
+        "id": made["id"],
+        "revoked": True,
+    }
+    assert (await admin.delete(f"/tokens/{made['id']}")).code == "not_found"
+    assert "gone" not in str((await admin.get("/tokens")).body)
+    assert "gone" in str((await admin.get("/tokens", revoked="true")).body)
+
+
+async def test_a_key_may_make_so_many_requests_a_second_at_all_processes(
+    dsn: str, clock: Clock
+) -> None:
+    async with Server(dsn, KEYS) as one, Server(dsn, KEYS) as two:
+        key = await make_key(dsn, role="read-only", requests_per_second=10)
+        replies = [await Caller(each, key).get("/auth/me") for each in (one, two) * 15]
+        # The clock of the database stands still, so nothing is added meanwhile.
+        assert [reply.status for reply in replies].count(200) == 10
+        refused = next(reply for reply in replies if reply.status != 200)
+        assert (refused.status, refused.code) == (429, "rate_limited")
+        assert int(refused.headers["Retry-After"]) >= 1
+        await clock.advance(seconds=10)
+        await until(lambda: _is_admitted(Caller(one, key)), seconds=5)
+
+
+async def test_a_ticket_is_for_one_use_by_who_asked_for_it(admin: Caller) -> None:
+    reply = await admin.post("/auth/ticket")
+    assert reply.status == 201
+    assert reply.body["ticket"].startswith("qt_")
+
+
+async def _is_refused(caller: Caller) -> bool:
+    return (await caller.get("/auth/me")).status == 401
+
+
+async def _is_admitted(caller: Caller) -> bool:
+    return (await caller.get("/auth/me")).status == 200
+
+
+async def _use_until_refused(caller: Caller) -> float:
+    await until(lambda: _is_refused(caller))
+    return time.monotonic()

@@ -1,0 +1,188 @@
+"""The server runs as a role that can neither change the schema nor what was written down."""
+
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from queen import errors
+from queen.store.migrations import make_roles, migrate
+from tests.postgres import Server as Database
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Server
+
+
+async def login(database: Database, dsn: str, role: str) -> str:
+    """The DSN of a fresh user who is a member of a role."""
+    name = f"user_{uuid4().hex[:12]}"
+    database.execute(f"create role {name} login in role {role}")
+    return dsn.replace("//postgres@", f"//{name}@")
+
+
+async def refused(dsn: str, statement: str) -> bool:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement)
+    except asyncpg.InsufficientPrivilegeError:
+        return True
+    except asyncpg.PostgresError as error:
+        # Of somebody else's: only owners may.
+        return "must be owner" in str(error) or "permission denied" in str(error)
+    finally:
+        await connection.close()
+    return False
+
+
+FORBIDDEN = {
+    "queen_app": [
+        "create table queen.mine (id int)",
+        "drop table queen.segments",
+        "alter table queen.keys add column plain text",
+        "truncate queen.segments",
+        "truncate queen.audit",
+        "create or replace function queen.now() returns timestamptz language sql as 'select null'",
+        "create function queen.mine() returns int language sql as 'select 1'",
+        "drop function queen.audit(text, text, text, text)",
+        "update queen.audit set actor = 'nobody'",
+        "delete from queen.audit",
+        "delete from queen.audit_end",
+        "insert into queen.audit_end values (0, '')",
+        "delete from queen.migrations",
+        "update queen.migrations set checksum = ''",
+        "insert into queen.migrations values ('x', 'y')",
+        "delete from queen.keys",
+        "create trigger t before insert on queen.keys execute function queen.now()",
+        "alter table queen.keys owner to current_user",
+        "alter schema queen rename to king",
+        "create role king",
+        "set role queen_owner",
+        "copy queen.keys to program 'cat'",
+        "select pg_read_file('/etc/passwd')",
+        "alter system set fsync = off",
+    ],
+    "queen_readonly": [
+        "select * from queen.keys",
+        "select * from queen.tickets",
+        "insert into queen.allowances values ('k', 1, now())",
+        "delete from queen.segments",
+        "update queen.queues set name = 'x'",
+        "delete from queen.audit",
+        "select queen.delete_queue('q')",
+        "select queen.audit('a', 'b', null, '{}')",
+        "create table queen.mine (id int)",
+    ],
+    "queen_retention": [
+        "select * from queen.keys",
+        "select * from queen.tickets",
+        "insert into queen.segments default values",
+        "insert into queen.keys default values",
+        "delete from queen.audit",
+        "update queen.audit set actor = 'nobody'",
+        "delete from queen.migrations",
+        "drop table queen.segments",
+        "truncate queen.segments",
+    ],
+}
+
+
+@pytest.fixture
+async def roles(dsn: str) -> str:
+    await make_roles(dsn)
+    return dsn
+
+
+@pytest.mark.parametrize("role", FORBIDDEN)
+async def test_what_a_role_may_not_do_fails(postgres: Database, roles: str, role: str) -> None:
+    dsn = await login(postgres, roles, role)
+    allowed = [each for each in FORBIDDEN[role] if not await refused(dsn, each)]
+    assert allowed == []
+
+
+async def test_readers_read(postgres: Database, roles: str) -> None:
+    dsn = await login(postgres, roles, "queen_readonly")
+    for statement in ("select * from queen.messages", "select * from queen.audit",
+                      "select queen.now()"):  # fmt: skip
+        assert not await refused(dsn, statement)
+
+
+async def test_retention_removes(postgres: Database, roles: str) -> None:
+    dsn = await login(postgres, roles, "queen_retention")
+    for statement in ("select queen.erase(10)", "delete from queen.segments",
+                      "truncate queen.dedup_0"):  # fmt: skip
+        assert not await refused(dsn, statement)
+
+
+async def test_roles_may_be_made_again_and_by_whoever_may_make_roles(
+    postgres: Database, roles: str
+) -> None:
+    await make_roles(roles)
+    dsn = await login(postgres, roles, "queen_app")
+    with pytest.raises(errors.DatabaseUnsafe, match="CREATEROLE"):
+        await make_roles(dsn)
+
+
+async def test_an_owner_migrates_and_what_it_makes_is_the_owners(
+    postgres: Database, roles: str
+) -> None:
+    connection = await asyncpg.connect(roles)
+    await connection.execute("delete from queen.migrations where name = 'functions'")
+    await connection.execute("drop function queen.audit(text, text, text, text)")
+    await connection.close()
+
+    assert await migrate(await login(postgres, roles, "queen_owner")) == ["functions"]
+
+    connection = await asyncpg.connect(roles)
+    owners = await connection.fetch(
+        """
+        select distinct pg_get_userbyid(o.owner) as name
+        from (
+          select relowner from pg_class where relnamespace = 'queen'::regnamespace
+          union all
+          select proowner from pg_proc where pronamespace = 'queen'::regnamespace
+          union all
+          select typowner from pg_type where typnamespace = 'queen'::regnamespace
+        ) o (owner)
+        """
+    )
+    may = await connection.fetchval(
+        "select has_function_privilege('queen_app', 'queen.audit(text,text,text,text)', 'execute')"
+    )
+    await connection.close()
+    assert [row["name"] for row in owners] == ["queen_owner"]
+    assert may
+
+
+async def test_a_server_runs_as_the_app(postgres: Database, roles: str) -> None:
+    key = await make_key(roles)
+    dsn = await login(postgres, roles, "queen_app")
+    async with Server(dsn, {**KEYS, "QUEEN_AUTO_MIGRATE": "false"}) as server:
+        admin = Caller(server, key)
+        options = {"rateLimit": {"max": 100, "durationMillis": 1000, "per": "queue"}}
+        assert (await admin.post("/configure", {"queue": "q", "options": options})).status == 200
+        item = {"queue": "q", "payload": 1, "transactionId": "t"}
+        later = {"queue": "q", "payload": 2, "delaySeconds": 60}
+        sent = {"items": [item, item, later], "producerId": "p", "sequence": 1}
+        assert (await admin.post("/push", sent)).status == 201
+        (message,) = (await admin.get("/pop/queue/q", consumerGroup="g")).body["messages"]
+        named = {"id": message["id"], "leaseId": message["leaseId"], "consumerGroup": "g"}
+        assert (await admin.post(f"/lease/{message['leaseId']}/extend")).status == 200
+        assert (await admin.post("/ack", {**named, "status": "dlq"})).status == 200
+        push = {"type": "push", "items": [{"queue": "q", "payload": 3}]}
+        assert (await admin.post("/transaction", {"operations": [push]})).status == 200
+        assert (await admin.post("/tokens", {"name": "k", "role": "admin"})).status == 201
+        assert (await admin.post("/auth/ticket")).status == 201
+        assert (await admin.get("/audit")).status == 200
+        limited = Caller(server, await make_key(roles, requests_per_second=5))
+        assert (await limited.get("/auth/me")).status == 200
+
+
+async def test_a_server_of_the_app_says_so_when_it_would_have_to_migrate(
+    postgres: Database, roles: str
+) -> None:
+    connection = await asyncpg.connect(roles)
+    await connection.execute("delete from queen.migrations where name = 'functions'")
+    await connection.close()
+    dsn = await login(postgres, roles, "queen_app")
+    with pytest.raises(RuntimeError, match="queen migrate up"):
+        async with Server(dsn, {"QUEEN_AUTO_MIGRATE": "false"}):
+            pass

@@ -1,0 +1,81 @@
+"""Every route, also those to come, asks who calls and what for."""
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+
+from queen.server.access import Permission
+from queen.server.app import ROUTES
+from queen.server.routing import Route
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Server
+
+PRIVATE = [route for route in ROUTES if not route.is_public]
+PUBLIC = {"/livez", "/readyz", "/health", "/api/v1/openapi.json"}
+
+
+@pytest.fixture
+async def server(dsn: str) -> AsyncIterator[Server]:
+    async with Server(dsn, KEYS) as server:
+        yield server
+
+
+def path_of(route: Route, queue: str = "q") -> str:
+    path = route.path.replace("{queue}", queue)
+    return re.sub(r"\{\w+\}", "x", path)
+
+
+def test_only_what_the_contract_calls_public_is() -> None:
+    assert {route.path for route in ROUTES if route.is_public} == PUBLIC
+
+
+def test_a_route_that_changes_something_says_which_permission_it_needs() -> None:
+    silent = [route.path for route in PRIVATE if route.permission is None and route.method != "GET"]
+    # Each operation of a transaction needs its own.
+    assert silent == ["/api/v1/transaction"]
+
+
+async def test_no_private_route_answers_a_stranger(server: Server) -> None:
+    for route in PRIVATE:
+        reply = await server.request(route.method, path_of(route), {})
+        assert (reply.status, reply.code) == (401, "unauthorized"), route.path
+
+
+async def test_no_private_route_answers_a_page_of_another_site(dsn: str, server: Server) -> None:
+    caller = Caller(server, await make_key(dsn))
+    foreign = {"Origin": "https://evil.example"}
+    for route in PRIVATE:
+        reply = await caller.request(route.method, path_of(route), {}, headers=foreign)
+        assert (reply.status, reply.code) == (403, "origin_refused"), route.path
+
+
+@pytest.mark.parametrize("permission", [each.value for each in Permission])
+async def test_without_the_permission_of_a_route_all_others_do_not_help(
+    dsn: str, server: Server, permission: str
+) -> None:
+    others = [each.value for each in Permission if each != permission]
+    caller = Caller(server, await make_key(dsn, permissions=others))
+    for route in PRIVATE:
+        if route.permission == permission:
+            reply = await caller.request(route.method, path_of(route), {})
+            assert (reply.status, reply.code) == (403, "forbidden"), route.path
+
+
+async def test_a_queue_outside_is_refused_by_every_route_that_names_one(
+    dsn: str, server: Server
+) -> None:
+    admin = Caller(server, await make_key(dsn))
+    await admin.push("theirs")
+    tenant = Caller(server, await make_key(dsn, scopes=[{"queue": "ours.*"}]))
+    for route in PRIVATE:
+        if "{queue}" not in route.path:
+            continue
+        for queue in ("theirs", "nobodys"):
+            body: dict[str, str] | None = None if route.method == "GET" else {}
+            reply = await tenant.request(route.method, path_of(route, queue), body)
+            # A body that lacks something may be refused first, the same for both.
+            assert (reply.status, reply.code) in {(403, "forbidden"), (400, "bad_request")}, (
+                route.path,
+                reply,
+            )

@@ -1,0 +1,230 @@
+"""Outside its scopes a caller is refused, whether what it names exists or not."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from queen.codec.identity import message_id
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Reply, Server
+
+
+@pytest.fixture
+async def server(dsn: str) -> AsyncIterator[Server]:
+    async with Server(dsn, KEYS) as server:
+        yield server
+
+
+@pytest.fixture
+async def admin(dsn: str, server: Server) -> Caller:
+    return Caller(server, await make_key(dsn))
+
+
+@pytest.fixture
+async def shop(dsn: str, server: Server) -> Caller:
+    """May do all, with the queues of the shop."""
+    return Caller(server, await make_key(dsn, scopes=[{"queue": "shop.*"}]))
+
+
+def is_refused(reply: Reply) -> bool:
+    return (reply.status, reply.code, reply.body["applied"]) == (403, "forbidden", False)
+
+
+async def pop(caller: Caller, queue: str) -> dict[str, Any]:
+    (message,) = (await caller.get(f"/pop/queue/{queue}")).body["messages"]
+    return message
+
+
+async def test_a_caller_does_all_in_its_scope(shop: Caller) -> None:
+    assert (await shop.push("shop.a")).status == 201
+    assert (await shop.post("/configure", {"queue": "shop.a"})).status == 200
+    message = await pop(shop, "shop.a")
+    lease = message["leaseId"]
+    assert (await shop.post(f"/lease/{lease}/extend", {"seconds": 600})).status == 200
+    named = {"transactionId": message["transactionId"], "partitionId": message["partitionId"]}
+    assert (await shop.post("/ack", {**named, "leaseId": lease})).body["success"]
+
+    await shop.push("shop.a")
+    message = await pop(shop, "shop.a")
+    done = {"type": "ack", "id": message["id"], "leaseId": message["leaseId"]}
+    push = {"type": "push", "items": [{"queue": "shop.b", "payload": 1}]}
+    assert (await shop.post("/transaction", {"operations": [done, push]})).status == 200
+    message = await pop(shop, "shop.b")
+    assert (await shop.post(f"/lease/{message['leaseId']}/release")).status == 200
+
+
+async def test_a_push_outside_is_refused_whole(admin: Caller, shop: Caller) -> None:
+    await admin.push("secret")
+    for queue in ("secret", "there is none", "shop", "xshop.a"):
+        assert is_refused(await shop.push(queue))
+    both = [{"queue": "shop.a", "payload": 1}, {"queue": "secret", "payload": 1}]
+    assert is_refused(await shop.post("/push", {"items": both}))
+    assert (await shop.get("/pop/queue/shop.a")).code == "queue_not_found"
+    assert is_refused(
+        await shop.post("/transaction", {"operations": [{"type": "push", "items": both}]})
+    )
+
+
+async def test_a_refusal_says_the_same_of_what_exists_and_what_does_not(
+    admin: Caller, shop: Caller
+) -> None:
+    await admin.push("secret")
+    there, absent = [
+        (await shop.get(f"/pop/queue/{queue}")).body for queue in ("secret", "nothing")
+    ]
+    for body in (there, absent):
+        del body["requestId"]
+    assert there == absent
+
+
+async def test_pops_and_configuration_outside_are_refused(admin: Caller, shop: Caller) -> None:
+    await admin.post("/configure", {"queue": "secret", "namespace": "n", "task": "t"})
+    for path in ("/pop/queue/secret", "/pop/queue/none", "/pop/queue/secret/partition/p"):
+        assert is_refused(await shop.get(path))
+    for scope in ({"namespace": "n"}, {"task": "t"}, {"queue": "secret"}):
+        assert is_refused(await shop.post("/pop", scope))
+    for queue in ("secret", "none"):
+        assert is_refused(await shop.post("/configure", {"queue": queue}))
+
+
+async def test_a_message_of_another_cannot_be_settled_by_any_name(
+    admin: Caller, shop: Caller
+) -> None:
+    await admin.post("/push", {"items": [{"queue": "secret", "payload": 1, "transactionId": "t1"}]})
+    await shop.push("shop.a")
+    own = await pop(shop, "shop.a")
+    message = await pop(admin, "secret")
+    id_, lease = message["id"], message["leaseId"]
+    partition = message["partitionId"]
+    missing = message_id(0, 10**9, 0)
+    for named in (
+        {"id": id_},
+        {"id": id_, "leaseId": lease},
+        {"id": id_, "leaseId": own["leaseId"]},
+        {"id": missing},
+        {"id": missing, "leaseId": lease},
+        {"id": "nonsense"},
+        {"transactionId": "t1"},
+        {"transactionId": "t1", "leaseId": lease},
+        {"transactionId": "t1", "partitionId": partition},
+        {"transactionId": "t1", "partitionId": "0.999999999"},
+        {"transactionId": "t1", "partitionId": "nonsense"},
+        {"transactionId": id_},
+        {"transactionId": id_, "leaseId": lease},
+        {"transactionId": id_, "leaseId": own["leaseId"]},
+        {"transactionId": "t1", "partitionId": own["partitionId"], "id": id_},
+    ):
+        assert is_refused(await shop.post("/ack", named)), named
+        batch = {"acknowledgments": [{"id": own["id"], "leaseId": own["leaseId"]}, named]}
+        assert is_refused(await shop.post("/ack/batch", batch)), named
+        operations = [{"type": "ack", **named}]
+        assert is_refused(await shop.post("/transaction", {"operations": operations})), named
+    assert is_refused(await shop.post(f"/lease/{lease}/extend"))
+    assert is_refused(await shop.post(f"/lease/{lease}/release"))
+    assert is_refused(await shop.post("/lease/extend", {"leaseIds": [own["leaseId"], lease]}))
+    push = {"type": "push", "items": [{"queue": "shop.a", "payload": 1}]}
+    assert is_refused(
+        await shop.post("/transaction", {"operations": [push], "requiredLeases": [lease]})
+    )
+    # A lease of another with a message of one's own is no lease of it.
+    mixed = {"id": own["id"], "leaseId": lease}
+    assert (await shop.post("/ack", mixed)).code == "lease_lost"
+    # Nothing of all this was applied.
+    assert (await admin.post("/ack", {"id": id_, "leaseId": lease})).body["success"]
+    assert (await shop.post("/ack", {"id": own["id"], "leaseId": own["leaseId"]})).body["success"]
+
+
+async def test_a_lost_lease_of_ones_own_is_told_as_such(shop: Caller) -> None:
+    await shop.push("shop.a")
+    message = await pop(shop, "shop.a")
+    assert (await shop.post(f"/lease/{message['leaseId']}/release")).status == 200
+    ack = {"id": message["id"], "leaseId": message["leaseId"]}
+    assert (await shop.post("/ack", ack)).code == "lease_lost"
+    assert (await shop.post(f"/lease/{message['leaseId']}/extend")).code == "lease_lost"
+
+
+async def test_an_id_never_settles_a_message_that_has_it_as_transaction_id(
+    admin: Caller, shop: Caller
+) -> None:
+    await shop.push("shop.a")
+    mine = (await shop.get("/pop/queue/shop.a")).body["messages"][0]
+    item = {"queue": "secret", "payload": 1, "transactionId": mine["id"]}
+    await admin.post("/push", {"items": [item]})
+    theirs = await pop(admin, "secret")
+    await shop.post(f"/lease/{mine['leaseId']}/release")
+    assert (await shop.post("/ack", {"id": mine["id"]})).code == "message_not_found"
+    assert (await admin.post("/ack", {"id": mine["id"]})).code == "message_not_found"
+    assert (await admin.post("/ack", {"id": theirs["id"]})).body["success"]
+
+
+async def test_a_namespace_is_a_scope_of_its_queues(
+    dsn: str, server: Server, admin: Caller
+) -> None:
+    tenant = Caller(server, await make_key(dsn, scopes=[{"namespace": "eu-*"}]))
+    made = await tenant.post("/configure", {"queue": "q", "namespace": "eu-1"})
+    assert made.status == 200
+    assert (await tenant.push("q")).status == 201
+    assert (await tenant.post("/pop", {"namespace": "eu-1"})).status == 200
+    assert is_refused(await tenant.post("/pop", {"namespace": "us-1"}))
+    assert is_refused(await tenant.post("/pop", {"task": "t"}))
+    # What has no namespace, or another, is not the tenant's, and cannot be made so.
+    await admin.post("/configure", {"queue": "other", "namespace": "us-1"})
+    assert is_refused(await tenant.push("other"))
+    assert is_refused(await tenant.push("new"))
+    assert is_refused(await tenant.post("/configure", {"queue": "new"}))
+    assert is_refused(await tenant.post("/configure", {"queue": "new", "namespace": "us-1"}))
+    assert is_refused(await tenant.post("/configure", {"queue": "other", "namespace": "eu-1"}))
+    assert is_refused(await tenant.post("/configure", {"queue": "q", "namespace": "us-1"}))
+    # Moved away by somebody else, it is lost to the tenant.
+    await admin.post("/configure", {"queue": "q", "namespace": "us-1"})
+    assert is_refused(await tenant.push("q"))
+
+
+CALLS: dict[str, tuple[str, Any]] = {
+    "produce": ("/push", {"items": [{"queue": "q", "payload": 1}]}),
+    "consume": ("/pop/queue/q", {}),
+    "browse": ("/auth/ticket", None),
+    "configure": ("/configure", {"queue": "q"}),
+    "admin": ("/tokens", {"name": "k", "permissions": ["admin"]}),
+}
+
+
+@pytest.mark.parametrize(
+    ("role", "allowed"),
+    [
+        ("admin", {"produce", "consume", "browse", "configure", "admin"}),
+        ("read-write", {"produce", "consume", "browse", "configure"}),
+        ("read-only", {"browse"}),
+        ("write-only", {"produce"}),
+    ],
+)
+async def test_a_role_allows_what_the_contract_says(
+    dsn: str, server: Server, admin: Caller, role: str, allowed: set[str]
+) -> None:
+    await admin.push("q")
+    caller = Caller(server, await make_key(dsn, role=role))
+    replies = {name: await caller.post(path, body) for name, (path, body) in CALLS.items()}
+    assert {name for name, reply in replies.items() if reply.status < 300} == allowed
+    assert all(is_refused(replies[name]) for name in CALLS if name not in allowed)
+
+
+async def test_each_permission_stands_alone(dsn: str, server: Server, admin: Caller) -> None:
+    await admin.push("q")
+    for permission, (path, body) in CALLS.items():
+        caller = Caller(server, await make_key(dsn, permissions=[permission]))
+        assert (await caller.post(path, body)).status < 300
+        others = [call for name, call in CALLS.items() if name != permission]
+        assert all([is_refused(await caller.post(path, body)) for path, body in others])
+
+
+async def test_a_transaction_needs_what_its_operations_need(dsn: str, server: Server) -> None:
+    producer = Caller(server, await make_key(dsn, permissions=["produce"]))
+    consumer = Caller(server, await make_key(dsn, permissions=["consume"]))
+    push = {"type": "push", "items": [{"queue": "q", "payload": 1}]}
+    assert (await producer.post("/transaction", {"operations": [push]})).status == 200
+    assert is_refused(await consumer.post("/transaction", {"operations": [push]}))
+    message = await pop(consumer, "q")
+    ack = {"type": "ack", "id": message["id"], "leaseId": message["leaseId"]}
+    assert is_refused(await producer.post("/transaction", {"operations": [ack]}))
+    assert (await consumer.post("/transaction", {"operations": [ack]})).status == 200
