@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from queen.server.keys import new_key
+from queen.store.database import Connecting
 from queen.store.store import Store
 from tests.server.server import Reply, Server
 
@@ -21,7 +22,7 @@ async def make_key(
 ) -> str:
     """A key in the database, as the command line makes one."""
     key = new_key()
-    store = await Store.open(dsn, connections=1)
+    store = await Store.open(dsn, connecting=Connecting(connections=1))
     try:
         await store.keys.make(
             key.id,

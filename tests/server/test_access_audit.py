@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from queen import errors
+from queen.store.database import Connecting
 from queen.store.store import Store
 from tests.clock import Clock
 from tests.server.access import KEYS, Caller, make_key
@@ -176,6 +177,6 @@ async def test_records_of_many_at_once_are_one_chain(dsn: str, admin: Caller) ->
     await asyncio.gather(
         *(admin.post("/configure", {"queue": f"q{number}"}) for number in range(40))
     )
-    store = await Store.open(dsn, connections=1)
+    store = await Store.open(dsn, connecting=Connecting(connections=1))
     assert (await store.audit.check()).records == 40
     await store.close()

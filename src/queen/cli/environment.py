@@ -19,12 +19,14 @@ def settings() -> Settings:
 
 def with_store(use: "Callable[[Store], Awaitable[T]]") -> T:
     """Open the database of this environment for one command."""
+    from queen.store.database import Connecting
     from queen.store.store import Store
 
     here = settings()
 
     async def run() -> T:
-        store = await Store.open(here.dsn, connections=1, is_pooled=here.db_pgbouncer)
+        connecting = Connecting(connections=1, is_pooled=here.db_pgbouncer)
+        store = await Store.open(here.dsn, connecting=connecting)
         try:
             return await use(store)
         finally:

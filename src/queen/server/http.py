@@ -120,10 +120,6 @@ class Call:
         if self.caller.scopes is not None:
             await scopes.require_queues(self.state.engine, self.caller, names)
 
-    async def visible(self, names: Iterable[str]) -> set[str]:
-        """Those of the queues that the caller may see in a list."""
-        return set(names)
-
     async def require_scope(
         self,
         permission: Permission,
