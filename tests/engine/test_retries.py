@@ -208,3 +208,29 @@ async def test_a_failed_message_blocks_its_partition_alone(engine: Engine) -> No
 
     assert (await pop_one(engine, "orders", batch=9)).partition == "two"
     assert await pop(engine, "orders", batch=9) == []
+
+
+async def test_a_failed_message_behind_open_ones_can_be_given_up(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", *range(4))
+    batch = await pop_one(engine, "orders", batch=4)
+    await settle(engine, batch, 2, "failed")
+
+    await engine.store.browse.give_up(batch.partition_id, 2, "__QUEUE_MODE__", "enough")
+
+    assert await drain(engine, "orders") == [0, 1, 3]
+    (letter,) = await engine.dead_letters("orders")
+    assert (letter["offset"], letter["attempts"]) == (2, 1)
+
+
+async def test_a_failed_message_behind_open_ones_can_be_tried_without_its_backoff(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", *range(3))
+    batch = await pop_one(engine, "orders", batch=3)
+    await settle(engine, batch, 1, "failed", delay_seconds=3_600)
+
+    await engine.store.browse.retry(batch.partition_id, 1, "__QUEUE_MODE__")
+
+    assert await drain(engine, "orders") == [0, 1, 2]

@@ -416,6 +416,22 @@ async def test_the_lock_of_a_partition_leaves_no_trace_in_its_row(connect: Conne
     assert (page["versions"], page["multixacts"]) == (len(ids), 0)
 
 
+async def test_a_redrive_touches_no_letter_before_it_has_all_consumers(connect: Connect) -> None:
+    """A message that dies a second time may wait for its letter, with consumers in its hands."""
+    gate, redriver, watcher = [await connect() for _ in range(3)]
+    scene = await arrange(gate, QUEUES["ordered"])
+
+    transaction = gate.transaction()
+    await transaction.start()
+    await gate.fetch(GATES[1], scene.held[0])
+    task = asyncio.create_task(attempt(redriver, ("redrive", list(scene.dead))))
+    await waits(watcher, redriver, task)
+    letters = "select id from queen.dead_letters order by id for update nowait"
+    assert {row["id"] for row in await watcher.fetch(letters)} == set(scene.dead)
+    await transaction.rollback()
+    await task
+
+
 @pytest.mark.parametrize("what", ["queue", "group"])
 async def test_an_eraser_and_an_ack_do_not_deadlock(connect: Connect, what: str) -> None:
     gate, one, other = [await connect() for _ in range(3)]

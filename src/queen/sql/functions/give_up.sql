@@ -43,7 +43,7 @@ begin
         + (v_delivery.held and queen.handed_out(v_delivery) @> p_offset)::integer,
       'dead', p_error, v_now
     );
-    perform queen.take_out(v_delivery, p_offset);
+    perform queen.shrink(v_delivery, int8multirange(int8range(p_offset, p_offset + 1)));
     return v_group_id;
   end if;
   if v_consumer.claimed is null or p_offset < v_consumer.claimed then
@@ -107,29 +107,5 @@ begin
   where c.partition_id = p_consumer.partition_id
     and c.group_id = p_consumer.group_id
     and c.version = p_consumer.version;
-end
-$$;
-
--- Take one message out of a delivery. The caller has locked the pair and the delivery.
-create or replace function queen.take_out (p_delivery queen.deliveries, p_offset bigint)
-  returns void
-  language plpgsql
-  volatile
-  set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_gone int8multirange := int8multirange(int8range(p_offset, p_offset + 1));
-begin
-  if p_delivery.until < 'infinity' then
-    perform queen.shrink(p_delivery, v_gone);
-  elsif p_delivery.pending <@ v_gone then
-    -- It waits for a hold that another delivery has: nothing becomes free.
-    delete from queen.deliveries d where d.id = p_delivery.id;
-    update queen.consumers c
-    set version = c.version + 1, parked = greatest(0, c.parked - 1)
-    where c.partition_id = p_delivery.partition_id and c.group_id = p_delivery.group_id;
-  else
-    update queen.deliveries d set pending = d.pending - v_gone where d.id = p_delivery.id;
-  end if;
 end
 $$;

@@ -2,7 +2,8 @@
 --
 -- Each becomes a delivery with its own copy; the dead letter goes in the same transaction. On an ordered queue it
 -- waits until its pair is free. Answers the ids redriven: those that exist and whose group still does.
--- Locks: partitions by id, dead letters, consumers, deliveries.
+-- Locks: partitions by id, consumers, dead letters. Whoever buries a message may wait for a letter that goes here, so
+-- nothing is waited for once one is touched.
 create or replace function queen.redrive (p_ids bigint[])
   returns table (id bigint, group_id bigint)
   language plpgsql
@@ -29,6 +30,21 @@ begin
     order by p.id
     for no key update
   ) l;
+  perform 1
+  from (
+    select distinct l.partition_id, l.group_id
+    from queen.dead_letters l
+    where l.id = any (p_ids)
+    order by l.partition_id, l.group_id
+  ) k
+  cross join lateral (
+    select c.version
+    from queen.consumers c
+    where c.partition_id = k.partition_id and c.group_id = k.group_id
+    order by c.version desc
+    limit 1
+    for no key update
+  ) c;
   for v_letter in
     select l.*, q.in_order
     from queen.dead_letters l
@@ -42,8 +58,7 @@ begin
     from queen.consumers c
     where c.partition_id = v_letter.partition_id and c.group_id = v_letter.group_id
     order by c.version desc
-    limit 1
-    for no key update;
+    limit 1;
     if not found then
       continue;
     end if;

@@ -19,7 +19,8 @@ declare
   v_letter_id bigint;
 begin
   update queen.deliveries d
-  set until = least(d.until, queen.now())
+  -- What is parked waits on for the hold, but not for its backoff.
+  set until = case when d.until = 'infinity' then d.until else least(d.until, queen.now()) end, parked_until = null
   where d.id = (
     select w.id
     from queen.deliveries w
@@ -27,7 +28,6 @@ begin
       and w.group_id = v_group_id
       and not w.held
       and w.head = p_offset
-      and w.until < 'infinity'
     for no key update
   );
   if found then
