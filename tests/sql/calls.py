@@ -133,6 +133,10 @@ def release(*leases: Lease) -> Call:
     return record(_MESSAGES.release(leases))
 
 
+def shorten(*leases: Lease) -> Call:
+    return record(_MESSAGES.shorten([(*lease, 1) for lease in leases]))
+
+
 def transact(
     *,
     acked: Sequence[Lease] = (),

@@ -1197,6 +1197,21 @@ CREATE FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp with t
 
 
 --
+-- Name: shorten(bigint[], uuid[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.shorten(p_ids bigint[], p_tokens uuid[], p_ends bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: shorten_waits(queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -3084,6 +3099,13 @@ REVOKE ALL ON FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8mul
 --
 
 REVOKE ALL ON FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION shorten(p_ids bigint[], p_tokens uuid[], p_ends bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.shorten(p_ids bigint[], p_tokens uuid[], p_ends bigint[]) FROM PUBLIC;
 
 
 --

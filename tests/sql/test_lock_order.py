@@ -27,6 +27,7 @@ from tests.sql.calls import (
     release,
     run,
     seek,
+    shorten,
     subscribe,
     transact,
 )
@@ -183,6 +184,8 @@ CROSSINGS: Mapping[str, Pair] = {
     "nack, nack": lambda s: (nack(*s.lent), nack(*reversed(s.lent))),
     "nack, extend": lambda s: (nack(*reversed(s.lent)), extend(*s.lent)),
     "extend, extend": lambda s: (extend(*s.lent), extend(*reversed(s.lent))),
+    "ack, shorten": lambda s: (ack(*reversed(s.lent)), shorten(*s.lent)),
+    "shorten, extend": lambda s: (shorten(*reversed(s.lent)), extend(*s.lent)),
     "extend, release": lambda s: (extend(*s.lent), release(*reversed(s.lent))),
     "transact, transact": lambda s: (
         transact(acked=[s.lent[0]], nacked=[s.lent[1]], pushed=s.held),
@@ -276,6 +279,7 @@ HOLDERS: Mapping[str, Callable[[Scene], Call]] = {
     "nack to the dead letters": lambda s: nack(*s.lent, kind="dead"),
     "extend": lambda s: extend(*s.lent),
     "release": lambda s: release(*s.lent),
+    "shorten": lambda s: shorten(*s.lent),
     "transact": lambda s: transact(acked=s.lent, pushed=[s.ready, s.idle]),
     "redrive": lambda s: ("redrive", list(s.dead)),
     "seek": lambda _: seek("orders", "workers", LONG_AGO),

@@ -52,6 +52,12 @@ class Segment:
     def size_bytes(self) -> int:
         return len(self.body) + len(self._ends) + len(self._extras or b"") + 200
 
+    def payload_bytes(self, first: int, end: int) -> int:
+        """The size of the messages first … end - 1 together."""
+        (start,) = _INT32.unpack_from(self._ends, 4 * first)
+        (stop,) = _INT32.unpack_from(self._ends, 4 * end)
+        return stop - start
+
     def payloads(self, first: int, end: int) -> list[bytes]:
         """Payloads of the messages first … end - 1, counted from the segment's base."""
         ends = array("i", self._ends[4 * first : 4 * end + 4])

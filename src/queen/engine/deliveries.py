@@ -18,6 +18,8 @@ _NONE: Final = Extra()
 class Source(Protocol):
     """A stored segment, or the copy that a redriven message carries."""
 
+    def payload_bytes(self, first: int, end: int) -> int: ...
+
     def payloads(self, first: int, end: int) -> list[bytes]: ...
 
     def extras(self, first: int, end: int) -> list[bytes | None]: ...
@@ -28,6 +30,10 @@ class Copy(NamedTuple):
 
     payload: bytes
     extra: bytes | None
+
+    def payload_bytes(self, first: int, end: int) -> int:
+        del first, end
+        return len(self.payload)
 
     def payloads(self, first: int, end: int) -> list[bytes]:
         del first, end
@@ -46,6 +52,11 @@ class Run(NamedTuple):
     base_offset: int
     created_at: datetime
     source: Source
+
+    @property
+    def size_bytes(self) -> int:
+        base = self.base_offset
+        return self.source.payload_bytes(self.first_offset - base, self.end_offset - base)
 
 
 class Lease(NamedTuple):
@@ -116,6 +127,36 @@ class Delivery:
 
     def __len__(self) -> int:
         return sum(run.end_offset - run.first_offset for run in self.runs)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the payloads alone."""
+        return sum([run.size_bytes for run in self.runs])
+
+    def shorten(self, max_bytes: int, *, is_first: bool) -> int | None:
+        """
+        Keep what fits, and at least one message if it is the first of its answer.
+
+        Answers the offset before which it ends now; None, and nothing was changed, if none fits.
+        """
+        kept: list[Run] = []
+        left = max_bytes
+        for run in self.runs:
+            base = run.base_offset
+            count = 0
+            for payload in run.source.payloads(run.first_offset - base, run.end_offset - base):
+                if len(payload) > left and (kept or count or not is_first):
+                    break
+                left -= len(payload)
+                count += 1
+            if count:
+                kept.append(run._replace(end_offset=run.first_offset + count))
+            if count < run.end_offset - run.first_offset:
+                break
+        if not kept:
+            return None
+        self.runs = kept
+        return kept[-1].end_offset
 
     @property
     def lease_id(self) -> str | None:

@@ -12,6 +12,7 @@ from queen import errors
 from queen.engine.bodies import Bodies
 from queen.engine.deliveries import Delivery
 from queen.engine.names import check_name, check_queue_name
+from queen.engine.portions import LENT_SECONDS, Portions
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.waiters import PopUnit, Target, TargetName, Waiters
 from queen.settings import Settings
@@ -52,6 +53,7 @@ class Pops:
         self._store = store
         self._settings = settings
         self._bodies = Bodies(store, cache)
+        self._portions = Portions(store, settings, wake=wake)
         self._wake = wake
         self.waiters = Waiters(self._start)
         self._lanes = asyncio.Semaphore(settings.pop_lanes)
@@ -222,7 +224,7 @@ class Pops:
             claimed = await self._claim_for(target, units)
         if claimed is not None:
             gone, wait_seconds = self._learn(target, claimed)
-            served = await self._hand_out(target, claimed, len(units))
+            served = await self._hand_out(target, claimed, units)
             is_gone = bool(gone)
             if gone:
                 # Deleted and perhaps made anew: look once more under the new id.
@@ -256,11 +258,13 @@ class Pops:
             target.is_hot = True
 
     async def _hand_out(
-        self, target: Target, claimed: Sequence[rows.Record], count: int
+        self, target: Target, claimed: Sequence[rows.Record], units: Sequence[PopUnit]
     ) -> list[list[Delivery]]:
-        """The deliveries of each of so many requests; all go back if they cannot be read."""
+        """The deliveries of each request; all go back if they cannot be read."""
         try:
-            return await self._bodies.deliveries(target, claimed, count)
+            served = await self._bodies.deliveries(target, claimed, len(units))
+            is_lent = target.name.is_auto and self._portions.is_lent(units)
+            return await self._portions.fit(units, served, is_lent=is_lent)
         except Exception as error:
             leases = {(row["delivery_id"], row["token"]) for row in claimed if row["delivery_id"]}
             try:
@@ -348,6 +352,8 @@ class Pops:
 
     async def _claim(self, target: Target, units: Sequence[PopUnit]) -> list[rows.Record]:
         now = time.monotonic()
+        is_auto = target.name.is_auto
+        is_lent = is_auto and self._portions.is_lent(units)
         marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
         is_due_first = False
         for mark in marks:
@@ -365,8 +371,8 @@ class Pops:
                 partition=target.name.partition,
                 batches=[unit.request.batch for unit in units],
                 partitions=[unit.request.partitions for unit in units],
-                leases=[unit.request.lease_seconds for unit in units],
-                is_auto=target.name.is_auto,
+                leases=[LENT_SECONDS if is_lent else unit.request.lease_seconds for unit in units],
+                is_auto=is_auto and not is_lent,
                 is_due_first=is_due_first,
                 turn=self._turn(target.name),
             )

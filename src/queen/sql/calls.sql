@@ -8,7 +8,7 @@ select name, checksum, applied_at from queen.migrations order by name;
 -- Which server this is: a change means another timeline, and everything remembered is void.
 select
   (select system_identifier from pg_control_system())::text || '/' || case
-    -- The name of a segment of WAL begins with the timeline; the last checkpoint may still be of the one before.
+    -- The name of a segment of WAL begins with the timeline. The last checkpoint may be of an older one.
     when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
   end as identity,
   pg_is_in_recovery() as is_standby,
@@ -70,6 +70,10 @@ select until, code from queen.extend($1, $2, $3) order by ordinal;
 -- name: release
 -- Give deliveries back uncounted; one row a request, in the order asked.
 select group_id, code from queen.release($1, $2) order by ordinal;
+
+-- name: shorten
+-- Take back the ends of deliveries; one row a request, in the order asked.
+select group_id, code from queen.shorten($1, $2, $3) order by ordinal;
 
 -- name: transact
 -- Acks, nacks and pushes, all or none; the rows of push, or the reasons.

@@ -144,6 +144,10 @@ class Messages:
     async def release(self, leases: Sequence[tuple[int, UUID]]) -> list[Record]:
         return await self._database.fetch("release", *_pairs(leases))
 
+    async def shorten(self, leases: Sequence[tuple[int, UUID, int]]) -> list[Record]:
+        """Each lease keeps what is below its offset."""
+        return await self._database.fetch("shorten", *map(list, zip(*leases, strict=True)))
+
     async def transact(
         self,
         acks: Sequence[Ack],
