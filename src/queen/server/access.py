@@ -75,6 +75,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         if permission not in self.permissions:
             raise errors.Forbidden(f"{self.name} lacks the permission to {permission}")
 
+    def require_unscoped(self) -> None:
+        """Raise Forbidden for a caller with scopes: this is about the whole server."""
+        if self.scopes is not None:
+            raise errors.Forbidden(f"{self.name} may not do this: its scopes are some queues alone")
+
     def sees(self, queue: str, namespace: str | None) -> bool:
         """Whether a queue is in scope; None: its namespace is not known, its name must do."""
         if self.scopes is None:

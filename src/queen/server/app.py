@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 from queen import errors
 from queen.engine.engine import Engine
 from queen.server import audit, messages, openapi
-from queen.server.access import ANYBODY, AUDITED, NOBODY
+from queen.server.access import ANYBODY, AUDITED, NOBODY, Permission
 from queen.server.gate import Gate
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
 from queen.server.operations import Operations
@@ -124,6 +124,8 @@ class App:
             await gate.spend(caller)
         if route.permission is not None:
             caller.require(route.permission)
+        if route.permission is Permission.ADMIN:
+            caller.require_unscoped()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -155,6 +155,10 @@ class Call:
         if self.caller.scopes is not None:
             await scopes.require_partitions(self.state.engine, self.caller, ids)
 
+    def missing(self, error: errors.QueenError) -> errors.QueenError:
+        """What to raise of something that is not there: to callers with scopes it is outside."""
+        return error if self.caller.scopes is None else scopes.outside(self.caller)
+
     async def visible(self, names: Iterable[str]) -> set[str]:
         """Those of the queues that the caller may see: what a list shows."""
         if self.caller.scopes is None:

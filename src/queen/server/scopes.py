@@ -11,7 +11,7 @@ from queen.server.access import Caller
 from queen.wire.messages import Acknowledgment
 
 
-def _outside(caller: Caller) -> errors.Forbidden:
+def outside(caller: Caller) -> errors.Forbidden:
     """The same words whether what was asked for exists or not."""
     return errors.Forbidden(f"{caller.name} may not do this here: it is outside its scopes")
 
@@ -33,7 +33,7 @@ async def visible(engine: Engine, caller: Caller, names: Iterable[str]) -> set[s
 async def require_queues(engine: Engine, caller: Caller, names: Iterable[str]) -> None:
     wanted = set(names)
     if await visible(engine, caller, wanted) != wanted:
-        raise _outside(caller)
+        raise outside(caller)
 
 
 async def require_scope(
@@ -47,16 +47,16 @@ async def require_scope(
     """A queue, where it is and where it is to be; or all queues of a namespace."""
     if queue is None:
         if namespace is None or not caller.sees_all_of(namespace):
-            raise _outside(caller)
+            raise outside(caller)
         return
     if not is_made:
         await require_queues(engine, caller, [queue])
         return
     known = (await engine.catalogue.queues([queue])).get(queue)
     if known is not None and not caller.sees(queue, known.namespace):
-        raise _outside(caller)
+        raise outside(caller)
     if (known is None or namespace is not None) and not caller.sees(queue, namespace or ""):
-        raise _outside(caller)
+        raise outside(caller)
 
 
 async def require_partitions(engine: Engine, caller: Caller, ids: Iterable[int]) -> None:
@@ -64,7 +64,7 @@ async def require_partitions(engine: Engine, caller: Caller, ids: Iterable[int])
     wanted = set(ids)
     owners = await engine.owners.of_partitions(wanted)
     if len(owners) < len(wanted):
-        raise _outside(caller)
+        raise outside(caller)
     await require_queues(engine, caller, owners.values())
 
 
@@ -96,13 +96,13 @@ async def require_acks(
         if each.partition_id is not None or each.id is not None:
             continue
         if each.lease_id is None:
-            raise _outside(caller)
+            raise outside(caller)
         leases.append(each.lease_id)
         if place := place_of(each.transaction_id or ""):
             # Where the lease is lost, the id that a transactionId may be is looked at.
             partition_ids.add(place.partition_id)
     if None in partition_ids:
-        raise _outside(caller)
+        raise outside(caller)
     await require_partitions(engine, caller, [each for each in partition_ids if each is not None])
     if leases:
         await require_leases(engine, caller, leases)

@@ -44,6 +44,7 @@ async def list_dead_letters(call: Call) -> Answer:
     wanted = _filter(query)
     if query.queue is not None:
         await call.require_queues(Permission.BROWSE, {query.queue})
+        call.note(queue=query.queue)
     settings = call.state.settings
     limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
     (before,) = place_of(query.cursor, tuple[Int], (_LAST,))
@@ -136,6 +137,7 @@ async def redrive(call: Call) -> Answer:
         return await _redrive_ids(call, request, destination)
     queue, wanted = _of_queue(request.filter)
     await call.require_queues(Permission.OPERATE, {queue})
+    call.note(queue=queue)
     counted = await call.state.engine.store.dead_letters.count(queue, wanted, most=_LAST)
     if request.dry_run:
         return Answer(Counted(count=counted["messages"]))
@@ -153,6 +155,8 @@ async def _redrive_ids(
     ids = sorted({id_ for ref in request.filter.ids or () if (id_ := partition_of(ref))})
     letters = await call.state.engine.store.dead_letters.with_ids(ids)
     await call.require_queues(Permission.OPERATE, {letter["queue"] for letter in letters})
+    if len(letters) < len(ids) and call.caller.scopes is not None:
+        raise call.missing(errors.NotFound("some of the dead letters are not there"))
     if request.dry_run:
         return Answer(Counted(count=len(letters)))
     found = sorted(letter["id"] for letter in letters)
@@ -211,6 +215,7 @@ async def purge(call: Call) -> Answer:
     query = call.query(DeadLetterFilter)
     queue, wanted = _of_queue(query)
     await call.require_queues(Permission.DESTROY, {queue})
+    call.note(queue=queue)
     counted = await call.state.engine.store.dead_letters.count(queue, wanted, most=_LAST)
     return started(
         await call.state.operations.begin(
@@ -244,8 +249,9 @@ async def _find(call: Call, permission: Permission) -> Record:
     id_ = partition_of(ref)
     rows = await call.state.engine.store.dead_letters.with_ids([id_]) if id_ else []
     if not rows:
-        raise errors.NotFound(f"there is no dead letter {ref}")
+        raise call.missing(errors.NotFound(f"there is no dead letter {ref}"))
     await call.require_queues(permission, {rows[0]["queue"]})
+    call.note(queue=rows[0]["queue"])
     return rows[0]
 
 
@@ -258,6 +264,7 @@ ROUTES: Final = (
         handler=list_dead_letters,
         summary="List dead letters",
         permission=Permission.BROWSE,
+        is_payload_view=True,
         query=DeadLettersQuery,
         answers={200: DeadLetters},
     ),
@@ -276,6 +283,7 @@ ROUTES: Final = (
         handler=show,
         summary="Show a dead letter",
         permission=Permission.BROWSE,
+        is_payload_view=True,
         answers={200: DeadLetter},
         problems=(errors.NotFound,),
     ),

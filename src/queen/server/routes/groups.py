@@ -130,7 +130,8 @@ async def delete(call: Call) -> Answer:
     if (queue := call.parameters.get("queue")) is not None:
         queues = [queue]
     else:
-        queues = await engine.store.groups.queues(group)
+        # A group of the same name elsewhere is another's.
+        queues = sorted(await call.visible(await engine.store.groups.queues(group)))
     await call.require_queues(Permission.DESTROY, set(queues))
     if not queues:
         raise errors.GroupNotFound(f"there is no group {group}")

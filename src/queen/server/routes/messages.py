@@ -46,6 +46,7 @@ async def list_messages(call: Call) -> Answer:
     """Messages of a queue, newest first."""
     query = call.query(MessagesQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
+    call.note(queue=query.queue)
     engine = call.state.engine
     queue_id: int = (await engine.queue_row(query.queue))["id"]
     if query.consumer_group is not None and not await engine.store.groups.named(
@@ -314,8 +315,9 @@ async def _find(call: Call, permission: Permission) -> Target:
     partition_id = partition_of(ref) if name is not None else place and place.partition_id
     partition = await store.browse.partition(partition_id) if partition_id else None
     if partition is None:
-        raise _missing(call)
+        raise call.missing(_missing(call))
     await call.require_queues(permission, {partition["queue"]})
+    call.note(queue=partition["queue"])
     if name is None or (place is not None and place.partition_id == partition_id):
         assert place is not None
         return Target(partition, place.offset, None)
@@ -349,6 +351,7 @@ ROUTES: Final = (
         handler=list_messages,
         summary="Browse messages",
         permission=Permission.BROWSE,
+        is_payload_view=True,
         query=MessagesQuery,
         answers={200: Messages},
         problems=(errors.QueueNotFound, errors.GroupNotFound),
@@ -359,6 +362,7 @@ ROUTES: Final = (
         handler=show,
         summary="Show a message",
         permission=Permission.BROWSE,
+        is_payload_view=True,
         answers={200: MessageDetail},
         problems=_MISSING,
     ),

@@ -20,7 +20,12 @@ async def list_operations(call: Call) -> Answer:
     seen = await call.visible({row["queue"] for row in rows if row["queue"] is not None})
     return Answer(
         Operations(
-            operations=[shown(row) for row in rows if row["queue"] is None or row["queue"] in seen],
+            operations=[
+                shown(row)
+                for row in rows
+                # One of several queues is for those who see them all.
+                if row["queue"] in seen or (row["queue"] is None and call.caller.scopes is None)
+            ],
             next_cursor=cursor_to(rows[-1]["id"]) if len(rows) == limit else None,
         )
     )
@@ -44,8 +49,12 @@ async def _find(call: Call, permission: Permission) -> Record:
     if id_.isascii() and id_.isdigit() and len(id_) <= 18:
         row = await call.state.engine.store.operations.one(int(id_))
     if row is None:
-        raise errors.NotFound(f"there is no operation {id_}")
-    await call.require_queues(permission, {row["queue"]} if row["queue"] else set())
+        raise call.missing(errors.NotFound(f"there is no operation {id_}"))
+    if row["queue"] is None:
+        call.caller.require_unscoped()
+    else:
+        await call.require_queues(permission, {row["queue"]})
+        call.note(queue=row["queue"])
     return row
 
 

@@ -47,7 +47,9 @@ async def add(call: Call) -> Answer:
     partition_id = partition_of(request.partition_id)
     partition = await store.browse.partition(partition_id) if partition_id else None
     if partition is None:
-        raise errors.PartitionNotFound(f"there is no partition {request.partition_id}")
+        raise call.missing(
+            errors.PartitionNotFound(f"there is no partition {request.partition_id}")
+        )
     await call.require_queues(Permission.CONSUME, {partition["queue"]})
     id_ = await store.traces.add(
         partition["id"],
@@ -75,7 +77,7 @@ async def of_message(call: Call) -> Answer:
     partition_id = partition_of(ref)
     partition = await store.browse.partition(partition_id) if partition_id else None
     if partition is None:
-        raise errors.PartitionNotFound(f"there is no partition {ref}")
+        raise call.missing(errors.PartitionNotFound(f"there is no partition {ref}"))
     await call.require_queues(Permission.BROWSE, {partition["queue"]})
     (after,) = place_of(query.cursor, tuple[Int], (0,))
     rows = await store.traces.of_message(
@@ -124,6 +126,7 @@ def event(shard: int, row: Record) -> TraceEvent:
 async def names(call: Call) -> Answer:
     """Names in use, with how often each was used and when last."""
     query = call.query(TraceNamesQuery)
+    call.caller.require_unscoped()  # A name belongs to no queue.
     limit = limit_of(call, query)
     (after,) = place_of(query.cursor, tuple[Text], ("",))
     rows = await call.state.engine.store.traces.names(
