@@ -355,6 +355,7 @@ class Engine:
         self, ids: Sequence[int], extras: Sequence[bytes | None], queue: str, partition: str
     ) -> list[int]:
         """Push dead letters as new messages to a partition, which is made if need be."""
+        await self.catalogue.queue(queue)
         name = (queue, partition, 0)
         await self.catalogue.lanes([name])
         lane = self.catalogue.lane(name)
