@@ -1247,16 +1247,6 @@ CREATE FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from 
 
 
 --
--- Name: take_out(queen.deliveries, bigint); Type: FUNCTION; Schema: queen; Owner: -
---
-
-CREATE FUNCTION queen.take_out(p_delivery queen.deliveries, p_offset bigint) RETURNS void
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$ … $$;
-
-
---
 -- Name: transact(bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -3129,13 +3119,6 @@ REVOKE ALL ON FUNCTION queen.stored_at(p_partition_id bigint, p_offset bigint) F
 --
 
 REVOKE ALL ON FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from timestamp with time zone) FROM PUBLIC;
-
-
---
--- Name: FUNCTION take_out(p_delivery queen.deliveries, p_offset bigint); Type: ACL; Schema: queen; Owner: -
---
-
-REVOKE ALL ON FUNCTION queen.take_out(p_delivery queen.deliveries, p_offset bigint) FROM PUBLIC;
 
 
 --

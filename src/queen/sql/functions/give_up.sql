@@ -1,8 +1,9 @@
 -- Make a message a dead letter of a group, wherever it is: waiting, out (its holder loses this message alone), or not
 -- claimed yet. Then what stands before it is set aside as a delivery of its own, due no earlier than it would be.
 --
+-- Answers the group; null when it was not filled yet and has been by one step, for the caller to ask again.
 -- Raises QN003, QN010 when the group is done with the message, QN004 when there is no such message.
--- Locks: the group (to fill it), partitions, consumers, deliveries.
+-- Locks: the group (to fill it); or partitions, consumers, deliveries.
 create or replace function queen.give_up (p_partition_id bigint, p_offset bigint, p_group text, p_error text)
   returns bigint
   language plpgsql
@@ -20,8 +21,11 @@ declare
   v_delivery queen.deliveries;
   v_now      timestamptz;
 begin
-  while not queen.fill(v_group_id, 1000) loop
-  end loop;
+  if exists (select 1 from queen.groups g where g.id = v_group_id and g.filled_to is not null) then
+    -- In a transaction of its own: filling locks partitions in an order of its own.
+    perform queen.fill(v_group_id, 1000);
+    return null;
+  end if;
   perform 1 from queen.partitions p where p.id = p_partition_id for no key update;
   select c.* into v_consumer
   from queen.consumers c
@@ -43,7 +47,7 @@ begin
         + (v_delivery.held and queen.handed_out(v_delivery) @> p_offset)::integer,
       'dead', p_error, v_now
     );
-    perform queen.take_out(v_delivery, p_offset);
+    perform queen.shrink(v_delivery, int8multirange(int8range(p_offset, p_offset + 1)));
     return v_group_id;
   end if;
   if v_consumer.claimed is null or p_offset < v_consumer.claimed then
@@ -79,21 +83,27 @@ declare
   v_queue    queen.queues;
   v_is_empty boolean := p_offset = p_consumer.claimed;
   v_is_held  boolean;
+  v_due      timestamptz;
 begin
   select q.* into v_queue
   from queen.groups g join queen.queues q on q.id = g.queue_id
   where g.id = p_consumer.group_id;
   if not v_is_empty then
-    insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
-    values (
+    -- When the last of them is due, so that none comes too early.
+    v_due := queen.head_ready(
+      p_consumer.partition_id, p_offset - 1, greatest(v_queue.delay_seconds, v_queue.window_seconds), p_now
+    );
+    insert into queen.deliveries (
+      group_id, partition_id, priority, pending, until, parked_until, held, ordered
+    )
+    select
       p_consumer.group_id, p_consumer.partition_id, p_consumer.priority,
       int8multirange(int8range(p_consumer.claimed, p_offset)),
-      -- Behind what is out; or when the last of them is due, so that none comes too early.
-      case when v_queue.in_order and p_consumer.held then 'infinity' else queen.head_ready(
-        p_consumer.partition_id, p_offset - 1, greatest(v_queue.delay_seconds, v_queue.window_seconds), p_now
-      ) end,
+      case when w.is_parked then 'infinity' else v_due end,
+      case when w.is_parked then v_due end,
       false, v_queue.in_order
-    );
+    -- Behind what is out.
+    from (select v_queue.in_order and p_consumer.held as is_parked) w;
   end if;
   v_is_held := p_consumer.held or (v_queue.in_order and not v_is_empty);
   update queen.consumers c
@@ -107,29 +117,5 @@ begin
   where c.partition_id = p_consumer.partition_id
     and c.group_id = p_consumer.group_id
     and c.version = p_consumer.version;
-end
-$$;
-
--- Take one message out of a delivery. The caller has locked the pair and the delivery.
-create or replace function queen.take_out (p_delivery queen.deliveries, p_offset bigint)
-  returns void
-  language plpgsql
-  volatile
-  set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_gone int8multirange := int8multirange(int8range(p_offset, p_offset + 1));
-begin
-  if p_delivery.until < 'infinity' then
-    perform queen.shrink(p_delivery, v_gone);
-  elsif p_delivery.pending <@ v_gone then
-    -- It waits for a hold that another delivery has: nothing becomes free.
-    delete from queen.deliveries d where d.id = p_delivery.id;
-    update queen.consumers c
-    set version = c.version + 1, parked = greatest(0, c.parked - 1)
-    where c.partition_id = p_delivery.partition_id and c.group_id = p_delivery.group_id;
-  else
-    update queen.deliveries d set pending = d.pending - v_gone where d.id = p_delivery.id;
-  end if;
 end
 $$;

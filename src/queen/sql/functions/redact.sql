@@ -71,7 +71,7 @@ begin
     order by d.id
     for no key update
   loop
-    perform queen.take_out(v_delivery, p_offset);
+    perform queen.shrink(v_delivery, int8multirange(int8range(p_offset, p_offset + 1)));
   end loop;
   delete from queen.dead_letters l where l.partition_id = p_partition_id and l."offset" = p_offset;
   insert into queen.redactions (partition_id, "offset", redacted_at, redacted_by)

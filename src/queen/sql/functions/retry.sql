@@ -19,7 +19,10 @@ declare
   v_letter_id bigint;
 begin
   update queen.deliveries d
-  set until = least(d.until, queen.now())
+  set
+    until = case when d.until < 'infinity' then least(d.until, queen.now()) else d.until end,
+    -- Behind another delivery it is due as soon as that is over.
+    parked_until = null
   where d.id = (
     select w.id
     from queen.deliveries w
@@ -27,7 +30,7 @@ begin
       and w.group_id = v_group_id
       and not w.held
       and w.head = p_offset
-      and w.until < 'infinity'
+      and (w.until < 'infinity' or w.parked_until is not null)
     for no key update
   );
   if found then
