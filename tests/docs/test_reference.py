@@ -7,6 +7,15 @@ from pathlib import Path
 import msgspec
 
 from queen import errors, sql
+from queen.server.routes import (
+    dead_letters,
+    groups,
+    messages,
+    operations,
+    queues,
+    system,
+    traces,
+)
 from queen.settings import Settings
 from queen.wire.options import QueueOptions
 
@@ -74,6 +83,19 @@ def test_every_table_is_in_the_page_of_the_sql() -> None:
         )
     }
     assert tables == set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE))
+
+
+def test_every_route_of_the_management_plane_is_in_the_page() -> None:
+    text = (ROOT / "docs" / "reference" / "http.md").read_text("utf-8")
+    shown = set(re.findall(r"^\| `((?:GET|POST|DELETE) /[^`]*)` \|", text, flags=re.MULTILINE))
+    routes = {
+        f"{route.method} {route.path.removeprefix('/api/v1')}"
+        for nouns in (queues, groups, messages, dead_letters, traces, operations, system)
+        for route in nouns.ROUTES
+        # The page says once that a message has a second name.
+        if "{ref}/{transactionId}" not in route.path
+    }
+    assert routes <= shown
 
 
 def test_links_between_pages_lead_somewhere() -> None:

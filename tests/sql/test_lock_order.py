@@ -173,6 +173,20 @@ async def test_transactions_both_ways_do_not_deadlock(connect: Connect) -> None:
         assert [row["kind"] for rows in answers for row in rows] == ["stored", "stored"]
 
 
+def give_up(partition_id: int, offset: int) -> Call:
+    return "give_up", partition_id, offset, "workers", "by hand"
+
+
+def redact(partition_id: int, offset: int) -> Call:
+    """Of a message that is alone in its segment."""
+    nothing = (b"", b"\0\0\0\0", None)
+    return "redact", partition_id, offset, offset, 1, None, *nothing, *nothing, "somebody"
+
+
+def retry(partition_id: int, offset: int) -> Call:
+    return "retry", partition_id, offset, "workers"
+
+
 Pair = Callable[[Scene], tuple[Call, Call]]
 
 CROSSINGS: Mapping[str, Pair] = {
@@ -216,6 +230,32 @@ CROSSINGS: Mapping[str, Pair] = {
     "purge, extend": lambda s: (purge("orders"), extend(*s.lent)),
     "purge, nack": lambda s: (purge("orders"), nack(*s.lent)),
     "purge, redrive": lambda s: (purge("orders"), ("redrive", list(s.dead))),
+    "give_up, ack": lambda s: (give_up(s.held[0], 1), ack(*reversed(s.lent))),
+    "give_up, nack": lambda s: (give_up(s.held[0], 1), nack(*s.lent)),
+    "give_up, push": lambda s: (give_up(s.held[0], 1), push(s.held[1], s.idle, s.held[0])),
+    "redact, ack": lambda s: (redact(s.held[0], 1), ack(*reversed(s.lent))),
+    "redact, extend": lambda s: (redact(s.held[0], 1), extend(*s.lent)),
+    "redact, push": lambda s: (redact(s.held[0], 1), push(s.held[1], s.idle, s.held[0])),
+    "redact, redrive": lambda s: (redact(s.held[0], 0), ("redrive", list(s.dead))),
+    "redact, purge": lambda s: (redact(s.held[0], 1), purge("orders")),
+    "retry, redrive": lambda s: (retry(s.held[0], 0), ("redrive", list(s.dead))),
+    "retry, ack": lambda s: (retry(s.held[0], 0), ack(*reversed(s.lent))),
+    "redrive_to, redrive": lambda s: (
+        ("redrive_to", list(reversed(s.dead)), [None, None], s.held[1]),
+        ("redrive", list(s.dead)),
+    ),
+    "redrive_to, push": lambda s: (
+        ("redrive_to", list(s.dead), [None, None], s.held[1]),
+        push(s.held[1], s.idle, s.held[0]),
+    ),
+    "redrive_to, purge of dead letters": lambda s: (
+        ("redrive_to", list(s.dead), [None, None], s.held[1]),
+        ("purge_dead_letters", list(reversed(s.dead))),
+    ),
+    "redrive, purge of dead letters": lambda s: (
+        ("redrive", list(s.dead)),
+        ("purge_dead_letters", list(reversed(s.dead))),
+    ),
     "configure_partition, ack": lambda s: (
         configure_partition("orders", "held", priority=1),
         ack(*reversed(s.lent)),
@@ -284,6 +324,10 @@ HOLDERS: Mapping[str, Callable[[Scene], Call]] = {
     "redrive": lambda s: ("redrive", list(s.dead)),
     "seek": lambda _: seek("orders", "workers", LONG_AGO),
     "purge": lambda _: purge("orders"),
+    "give_up": lambda s: give_up(s.held[0], 1),
+    "redact": lambda s: redact(s.ready, 0),
+    "retry": lambda s: retry(s.held[0], 0),
+    "redrive_to": lambda s: ("redrive_to", list(s.dead), [None, None], s.ready),
     "configure": lambda _: configure("orders", retry_limit=7),
     "configure_partition": lambda _: configure_partition("orders", "ready", priority=1),
     "partition_ids": lambda _: partition_ids("orders", "new"),

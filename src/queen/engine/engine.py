@@ -355,6 +355,7 @@ class Engine:
         self, ids: Sequence[int], extras: Sequence[bytes | None], queue: str, partition: str
     ) -> list[int]:
         """Push dead letters as new messages to a partition, which is made if need be."""
+        await self.catalogue.queue(queue)
         name = (queue, partition, 0)
         await self.catalogue.lanes([name])
         lane = self.catalogue.lane(name)
@@ -379,9 +380,11 @@ class Engine:
         self, partition_id: int, offset: int, consumer_group: str | None, error: str | None
     ) -> None:
         """Make a message a dead letter of one group."""
-        group_id = await self.store.browse.give_up(
-            partition_id, offset, consumer_group or QUEUE_MODE, error
-        )
+        group_id: int | None = None
+        while group_id is None:
+            group_id = await self.store.browse.give_up(
+                partition_id, offset, consumer_group or QUEUE_MODE, error
+            )
         self.wakeups.tell_groups({group_id})
 
     async def redact(self, partition_id: int, offset: int, *, by: str) -> None:

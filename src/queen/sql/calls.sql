@@ -422,7 +422,7 @@ cross join lateral (
 -- What is out or waits of partitions.
 select
   d.partition_id, d.group_id, d.held as is_taken, d.held and d.until > queen.now() as is_held,
-  nullif(d.until, 'infinity') as until, d.head, d.attempts, d.error,
+  coalesce(d.parked_until, nullif(d.until, 'infinity')) as until, d.head, d.attempts, d.error,
   array(select lower(r) from unnest(d.pending) r order by 1) as firsts,
   array(select upper(r) from unnest(d.pending) r order by 1) as ends,
   array(select lower(r) from unnest(queen.handed_out(d)) r order by 1) as out_firsts,
@@ -607,9 +607,16 @@ order by k.id;
 select queen.redrive_to($1, $2, $3) as id;
 
 -- name: purge_dead_letters
--- Remove dead letters.
-with gone as (
-  delete from queen.dead_letters l where l.id = any ($1) returning l.id
+-- Remove dead letters, locked in the order in which a redrive locks them.
+with locked as materialized (
+  select l.id
+  from queen.dead_letters l
+  where l.id = any ($1)
+  order by l.partition_id, l.group_id, l."offset"
+  for update
+),
+gone as (
+  delete from queen.dead_letters l using locked k where l.id = k.id returning l.id
 )
 select count(*) as messages from gone;
 

@@ -78,7 +78,10 @@ class Browse:
         rows = await self._database.fetch("retry", partition_id, offset, group)
         return rows[0]["group_id"] if rows else None
 
-    async def give_up(self, partition_id: int, offset: int, group: str, error: str | None) -> int:
+    async def give_up(
+        self, partition_id: int, offset: int, group: str, error: str | None
+    ) -> int | None:
+        """The group; None when it was given places in more partitions instead: ask again."""
         rows = await self._database.fetch("give_up", partition_id, offset, group, error)
         return rows[0]["group_id"]
 

@@ -1,8 +1,9 @@
 -- Make a message a dead letter of a group, wherever it is: waiting, out (its holder loses this message alone), or not
 -- claimed yet. Then what stands before it is set aside as a delivery of its own, due no earlier than it would be.
 --
+-- Answers the group; null when it was not filled yet and has been by one step, for the caller to ask again.
 -- Raises QN003, QN010 when the group is done with the message, QN004 when there is no such message.
--- Locks: the group (to fill it), partitions, consumers, deliveries.
+-- Locks: the group (to fill it); or partitions, consumers, deliveries.
 create or replace function queen.give_up (p_partition_id bigint, p_offset bigint, p_group text, p_error text)
   returns bigint
   language plpgsql
@@ -20,8 +21,11 @@ declare
   v_delivery queen.deliveries;
   v_now      timestamptz;
 begin
-  while not queen.fill(v_group_id, 1000) loop
-  end loop;
+  if exists (select 1 from queen.groups g where g.id = v_group_id and g.filled_to is not null) then
+    -- In a transaction of its own: filling locks partitions in an order of its own.
+    perform queen.fill(v_group_id, 1000);
+    return null;
+  end if;
   perform 1 from queen.partitions p where p.id = p_partition_id for no key update;
   select c.* into v_consumer
   from queen.consumers c
@@ -79,21 +83,27 @@ declare
   v_queue    queen.queues;
   v_is_empty boolean := p_offset = p_consumer.claimed;
   v_is_held  boolean;
+  v_due      timestamptz;
 begin
   select q.* into v_queue
   from queen.groups g join queen.queues q on q.id = g.queue_id
   where g.id = p_consumer.group_id;
   if not v_is_empty then
-    insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
-    values (
+    -- When the last of them is due, so that none comes too early.
+    v_due := queen.head_ready(
+      p_consumer.partition_id, p_offset - 1, greatest(v_queue.delay_seconds, v_queue.window_seconds), p_now
+    );
+    insert into queen.deliveries (
+      group_id, partition_id, priority, pending, until, parked_until, held, ordered
+    )
+    select
       p_consumer.group_id, p_consumer.partition_id, p_consumer.priority,
       int8multirange(int8range(p_consumer.claimed, p_offset)),
-      -- Behind what is out; or when the last of them is due, so that none comes too early.
-      case when v_queue.in_order and p_consumer.held then 'infinity' else queen.head_ready(
-        p_consumer.partition_id, p_offset - 1, greatest(v_queue.delay_seconds, v_queue.window_seconds), p_now
-      ) end,
+      case when w.is_parked then 'infinity' else v_due end,
+      case when w.is_parked then v_due end,
       false, v_queue.in_order
-    );
+    -- Behind what is out.
+    from (select v_queue.in_order and p_consumer.held as is_parked) w;
   end if;
   v_is_held := p_consumer.held or (v_queue.in_order and not v_is_empty);
   update queen.consumers c

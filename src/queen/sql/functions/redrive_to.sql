@@ -21,12 +21,20 @@ declare
   v_row      record;
 begin
   perform 1 from queen.partitions p where p.id = p_partition_id for no key update;
+  -- In the order in which a redrive locks them.
+  perform 1
+  from (
+    select l.id
+    from queen.dead_letters l
+    where l.id = any (p_ids)
+    order by l.partition_id, l.group_id, l."offset"
+    for update
+  ) l;
   for v_letter in
     select l.id, l.payload, e.extra
     from unnest(p_ids, p_extras) with ordinality e (id, extra, ordinal)
     join queen.dead_letters l on l.id = e.id
     order by e.ordinal
-    for update of l
   loop
     v_payloads := v_payloads || v_letter.payload;
     v_extras := v_extras || v_letter.extra;

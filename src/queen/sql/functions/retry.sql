@@ -19,8 +19,10 @@ declare
   v_letter_id bigint;
 begin
   update queen.deliveries d
-  -- What is parked waits on for the hold, but not for its backoff.
-  set until = case when d.until = 'infinity' then d.until else least(d.until, queen.now()) end, parked_until = null
+  set
+    until = case when d.until < 'infinity' then least(d.until, queen.now()) else d.until end,
+    -- Behind another delivery it is due as soon as that is over.
+    parked_until = null
   where d.id = (
     select w.id
     from queen.deliveries w
@@ -28,6 +30,7 @@ begin
       and w.group_id = v_group_id
       and not w.held
       and w.head = p_offset
+      and (w.until < 'infinity' or w.parked_until is not null)
     for no key update
   );
   if found then

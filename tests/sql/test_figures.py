@@ -1,0 +1,81 @@
+"""What lists say of a queue costs no more when it has many more partitions."""
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from queen import sql
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+QUEUE = """
+insert into queen.queues overriding system value
+select r.*
+from (select queen.new_queue('{}') || jsonb_build_object('name', 'wide') as columns offset 0) n
+cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
+returning id
+"""
+PARTITIONS = """
+with made as (
+  insert into queen.partitions (queue_id, name)
+  select $1, 'p' || n from generate_series($2::integer, $3::integer) n
+  returning id
+),
+stored as (
+  insert into queen.segments (
+    partition_id, base_offset, message_count, created_at, queue_id, xid, body, ends
+  )
+  -- A flush each.
+  select id, 0, 1, queen.now(), $1, id::text::xid8, '1', '\\x0000000001000000' from made
+)
+insert into queen.consumers (partition_id, group_id, claimed, ready_at, priority)
+select id, $4, 0, queen.now(), 0 from made
+"""
+
+
+async def pages_read(connection: "Connection", call: str, *arguments: object) -> int:
+    """How many pages a call reads."""
+    literals = {
+        f"${at}": f"'{value}'"
+        if isinstance(value, str)
+        else "null"
+        if value is None
+        else str(value)
+        for at, value in enumerate(arguments, 1)
+    }
+    text = re.sub(r"\$\d+", lambda found: literals[found[0]], sql.CALLS[call])
+    plan = await connection.fetchval(f"explain (analyze, buffers, format json) {text}")
+    top = json.loads(plan)[0]["Plan"]
+    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+
+async def test_figures_and_lists_read_no_more_at_20_000_partitions_than_at_2_000(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn, server_settings={"enable_seqscan": "off"})
+    try:
+        queue_id = await connection.fetchval(QUEUE)
+        group_id = await connection.fetchval(
+            "insert into queen.groups (queue_id, name, start_mode, start_at, created_at, fill_end) "
+            "values ($1, 'g', 'all', '-infinity', queen.now(), 0) returning id",
+            queue_id,
+        )
+        calls: dict[str, tuple[object, ...]] = {
+            "list_queues": (f"{{{queue_id}}}", 1_000),
+            "list_groups": (0, None, 100, 1_000),
+            "list_partitions": (queue_id, "", -1, "", 100, None),
+            "list_deliveries": (queue_id, None, 0, -1, "-infinity", 0, 100),
+            "newest_segments": (queue_id, str(2**62), 2**62, 2**62, 100),
+        }
+        read: dict[str, list[int]] = {name: [] for name in calls}
+        for first, last in ((1, 2_000), (2_001, 20_000)):
+            await connection.execute(PARTITIONS, queue_id, first, last, group_id)
+            await connection.execute("vacuum analyze")
+            for name, arguments in calls.items():
+                read[name].append(await pages_read(connection, name, *arguments))
+    finally:
+        await connection.close()
+
+    grown = {name: pages for name, pages in read.items() if pages[1] > 1.5 * pages[0] + 50}
+    assert grown == {}
