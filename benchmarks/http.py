@@ -135,7 +135,7 @@ class Bench:
         task = Open(
             port=self._server.port, queue=self.queue(), rate=rate, seconds=max(3.0, self._seconds)
         )
-        items = [
+        items: list[dict[str, Any]] = [
             {"queue": task.queue, "partition": f"p{n}", "payload": {}} for n in range(100)
         ]
         await self._server.post("/push", {"items": items})
@@ -173,7 +173,7 @@ def peers(arguments: argparse.Namespace, dsn: str) -> dict[str, Any]:
     out = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, dict[str, list[float]]] = {}
     for line in out.splitlines():
-        said = json.loads(line) if line.startswith("{") else {}
+        said: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
         if "peer" in said and "rate" in said:
             cells = found.setdefault(said["peer"], {})
             cells.setdefault(f"{said['phase']}_{said['batch']}", []).append(said["rate"])

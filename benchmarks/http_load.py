@@ -146,9 +146,7 @@ def acking(popped: bytes) -> tuple[bytes, int]:
         tail = b'","leaseId":"%b"}' % leases[0]
         parts.append(b'{"id":"' + (tail + b',{"id":"').join(ids) + tail)
     else:
-        parts += [
-            b'{"id":"%b","leaseId":"%b"}' % pair for pair in zip(ids, leases, strict=True)
-        ]
+        parts += [b'{"id":"%b","leaseId":"%b"}' % pair for pair in zip(ids, leases, strict=True)]
     return request("/ack/batch", b'{"acknowledgments":[%b]}' % b",".join(parts)), count
 
 
@@ -275,7 +273,7 @@ async def open_loop(task: Open) -> dict[str, object]:
         if free:
             send(free.popleft())
     deadline = time.perf_counter() + 5
-    while None in arrived and time.perf_counter() < deadline:
+    while None in arrived and time.perf_counter() < deadline:  # noqa: ASYNC110 - bounded
         await asyncio.sleep(0.02)
     is_over = True
     end = time.perf_counter()

@@ -49,7 +49,9 @@ def message_ids(shard: int, partition_id: int, first: int, end: int) -> list[byt
     # They differ in their last digits alone.
     head = message_id(shard, partition_id, first)[:24].encode()
     low = (1 << _LOW_BITS) - 1
-    return [b"%b%012x" % (head, offset) for offset in range(first & low, (first & low) + end - first)]
+    return [
+        b"%b%012x" % (head, offset) for offset in range(first & low, (first & low) + end - first)
+    ]
 
 
 def place_of(message_id: str) -> Place | None:

@@ -62,9 +62,7 @@ def _splice(chunks: list[bytes], delivery: Delivery, queue: Queue | None) -> Non
         )
         ids = message_ids(shard, partition_id, run.first_offset, run.end_offset)
         for offset, (id_, payload, stored) in enumerate(
-            zip(
-                ids, run.source.payloads(first, end), run.source.extras(first, end), strict=True
-            ),
+            zip(ids, run.source.payloads(first, end), run.source.extras(first, end), strict=True),
             run.first_offset,
         ):
             if stored is None:

@@ -1,5 +1,6 @@
 """One exchange over HTTP: bytes to structs, structs to bytes, errors to problems."""
 
+import asyncio
 import itertools
 import re
 import secrets
@@ -27,6 +28,7 @@ _JSON: Final = (b"content-type", b"application/json")
 _PROCESS: Final = f"r-{secrets.token_hex(6)}-"
 _NUMBERS: Final = itertools.count(1)
 """Ids of requests that came without one: unlike those of any other process."""
+_INFLATED_BYTES: Final = 2**18
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
 _FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
 _NO_STORE: Final = (b"cache-control", b"no-store")
@@ -220,7 +222,7 @@ class Call:
         if body and not self._is_json():
             raise errors.UnsupportedMediaType("Content-Type must be application/json")
         if inflate is not None:
-            body = inflate(body)
+            body = await inflate.take(body)
         if message.get("more_body", False):
             body = await self._rest(body, most, inflate)
         elif len(body) > most:
@@ -237,7 +239,7 @@ class Call:
                 raise ClientGone
             chunk: bytes = message.get("body", b"")
             if inflate is not None:
-                chunk = inflate(chunk)
+                chunk = await inflate.take(chunk)
             size += len(chunk)
             if size > most:
                 raise errors.BodyTooLarge(f"the body is larger than {most} bytes")
@@ -274,16 +276,21 @@ class _Inflater:
         self._stream = zlib.decompressobj(wbits=31)
         self._most = self._left = most
 
-    def __call__(self, data: bytes) -> bytes:
-        try:
-            # One byte more than fits, to see that it does not.
-            out = self._stream.decompress(data, self._left + 1)
-        except zlib.error as error:
-            raise errors.BadRequest(f"the body is not gzip: {error}") from error
-        self._left -= len(out)
-        if self._left < 0:
-            raise errors.BodyTooLarge(f"the body, inflated, is larger than {self._most} bytes")
-        return out
+    async def take(self, data: bytes) -> bytes:
+        """In steps between which others get their turn: a little may hold very much."""
+        chunks: list[bytes] = []
+        while True:
+            try:
+                chunks.append(self._stream.decompress(data, _INFLATED_BYTES))
+            except zlib.error as error:
+                raise errors.BadRequest(f"the body is not gzip: {error}") from error
+            self._left -= len(chunks[-1])
+            if self._left < 0:
+                raise errors.BodyTooLarge(f"the body, inflated, is larger than {self._most} bytes")
+            data = self._stream.unconsumed_tail
+            if not data:
+                return b"".join(chunks)
+            await asyncio.sleep(0)
 
     def end(self) -> None:
         """Raise BadRequest unless one stream came, to its end."""

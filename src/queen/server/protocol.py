@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import msgspec
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -112,10 +113,10 @@ class Protocol(HttpToolsProtocol):
             self._is_reading_headers = True
             self._header_bytes = 0
         self._resting_since = None
-        was_reading_headers = self._is_reading_headers
+        was_reading = self._is_reading_headers
         super().data_received(data)
-        # What began and what ended within this chunk is no header that never ends.
-        if was_reading_headers and self._is_reading_headers and self._since is not None:
+        # What began or ended within this chunk is no header without end.
+        if was_reading and self._is_in_headers():
             self._header_bytes += len(data)
             if self._header_bytes > self.settings.max_header_bytes:
                 self._refuse(errors.HeadersTooLarge(self._most_headers()))
@@ -124,17 +125,18 @@ class Protocol(HttpToolsProtocol):
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
-        self.scope = {
+        scope: Any = {
             "type": "http",
             "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
             "http_version": "1.1",
             "server": self.server,
             "client": self.client,
-            "scheme": self.scheme or "http",
+            "scheme": self.scheme,
             "root_path": "",
             "headers": self.headers,
             "state": self.app_state,
-        }  # pyright: ignore[reportAttributeAccessIssue] - the rest comes with the headers
+        }
+        self.scope = scope  # The rest follows the headers.
         self._is_reading_headers = True
         self._header_bytes = 0
         if self._since is None:
@@ -150,6 +152,7 @@ class Protocol(HttpToolsProtocol):
             self._refuse(errors.HeadersTooLarge(self._most_headers()))
             return
         parser, scope = self.parser, self.scope
+        assert parser is not None
         scope["method"] = parser.get_method().decode("ascii")
         if parser.should_upgrade() and self._should_upgrade():
             return
@@ -164,9 +167,12 @@ class Protocol(HttpToolsProtocol):
 
     def _begin(self) -> None:
         """Let the app answer this request, after those that came before it."""
-        version = self.parser.get_http_version()
+        parser = self.parser
+        assert parser is not None
+        version = parser.get_http_version()
         self.scope["http_version"] = version
         before = self.cycle
+        app = cast("ASGI3Application", self.app)  # pyright: ignore[reportUnknownMemberType] - untyped
         self.cycle = Cycle(
             scope=self.scope,
             transport=self.transport,
@@ -177,15 +183,15 @@ class Protocol(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            keep_alive=version != "1.0" and parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
         self.scope[GONE] = self._gone  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
         if before is None or before.response_complete:  # pyright: ignore[reportUnnecessaryComparison] - None at first
-            self._start_asgi_task(self.cycle, self.app)
+            self._start_asgi_task(self.cycle, app)
         else:
             self.flow.pause_reading()
-            self.pipeline.appendleft((self.cycle, self.app))
+            self.pipeline.appendleft((self.cycle, app))
 
     def on_body(self, body: bytes) -> None:
         if not self.transport.is_closing():
@@ -222,9 +228,11 @@ class Protocol(HttpToolsProtocol):
                     limit = self.settings.header_timeout_ms
                 if now - self._since > limit / 1000:
                     self._refuse(errors.RequestTimeout(f"the request took more than {limit} ms"))
-            elif self._resting_since is not None:
-                if now - self._resting_since > self.timeout_keep_alive:
-                    transport.close()
+            elif (
+                self._resting_since is not None
+                and now - self._resting_since > self.timeout_keep_alive
+            ):
+                transport.close()
         elif self._writing_since is None:
             self._writing_since = now
         if not transport.get_write_buffer_size():
@@ -233,6 +241,9 @@ class Protocol(HttpToolsProtocol):
             self._writing_since = now
         elif now - self._writing_since > self.settings.body_timeout_ms / 1000:
             transport.abort()
+
+    def _is_in_headers(self) -> bool:
+        return self._is_reading_headers and self._since is not None
 
     def _most_headers(self) -> str:
         return f"the headers have more than {self.settings.max_header_bytes} bytes"
