@@ -34,6 +34,13 @@ from tests.server.server import Server
 CONNECTIONS = {1: 256, 100: 32, 1000: 8}
 MIXED = 100
 SAFE_P99_MS = 100.0
+RATIOS = {
+    "push_1": "engine_1",
+    "push_100": "engine_100",
+    "push_1000": "engine_1000",
+    "mixed_100": "engine_mixed",
+}
+"""Over HTTP, and the engine alone."""
 
 
 class Bench:
@@ -186,77 +193,94 @@ def peers(arguments: argparse.Namespace, dsn: str) -> dict[str, Any]:
     }
 
 
+class Figures:
+    """What the rounds gave."""
+
+    def __init__(self) -> None:
+        self.rates: dict[str, list[float]] = {}
+        self.opened: list[dict[str, Any]] = []
+        self.highest: float | None = None
+
+    def result(self) -> dict[str, Any]:
+        """Medians, and the medians of each round's ratio to the engine alone."""
+        found: dict[str, Any] = {}
+        for name, engine in RATIOS.items():
+            if name in self.rates:
+                found[name] = round(statistics.median(self.rates[name]))
+            if name in self.rates and engine in self.rates:
+                pairs = zip(self.rates[name], self.rates[engine], strict=True)
+                found[f"{name}_vs_engine"] = round(statistics.median(a / b for a, b in pairs), 2)
+        for figure in ("p50_ms", "p99_ms") if self.opened else ():
+            each = [round_[figure] for round_ in self.opened]
+            found[f"open_1000_{figure}"] = statistics.median(each)
+        if self.highest is not None:
+            found["open_max_rate_p99_100ms"] = self.highest
+        return found
+
+    def of_engine(self) -> dict[str, int]:
+        names = RATIOS.values()
+        return {name: round(statistics.median(self.rates[name])) for name in names if self.rates}
+
+
+async def rounds(
+    bench: Bench, arguments: argparse.Namespace, admin: "asyncpg.Connection[asyncpg.Record]"
+) -> Figures:
+    """Every point, as often as asked for, the engine's before ours."""
+    figures = Figures()
+    points: dict[str, Callable[[], Awaitable[float]]] = {}
+    for batch in CONNECTIONS:
+        points[f"engine_{batch}"] = lambda batch=batch: bench.push_engine(batch)
+        points[f"push_{batch}"] = lambda batch=batch: bench.push(batch)
+    points["engine_mixed"] = bench.mixed_engine
+    points["mixed_100"] = bench.mixed
+    for round_ in range(arguments.rounds):
+        for name, point in points.items():
+            await admin.execute("checkpoint")
+            rate = await point()
+            figures.rates.setdefault(name, []).append(rate)
+            print(f"round {round_ + 1} {name}: {rate:,.0f} msg/s", flush=True)
+        figures.opened.append(await bench.open_loop(1_000))
+        print(f"round {round_ + 1} open loop at 1,000/s: {figures.opened[-1]}", flush=True)
+    figures.highest = await bench.highest_rate()
+    return figures
+
+
 async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     with Postgres(SETTINGS) as postgres:
         dsn = postgres.create_database("bench")
         await migrate(dsn)
         admin = await asyncpg.connect(dsn)
         version = await admin.fetchval("show server_version")
-        rates: dict[str, list[float]] = {}
-        opened: list[dict[str, Any]] = []
-        result: dict[str, Any] = {}
         async with (
             Server(dsn, {"LOG_LEVEL": "warning"}) as server,
             await Engine.open(dsn, settings=Settings(), connections=10) as engine,
         ):
-            bench = Bench(server, engine, arguments.seconds)
-            points: dict[str, Callable[[], Awaitable[float]]] = {}
-            for batch in CONNECTIONS:
-                points[f"engine_{batch}"] = lambda batch=batch: bench.push_engine(batch)
-                points[f"push_{batch}"] = lambda batch=batch: bench.push(batch)
-            points["engine_mixed"] = bench.mixed_engine
-            points["mixed_100"] = bench.mixed
-            for round_ in range(arguments.rounds):
-                for name, point in points.items():
-                    if arguments.only and name not in arguments.only:
-                        continue
-                    await admin.execute("checkpoint")
-                    rates.setdefault(name, []).append(await point())
-                    print(f"round {round_ + 1} {name}: {rates[name][-1]:,.0f} msg/s", flush=True)
-                if not arguments.only or "open" in arguments.only:
-                    opened.append(await bench.open_loop(1_000))
-                    print(f"round {round_ + 1} open loop at 1,000/s: {opened[-1]}", flush=True)
-            if not arguments.only or "highest" in arguments.only:
-                result["open_max_rate_p99_100ms"] = await bench.highest_rate()
-        result["peers"] = await asyncio.to_thread(peers, arguments, postgres.dsn("postgres"))
+            figures = await rounds(Bench(server, engine, arguments.seconds), arguments, admin)
+        of_peers = await asyncio.to_thread(peers, arguments, postgres.dsn("postgres"))
         await admin.close()
-    medians = {name: statistics.median(values) for name, values in rates.items()}
-    for name, engine_name in (
-        ("push_1", "engine_1"),
-        ("push_100", "engine_100"),
-        ("push_1000", "engine_1000"),
-        ("mixed_100", "engine_mixed"),
-    ):
-        if name in medians:
-            result[name] = round(medians[name])
-        if name in medians and engine_name in medians:
-            ratios = [a / b for a, b in zip(rates[name], rates[engine_name], strict=True)]
-            result[f"{name}_vs_engine"] = round(statistics.median(ratios), 2)
-    if opened:
-        result["open_1000_p50_ms"] = statistics.median(each["p50_ms"] for each in opened)
-        result["open_1000_p99_ms"] = statistics.median(each["p99_ms"] for each in opened)
-    result |= result.pop("peers")
-    result["configuration"] = {
-        **machine(),
-        "postgresql": version,
-        "settings": SETTINGS,
-        "rounds": arguments.rounds,
-        "seconds": arguments.seconds,
-        "workers": 1,
-        "connections": CONNECTIONS,
-        "mixed_connections": [16, 16],
-        "partitions": {"push": 16, "mixed": 100, "open": 100},
-        "payload_bytes": round(statistics.mean(map(len, payloads(1000, seed=7)))),
-        "engine": {name: round(each) for name, each in medians.items() if "engine" in name},
+    return {
+        **figures.result(),
+        **of_peers,
+        "configuration": {
+            **machine(),
+            "postgresql": version,
+            "settings": SETTINGS,
+            "rounds": arguments.rounds,
+            "seconds": arguments.seconds,
+            "workers": 1,
+            "connections": CONNECTIONS,
+            "mixed_connections": [16, 16],
+            "partitions": {"push": 16, "mixed": 100, "open": 100},
+            "payload_bytes": round(statistics.mean(map(len, payloads(1000, seed=7)))),
+            "engine": figures.of_engine(),
+        },
     }
-    return result
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--only", nargs="*")
     parser.add_argument("--peers", help="folder with the scripts that measure other queues")
     parser.add_argument("--peers-python", help="the Python that has what those scripts import")
     arguments = parser.parse_args()
