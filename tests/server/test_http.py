@@ -61,6 +61,17 @@ async def test_gzip_is_accepted(shared: Server, encoding: str) -> None:
     assert data(await pop(shared, queue)) == ["x"]
 
 
+@pytest.mark.parametrize("size", [2**18 - 100, 2**18, 2**19, 900_000])
+async def test_a_little_gzip_may_hold_much(shared: Server, size: int) -> None:
+    queue = a_queue()
+    squeezed = gzip.compress(item(queue, size), 9)
+
+    head, _ = await spoken(shared, posted("/push", squeezed, JSON, "content-encoding: gzip"))
+
+    assert head.startswith(b"HTTP/1.1 201 ")
+    assert len((await pop_one(shared, queue))["data"]) == size
+
+
 WHOLE = gzip.compress(item("q"), mtime=0)
 
 

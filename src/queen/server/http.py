@@ -288,7 +288,8 @@ class _Inflater:
             if self._left < 0:
                 raise errors.BodyTooLarge(f"the body, inflated, is larger than {self._most} bytes")
             data = self._stream.unconsumed_tail
-            if not data:
+            # All may have been read and a step's worth of it not written yet.
+            if not data and len(chunks[-1]) < _INFLATED_BYTES:
                 return b"".join(chunks)
             await asyncio.sleep(0)
 
