@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-lock test test-fast test-model test-faults \
-	bench-engine bench-growth schema lock format
+	bench-engine bench-growth bench-http schema lock format
 
 setup: packages $(STAMP)
 
@@ -53,6 +53,10 @@ test-faults:
 
 bench-engine:
 	$(BIN)/python -m benchmarks.engine
+
+# `make bench-http BENCH_FLAGS="--peers FOLDER --peers-python PYTHON"` measures others beside.
+bench-http:
+	$(BIN)/python -m benchmarks.http $(BENCH_FLAGS)
 
 bench-growth:
 	$(BIN)/python -m benchmarks.growth

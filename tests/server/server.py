@@ -1,6 +1,8 @@
 """A server process over the test's own database, on a port of its own, spoken to over HTTP."""
 
 import asyncio
+import io
+import json
 import os
 import signal
 import socket
@@ -131,10 +133,14 @@ class Server:
     async def close(self) -> None:
         """End the process and let go of everything."""
         self.kill()
+        await self.hang_up()
+        self._log.close()
+
+    async def hang_up(self) -> None:
+        """Close all connections; the next request opens its own, also in another loop."""
         if self._session is not None:
             await self._session.close()
             self._session = None
-        self._log.close()
 
     async def request(
         self,
@@ -152,7 +158,9 @@ class Server:
         url = URL(self.base_url + path, encoded=True)
         if parameters:
             url = url.update_query({name: str(value) for name, value in parameters.items()})
-        async with self.session.request(method, url, json=body, headers=headers) as answer:
+        data = None if body is None else io.BytesIO(json.dumps(body).encode())
+        sent = {**({} if data is None else {"content-type": "application/json"}), **(headers or {})}
+        async with self.session.request(method, url, data=data, headers=sent) as answer:
             raw = await answer.read()
             decoded = await answer.json(content_type=None) if "json" in answer.content_type else raw
             return Reply(answer.status, answer.headers, decoded)

@@ -27,6 +27,7 @@ from queen.codec.identity import partition_of
 from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
 from queen.wire.messages import Acknowledgment, PopRequest, PushItem
+from tests.system.http_engine import HttpDelivery, HttpEngine
 from tests.system.worker import say, told
 
 PAUSE_SECONDS = 0.05
@@ -127,7 +128,7 @@ class History:
 class Producing:
     """The producers of one process."""
 
-    def __init__(self, engine: Engine, history: History, task: Produce) -> None:
+    def __init__(self, engine: Engine | HttpEngine, history: History, task: Produce) -> None:
         self._engine = engine
         self._history = history
         self._task = task
@@ -230,7 +231,7 @@ class Producing:
 class Consuming:
     """The consumers of one process: most ack, some fail, some are too late, some never answer."""
 
-    def __init__(self, engine: Engine, history: History, task: Consume) -> None:
+    def __init__(self, engine: Engine | HttpEngine, history: History, task: Consume) -> None:
         self._engine = engine
         self._history = history
         self._task = task
@@ -273,7 +274,7 @@ class Consuming:
             lambda answer: {"deliveries": [self._handed(each) for each in answer]},
         )
 
-    def _handed(self, delivery: Delivery) -> dict[str, Any]:
+    def _handed(self, delivery: Delivery | HttpDelivery) -> dict[str, Any]:
         assert delivery.until is not None
         return {
             "partition_id": delivery.partition_id,
@@ -292,7 +293,9 @@ class Consuming:
             ],
         }
 
-    async def _settle(self, consumer: Consumer, rng: random.Random, delivery: Delivery) -> None:
+    async def _settle(
+        self, consumer: Consumer, rng: random.Random, delivery: Delivery | HttpDelivery
+    ) -> None:
         how = "well" if self._is_draining else _HABITS[rng.randrange(len(_HABITS))]
         offsets = delivery.offsets
         match how:
@@ -310,7 +313,9 @@ class Consuming:
             case _:
                 await self._ack(consumer, delivery, None)
 
-    async def _ack(self, consumer: Consumer, delivery: Delivery, offsets: list[int] | None) -> None:
+    async def _ack(
+        self, consumer: Consumer, delivery: Delivery | HttpDelivery, offsets: list[int] | None
+    ) -> None:
         """Ack until there is an answer; after an unknown one the lease may well be gone."""
         lease_id = delivery.lease_id or ""
         for _ in range(100):
@@ -325,7 +330,7 @@ class Consuming:
                 return
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _nack(self, consumer: Consumer, delivery: Delivery) -> None:
+    async def _nack(self, consumer: Consumer, delivery: Delivery | HttpDelivery) -> None:
         first = next(delivery.messages())
         nack = Acknowledgment(
             id=first.id, lease_id=delivery.lease_id, status="failed", error="as told"
@@ -363,7 +368,9 @@ async def main() -> None:
     # The pool tells at length that the database is away, which is what happens here.
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
     history = History(Path(task.history))
-    async with await Engine.open(task.dsn) as engine:
+    # Over HTTP where a server is named instead of a database.
+    is_http = task.dsn.startswith("http:")
+    async with HttpEngine(task.dsn) if is_http else await Engine.open(task.dsn) as engine:
         say(ready=True)
         if isinstance(task, Produce):
             await Producing(engine, history, task).run()

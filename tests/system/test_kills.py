@@ -112,11 +112,11 @@ async def run(folder: Path, *, kills: int, between: int, minimum: dict[str, int]
     with Postgres() as postgres:
         dsn = postgres.create_database("queen")
         await migrate(dsn)
-        await _configure(dsn)
+        await configure(dsn)
         faults = History(folder / "faults.jsonl")
         async with load(dsn, folder) as (producers, consumers):
             for number in range(kills):
-                await _under_load(dsn, between)
+                await under_load(dsn, between)
                 # Any phase of whatever is going on.
                 await asyncio.sleep(rng.uniform(0.0, 0.5))
                 faults.fault(f"F{number}", "begin")
@@ -125,18 +125,18 @@ async def run(folder: Path, *, kills: int, between: int, minimum: dict[str, int]
                 faults.fault(f"F{number}", "end")
                 if kills > 5:
                     print(f"kill {number + 1} of {kills}", flush=True)
-            await _under_load(dsn, between)
+            await under_load(dsn, between)
             for worker in producers:
                 worker.tell("stop")
             said = [await worker.finish(seconds=30) for worker in producers]
             for worker in consumers:
                 worker.tell("drain")
-            drained = await _drain(dsn)
+            drained = await drain(dsn)
             for worker in consumers:
                 worker.tell("stop")
             said += [await worker.finish(seconds=30) for worker in consumers]
         faults.close()
-        dump = await _dump(dsn)
+        dump = await dumped(dsn)
     (folder / "dump.json").write_text(json.dumps(dump))
     started = time.monotonic()
     checker = _judge(folder, dump)
@@ -200,7 +200,7 @@ async def load(dsn: str, folder: Path) -> AsyncGenerator[tuple[list[Worker], lis
         yield producers, consumers
 
 
-async def _configure(dsn: str) -> None:
+async def configure(dsn: str) -> None:
     """Queues and groups are there before the first push, so that every group is entitled to all."""
     async with await Engine.open(dsn, connections=2) as engine:
         for queue, is_ordered in QUEUES.items():
@@ -211,7 +211,7 @@ async def _configure(dsn: str) -> None:
                 await engine.store.groups.subscribe(queue, group, mode=None, start_at=None)
 
 
-async def _under_load(dsn: str, messages: int) -> None:
+async def under_load(dsn: str, messages: int) -> None:
     """Wait until so many messages got through since the last kill."""
     connection = await asyncpg.connect(dsn)
     try:
@@ -232,7 +232,7 @@ async def _under_load(dsn: str, messages: int) -> None:
         await connection.close()
 
 
-async def _drain(dsn: str) -> float:
+async def drain(dsn: str) -> float:
     """Wait until every group is done with everything; how long that took."""
     started = time.monotonic()
     connection = await asyncpg.connect(dsn)
@@ -245,7 +245,7 @@ async def _drain(dsn: str) -> float:
     return time.monotonic() - started
 
 
-async def _dump(dsn: str) -> dict[str, Any]:
+async def dumped(dsn: str) -> dict[str, Any]:
     connection = await asyncpg.connect(dsn)
     try:
         partitions = await connection.fetch(

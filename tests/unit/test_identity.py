@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queen.codec.identity import Place, dedup_key, message_id, place_of, places_of
+from queen.codec.identity import (
+    Place,
+    dedup_key,
+    message_id,
+    message_ids,
+    place_of,
+    places_of,
+)
 
 shards = st.integers(0, 2**10 - 1)
 partitions = st.integers(0, 2**48 - 1)
@@ -22,6 +29,16 @@ def test_an_id_leads_back_to_its_place(shard: int, partition_id: int, offset: in
     assert place_of(name) == Place(shard, partition_id, offset)
     assert (UUID(name).version, UUID(name).variant) == (8, "specified in RFC 4122")
     assert str(UUID(name)) == name
+
+
+@given(shards, partitions, st.sampled_from([0, 5, 2**42 - 3, 2**42, 2**53]), st.integers(0, 9))
+@settings(max_examples=50)
+def test_ids_of_neighbours_are_those_of_each(
+    shard: int, partition_id: int, first: int, count: int
+) -> None:
+    each = [message_id(shard, partition_id, first + n).encode() for n in range(count)]
+
+    assert message_ids(shard, partition_id, first, first + count) == each
 
 
 @given(st.tuples(shards, partitions, offsets), st.tuples(shards, partitions, offsets))

@@ -42,6 +42,18 @@ def message_id(shard: int, partition_id: int, offset: int) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def message_ids(shard: int, partition_id: int, first: int, end: int) -> list[bytes]:
+    """The ids of messages that lie together, as ASCII."""
+    if first >> _LOW_BITS != end >> _LOW_BITS:
+        return [message_id(shard, partition_id, offset).encode() for offset in range(first, end)]
+    # They differ in their last digits alone.
+    head = message_id(shard, partition_id, first)[:24].encode()
+    low = (1 << _LOW_BITS) - 1
+    return [
+        b"%b%012x" % (head, offset) for offset in range(first & low, (first & low) + end - first)
+    ]
+
+
 def place_of(message_id: str) -> Place | None:
     """The place that an id names; None for a string that is not an id of ours."""
     if not _OURS.fullmatch(message_id):

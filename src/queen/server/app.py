@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -31,6 +32,8 @@ from queen.server.state import State
 from queen.server.work import kinds
 from queen.settings import Settings
 from queen.store.migrations import migrate, pending
+
+_LOG = logging.getLogger(__name__)
 
 ROUTES: tuple[Route, ...] = (
     *messages.ROUTES,
@@ -79,6 +82,8 @@ class App:
             answer = await self._answer(call)
         except ClientGone:
             return
+        except Exception:
+            answer = _unforeseen(call)
         finally:
             self._running -= 1
             if not self._running:
@@ -104,6 +109,10 @@ class App:
             answer = await route.handler(call)
         except errors.QueenError as error:
             answer = refusal(error, call.request_id)
+        except ClientGone:
+            raise
+        except Exception:
+            answer = _unforeseen(call)
         if route.permission in AUDITED or route.is_payload_view:
             try:
                 await audit.write(call, route, answer.status)
@@ -180,3 +189,9 @@ class App:
                 while self._running:
                     self._is_idle.clear()
                     await self._is_idle.wait()
+
+
+def _unforeseen(call: Call) -> Answer:
+    """The answer to what nobody foresaw: what it was is for the log alone."""
+    _LOG.exception("request %s failed unforeseen", call.request_id)
+    return refusal(errors.QueenError("an unforeseen error; the log has it"), call.request_id)

@@ -1,16 +1,17 @@
 """Answers that carry payloads, spliced from stored bytes: nothing is parsed or built twice."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
-from queen.codec.identity import message_id, partition_ref
+from queen.codec.identity import message_ids, partition_ref
 from queen.engine.catalogue import Queue
 from queen.engine.deliveries import Delivery
 from queen.engine.parts import PushResult
-from queen.wire.messages import Extra, PushResponse
+from queen.wire.messages import Acknowledged, Extra, PushResponse
+from queen.wire.options import plain
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 _DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
@@ -36,7 +37,10 @@ def _splice(chunks: list[bytes], delivery: Delivery, queue: Queue | None) -> Non
     )
     options = b"{}"
     if queue is not None:
-        options = b'{"leaseTime":%g,"retryLimit":%d}' % (queue.lease_seconds, queue.retry_limit)
+        options = b'{"leaseTime":%b,"retryLimit":%d}' % (
+            _ENCODE(plain(queue.lease_seconds)),
+            queue.retry_limit,
+        )
     lease = (
         b',"partitionId":"%b","leaseId":%b,"leaseExpiresAt":%b,"consumerGroup":%b,"attempt":%d,'
         b'"options":%b,"offset":'
@@ -56,42 +60,55 @@ def _splice(chunks: list[bytes], delivery: Delivery, queue: Queue | None) -> Non
             instant(run.created_at),
             lease,
         )
-        offset = run.first_offset
-        for payload, stored in zip(
-            run.source.payloads(first, end), run.source.extras(first, end), strict=True
+        ids = message_ids(shard, partition_id, run.first_offset, run.end_offset)
+        for offset, (id_, payload, stored) in enumerate(
+            zip(ids, run.source.payloads(first, end), run.source.extras(first, end), strict=True),
+            run.first_offset,
         ):
-            id_ = message_id(shard, partition_id, offset).encode()
             if stored is None:
-                chunks.append(b',{"id":"%b","transactionId":"%b%b' % (id_, id_, where))
-                chunks.append(payload)
-                chunks.append(b"%b%d%b" % (rest, offset, _PLAIN_TAIL))
+                name, tail = id_, _PLAIN_TAIL
             else:
                 extra = _DECODE_EXTRA(stored)
                 name = _ENCODE(extra.transaction_id)[1:-1] if extra.transaction_id else id_
-                chunks.append(b',{"id":"%b","transactionId":"%b%b' % (id_, name, where))
-                chunks.append(payload)
                 headers, trace_id = _ENCODE(extra.headers or {}), _ENCODE(extra.trace_id)
                 tail = b',"headers":%b,"traceId":%b}' % (headers, trace_id)
-                chunks.append(b"%b%d%b" % (rest, offset, tail))
-            offset += 1
+            chunks.append(b',{"id":"%b","transactionId":"%b%b' % (id_, name, where))
+            chunks.append(payload)
+            chunks.append(b"%b%d%b" % (rest, offset, tail))
 
 
 def pushed(result: PushResult) -> bytes:
     """The answer to a push."""
-    if (plain := result.plain()) is not None:
-        shard, partition_id, base, count = plain
+    if (place := result.plain()) is not None:
+        shard, partition_id, base, count = place
         head = b',"status":"queued","partitionId":"%b","offset":' % (
             partition_ref(shard, partition_id).encode()
         )
-        ids = [message_id(shard, partition_id, base + at).encode() for at in range(count)]
-        messages = b",".join(
-            [
-                b'{"id":"%b","transactionId":"%b"%b%d}' % (id_, id_, head, base + at)
-                for at, id_ in enumerate(ids)
-            ]
-        )
-        return b'{"messages":[%b]}' % messages
+        messages = [
+            b'{"id":"%b","transactionId":"%b"%b%d}' % (id_, id_, head, offset)
+            for offset, id_ in enumerate(message_ids(shard, partition_id, base, base + count), base)
+        ]
+        return b'{"messages":[%b]}' % b",".join(messages)
     return _ENCODE(PushResponse(messages=list(result), replayed=result.is_replayed))
+
+
+def acknowledged(answers: Sequence[Acknowledged]) -> bytes:
+    """The answer to several acknowledgments."""
+    results: list[bytes] = []
+    is_success = True
+    last: Acknowledged | None = None
+    tail = b""
+    for index, answer in enumerate(answers):
+        # Most differ from the one before by their name alone, or not at all.
+        if last is None or answer != last:
+            tail = _ENCODE(answer)[1:]
+            is_success = is_success and answer.success
+            last = answer
+        results.append(b'{"index":%d,%b' % (index, tail))
+    return b'{"success":%b,"results":[%b]}' % (
+        b"true" if is_success else b"false",
+        b",".join(results),
+    )
 
 
 def instant(at: datetime) -> bytes:

@@ -1,5 +1,8 @@
 """One exchange over HTTP: bytes to structs, structs to bytes, errors to problems."""
 
+import asyncio
+import itertools
+import re
 import secrets
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -7,7 +10,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from queen import errors
 from queen.server import scopes
@@ -22,7 +25,25 @@ _ENCODE: Final = msgspec.json.Encoder(order=None).encode
 _DECODERS: Final[dict[Any, "msgspec.json.Decoder[Any]"]] = {}
 _MEMBERS: Final = {"errors", "failed_index", "messages", "settled"}
 _JSON: Final = (b"content-type", b"application/json")
+_PROCESS: Final = f"r-{secrets.token_hex(6)}-"
+_NUMBERS: Final = itertools.count(1)
+"""Ids of requests that came without one: unlike those of any other process."""
+_INFLATED_BYTES: Final = 2**18
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
+_FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
 _NO_STORE: Final = (b"cache-control", b"no-store")
+
+
+class Whole:
+    """An exchange that can be taken and answered whole, without messages in between."""
+
+    def take_body(self) -> bytes | None:
+        """The body, if it is all here already; None: receive it."""
+        raise NotImplementedError
+
+    async def answer(self, status: int, headers: bytes, body: bytes) -> None:
+        """Send an answer whose headers are lines already, and end the exchange."""
+        raise NotImplementedError
 
 
 class ClientGone(Exception):
@@ -77,7 +98,7 @@ class Call:
         self.caller: Caller
         self.request_id = self.header(b"x-request-id") or ""
         if not (0 < len(self.request_id) <= 128 and self.request_id.isprintable()):
-            self.request_id = f"r-{secrets.token_hex(8)}"
+            self.request_id = f"{_PROCESS}{next(_NUMBERS):x}"
 
     def header(self, name: bytes) -> str | None:
         """A header by its name in lower case."""
@@ -194,21 +215,27 @@ class Call:
         if length is not None and length.isdigit() and int(length) > most:
             raise errors.BodyTooLarge(f"the body has {length} bytes; at most {most} fit")
         inflate = self._inflater(most)
-        message = await self._receive()
-        body: bytes = message.get("body", b"")
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        if inflate is not None:
-            body = inflate(body)
-        if message.get("more_body", False):
-            body = await self._rest(body, most, inflate)
+        exchange = getattr(self._receive, "__self__", None)
+        taken = exchange.take_body() if isinstance(exchange, Whole) else None
+        message: Message = {"more_body": False}
+        if taken is None:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+        body: bytes = message.get("body", b"") if taken is None else taken
         if body and not self._is_json():
             raise errors.UnsupportedMediaType("Content-Type must be application/json")
+        if inflate is not None:
+            body = await inflate.take(body)
+        if message.get("more_body", False):
+            body = await self._rest(body, most, inflate)
+        elif len(body) > most:
+            raise errors.BodyTooLarge(f"the body has {len(body)} bytes; at most {most} fit")
+        if inflate is not None:
+            inflate.end()
         return body
 
-    async def _rest(
-        self, first: bytes, most: int, inflate: Callable[[bytes], bytes] | None
-    ) -> bytes:
+    async def _rest(self, first: bytes, most: int, inflate: "_Inflater | None") -> bytes:
         chunks, size, is_more = [first], len(first), True
         while is_more:
             message = await self._receive()
@@ -216,7 +243,7 @@ class Call:
                 raise ClientGone
             chunk: bytes = message.get("body", b"")
             if inflate is not None:
-                chunk = inflate(chunk)
+                chunk = await inflate.take(chunk)
             size += len(chunk)
             if size > most:
                 raise errors.BodyTooLarge(f"the body is larger than {most} bytes")
@@ -224,28 +251,13 @@ class Call:
             is_more = message.get("more_body", False)
         return b"".join(chunks)
 
-    def _inflater(self, most: int) -> Callable[[bytes], bytes] | None:
-        encoding = self.header(b"content-encoding")
-        if encoding is None or encoding == "identity":
+    def _inflater(self, most: int) -> "_Inflater | None":
+        encoding = (self.header(b"content-encoding") or "identity").strip().lower()
+        if encoding == "identity":
             return None
         if encoding != "gzip":
             raise errors.UnsupportedMediaType(f"Content-Encoding {encoding} is not known; use gzip")
-        stream = zlib.decompressobj(wbits=31)
-        left = most
-
-        def inflate(data: bytes) -> bytes:
-            nonlocal left
-            try:
-                # One byte more than fits, to see that it does not.
-                out = stream.decompress(data, left + 1)
-            except zlib.error as error:
-                raise errors.BadRequest(f"the body is not gzip: {error}") from error
-            left -= len(out)
-            if left < 0:
-                raise errors.BodyTooLarge(f"the body, inflated, is larger than {most} bytes")
-            return out
-
-        return inflate
+        return _Inflater(most)
 
     def _is_json(self) -> bool:
         media_type, _, rest = (self.header(b"content-type") or "").partition(";")
@@ -257,6 +269,38 @@ class Call:
     @staticmethod
     def _is_required(type_: type[Any]) -> bool:
         return any(each.required for each in msgspec.structs.fields(type_))
+
+
+class _Inflater:
+    """Undoes gzip as it comes, up to a size."""
+
+    __slots__ = ("_left", "_most", "_stream")
+
+    def __init__(self, most: int) -> None:
+        self._stream = zlib.decompressobj(wbits=31)
+        self._most = self._left = most
+
+    async def take(self, data: bytes) -> bytes:
+        """In steps between which others get their turn: a little may hold very much."""
+        chunks: list[bytes] = []
+        while True:
+            try:
+                chunks.append(self._stream.decompress(data, _INFLATED_BYTES))
+            except zlib.error as error:
+                raise errors.BadRequest(f"the body is not gzip: {error}") from error
+            self._left -= len(chunks[-1])
+            if self._left < 0:
+                raise errors.BodyTooLarge(f"the body, inflated, is larger than {self._most} bytes")
+            data = self._stream.unconsumed_tail
+            # All may have been read and a step's worth of it not written yet.
+            if not data and len(chunks[-1]) < _INFLATED_BYTES:
+                return b"".join(chunks)
+            await asyncio.sleep(0)
+
+    def end(self) -> None:
+        """Raise BadRequest unless one stream came, to its end."""
+        if not self._stream.eof or self._stream.unused_data:
+            raise errors.BadRequest("the body is not one whole gzip stream")
 
 
 def split_path(raw_path: bytes) -> list[str]:
@@ -285,16 +329,24 @@ async def reply(
     body: bytes = answer.body or b""
     headers = [
         _NO_STORE,
-        (b"content-length", b"%d" % len(body)),
         (b"x-request-id", request_id.encode("latin-1", "replace")),
         *always,
     ]
+    if answer.status != 204:
+        headers.append((b"content-length", b"%d" % len(body)))
     if answer.media_type is not None:
         headers.append((b"content-type", answer.media_type.encode()))
     elif body:
         headers.append(_JSON)
     for name, value in (answer.headers or {}).items():
+        if "\r" in value or "\n" in value:
+            raise ValueError(f"header {name} would end before its value does")
         headers.append((name.lower().encode(), value.encode("latin-1", "replace")))
+    exchange = getattr(send, "__self__", None)
+    if isinstance(exchange, Whole):
+        lines = [b"%b: %b\r\n" % pair for pair in headers]
+        await exchange.answer(answer.status, b"".join(lines), body)
+        return
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if is_head else body})
 
@@ -335,9 +387,13 @@ def refusal(error: errors.QueenError, request_id: str) -> Answer:
 def refused(error: msgspec.ValidationError, where: str) -> errors.RequestError:
     """A value of the wrong shape, with a JSON pointer to it."""
     what, _, path = str(error).partition(" - at `$")
-    pointer = where + path.rstrip("`").replace(".", "/").replace("[", "/").replace("]", "")
+    # `[...]` stands for the key of an object: which one is not said.
+    pointer = where + _STEP.sub(r"/\1\2", path.rstrip("`").replace("[...]", ""))
+    if (named := _FIELD.fullmatch(what)) is not None:
+        pointer += f"/{named[2]}"
+        what = "required" if named[1] == "missing required" else "unknown"
     # An option that is not known, or not with this value, is told apart from a broken request.
-    ours = errors.InvalidOption if pointer.startswith("/options") else errors.BadRequest
+    ours = errors.InvalidOption if pointer.startswith("/options/") else errors.BadRequest
     return ours(
         f"{pointer or 'the request'}: {what}", errors=[Detail(pointer=pointer, detail=what)]
     )

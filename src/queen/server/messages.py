@@ -1,6 +1,7 @@
 """Push, pop, ack, transaction, lease, configure: decode, one call to the engine, reply."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
@@ -9,9 +10,11 @@ import msgspec
 
 from queen import errors
 from queen.engine.deliveries import Delivery
+from queen.engine.pops import QUEUE_MODE
+from queen.engine.schemas import PayloadSchema
 from queen.server import encoding
 from queen.server.access import Permission
-from queen.server.http import Answer, Call, refused
+from queen.server.http import Answer, Call, ClientGone, refused
 from queen.server.protocol import GONE, Gone
 from queen.server.routing import API, Route
 from queen.store.database import Record
@@ -21,7 +24,6 @@ from queen.wire.messages import (
     AckOperation,
     AckRequest,
     AckResponse,
-    AckResult,
     Extended,
     ExtendManyRequest,
     ExtendManyResponse,
@@ -41,6 +43,7 @@ from queen.wire.messages import (
 from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
 _MODES: Final = {"all": "all", "earliest": "all", "new": "new", "latest": "new", "new-only": "new"}
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _EMPTY: Final = Answer(status=204)
 _MAINTENANCE: Final = Answer(status=204, headers={"Queen-Reason": "maintenance"})
 
@@ -91,6 +94,9 @@ async def push(call: Call) -> Answer:
 async def pop(call: Call) -> Answer:
     """Claim messages; waits for them if asked to."""
     names = call.parameters
+    if call.scope["method"] == "HEAD":
+        # It would claim messages that nobody sees.
+        raise errors.MethodNotAllowed("HEAD does not go with a pop", allow="GET, POST")
     if call.scope["method"] == "POST":
         query = await call.body(PopQuery if names else AnyPopQuery)
     else:
@@ -127,7 +133,7 @@ def _pop_request(call: Call, query: PopQuery) -> PopRequest:
         partition=call.parameters.get("partition", getattr(query, "partition", None)),
         namespace=getattr(query, "namespace", None),
         task=getattr(query, "task", None),
-        consumer_group=query.consumer_group,
+        consumer_group=None if query.consumer_group == QUEUE_MODE else query.consumer_group,
         batch=query.batch or settings.default_batch_size,
         partitions=query.partitions,
         wait=query.wait,
@@ -147,6 +153,10 @@ async def _while_there(call: Call, popping: Any) -> list[Delivery]:  # noqa: ANN
     gone.task = asyncio.current_task()
     try:
         return await popping
+    except asyncio.CancelledError:
+        if gone.is_told:
+            raise ClientGone from None
+        raise
     finally:
         gone.task = None
 
@@ -174,16 +184,10 @@ async def ack(call: Call) -> Answer:
 async def ack_batch(call: Call) -> Answer:
     """Say what became of several messages; the accepted ones commit together."""
     request = await call.body(AckRequest)
+    if not request.acknowledgments:
+        raise errors.BadRequest("there is nothing to acknowledge")
     answers = await _acknowledge(call, request.acknowledgments, request.consumer_group)
-    return Answer(
-        AckResponse(
-            success=all(answer.success for answer in answers),
-            results=[
-                AckResult(index=index, **msgspec.structs.asdict(answer))
-                for index, answer in enumerate(answers)
-            ],
-        )
-    )
+    return Answer(encoding.acknowledged(answers))
 
 
 async def _acknowledge(
@@ -198,14 +202,16 @@ async def _acknowledge(
 async def transaction(call: Call) -> Answer:
     """Acks and pushes, all applied or none."""
     request = await call.body(TransactionRequest)
-    if not 0 < len(request.operations) <= call.state.settings.max_items:
-        raise errors.TooManyItems(
-            f"1 to {call.state.settings.max_items} operations fit a transaction"
-        )
+    if not request.operations:
+        raise errors.BadRequest("a transaction needs at least one operation")
+    if len(request.operations) > (most := call.state.settings.max_items):
+        raise errors.TooManyItems(f"at most {most} operations fit a transaction")
     acks = [each for each in request.operations if isinstance(each, AckOperation)]
     items: list[PushItem] = []
-    for each in request.operations:
+    for index, each in enumerate(request.operations):
         if not isinstance(each, AckOperation):
+            if not each.items:
+                raise errors.BadRequest("a push needs at least one item", failed_index=index)
             items.extend(each.items)
     if acks:
         await call.require_acks(acks)
@@ -276,6 +282,8 @@ async def extend(call: Call) -> Answer:
 async def extend_many(call: Call) -> Answer:
     """Move the ends of several leases."""
     request = await call.body(ExtendManyRequest)
+    if not request.lease_ids:
+        raise errors.BadRequest("there is no lease to extend")
     await call.require_leases(request.lease_ids)
     results = await call.state.engine.extend_many(request.lease_ids, seconds=request.seconds)
     return Answer(ExtendManyResponse(results=results))
@@ -297,6 +305,8 @@ async def configure(call: Call) -> Answer:
     )
     engine = call.state.engine
     columns = request.options.columns()
+    if columns.get("schema") is not None:
+        PayloadSchema(columns["schema"])  # Raises InvalidOption, before anything is stored.
     found = await engine.store.queues.named([request.queue])
     call.note(queue=request.queue, before=_configured(found[0]) if found else None)
     if request.partition is not None:
@@ -345,11 +355,10 @@ def _with_trace(call: Call, items: list[PushItem]) -> list[PushItem]:
     parent = call.header(b"traceparent")
     if parent is None:
         return items
-    parts = parent.split("-")
-    if len(parts) < 4 or len(parts[1]) != 32 or not parts[1].isalnum():
+    if (found := _TRACEPARENT.match(parent)) is None or not found[1].strip("0"):
         return items
     return [
-        item if item.trace_id else msgspec.structs.replace(item, trace_id=parts[1])
+        item if item.trace_id else msgspec.structs.replace(item, trace_id=found[1])
         for item in items
     ]
 

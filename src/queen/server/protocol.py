@@ -2,15 +2,21 @@
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Any, Final, cast
+from urllib.parse import unquote
 
 import msgspec
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from queen import errors
-from queen.server.http import problem
+from queen.server.http import Whole, problem
 from queen.settings import Settings
 
 GONE: Final = "queen.gone"
@@ -20,22 +26,56 @@ GONE: Final = "queen.gone"
 class Gone:
     """Whose client may go while it waits."""
 
-    __slots__ = ("task",)
+    __slots__ = ("is_told", "task")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[Any] | None = None
+        self.is_told = False
 
     def tell(self) -> None:
+        self.is_told = True
         if self.task is not None:
             self.task.cancel()
             self.task = None
+
+
+class Cycle(RequestResponseCycle, Whole):
+    """One request and its answer."""
+
+    def take_body(self) -> bytes | None:
+        if self.more_body or self.disconnected or self.waiting_for_100_continue:
+            return None
+        body = bytes(self.body)
+        self.body = bytearray()
+        return body
+
+    async def answer(self, status: int, headers: bytes, body: bytes) -> None:
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        head = [STATUS_LINE[status]]
+        head += [b"%b: %b\r\n" % pair for pair in self.default_headers]
+        head.append(headers)
+        if not self.keep_alive:
+            head.append(b"connection: close\r\n")
+        head.append(b"\r\n")
+        if self.scope["method"] != "HEAD":
+            head.append(body)
+        self.response_started = self.response_complete = True
+        self.transport.write(b"".join(head))
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
 
 
 class Protocol(HttpToolsProtocol):
     """
     A connection that cannot be held for ever.
 
-    No timer a request: whoever reads or writes notes since when, and one sweep a second looks.
+    No timer a request: whoever reads, writes or rests notes since when, and one sweep a second
+    looks.
     """
 
     settings: Settings
@@ -50,9 +90,10 @@ class Protocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._since: float | None = None
         """When the request that is being read began; None between requests."""
-        self._has_headers = False
+        self._is_reading_headers = True
         self._header_bytes = 0
         self._writing_since: float | None = None
+        self._resting_since: float | None = None
         self._gone = Gone()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
@@ -69,28 +110,88 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._since is None:
             self._since = time.monotonic()
+            self._is_reading_headers = True
+            self._header_bytes = 0
+        self._resting_since = None
+        was_reading = self._is_reading_headers
         super().data_received(data)
-        if not self._has_headers and self._is_reading():
-            # All that came so far is headers, and they are not at their end.
+        # What began or ended within this chunk is no header without end.
+        if was_reading and self._is_in_headers():
             self._header_bytes += len(data)
             if self._header_bytes > self.settings.max_header_bytes:
                 self._refuse(errors.HeadersTooLarge(self._most_headers()))
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._has_headers = False
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+        scope: Any = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+            "headers": self.headers,
+            "state": self.app_state,
+        }
+        self.scope = scope  # The rest follows the headers.
+        self._is_reading_headers = True
         self._header_bytes = 0
         if self._since is None:
             self._since = time.monotonic()
 
     def on_headers_complete(self) -> None:
-        self._has_headers = True
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        self._is_reading_headers = False
+        url, headers = self.url, self.headers
+        size = len(url)
+        for name, value in headers:
+            size += len(name) + len(value) + 4
         if size > self.settings.max_header_bytes:
             self._refuse(errors.HeadersTooLarge(self._most_headers()))
             return
+        parser, scope = self.parser, self.scope
+        assert parser is not None
+        scope["method"] = parser.get_method().decode("ascii")
+        if parser.should_upgrade() and self._should_upgrade():
+            return
+        if not url.startswith(b"/") or b"#" in url:
+            raise ValueError("the target of a request is a path")  # Answered as a bad request.
+        raw_path, _, query = url.partition(b"?")
+        path = raw_path.decode("ascii")
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = raw_path
+        scope["query_string"] = query
+        self._begin()
+
+    def _begin(self) -> None:
+        """Let the app answer this request, after those that came before it."""
+        parser = self.parser
+        assert parser is not None
+        version = parser.get_http_version()
+        self.scope["http_version"] = version
+        before = self.cycle
+        app = cast("ASGI3Application", self.app)  # pyright: ignore[reportUnknownMemberType] - untyped
+        self.cycle = Cycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
         self.scope[GONE] = self._gone  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
-        super().on_headers_complete()
+        if before is None or before.response_complete:  # pyright: ignore[reportUnnecessaryComparison] - None at first
+            self._start_asgi_task(self.cycle, app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, app))
 
     def on_body(self, body: bytes) -> None:
         if not self.transport.is_closing():
@@ -101,27 +202,48 @@ class Protocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._resting_since = time.monotonic()
+
     def send_400_response(self, msg: str) -> None:
         self._refuse(errors.BadRequest(msg))
 
     def sweep(self, now: float) -> None:
-        """End this connection if its client takes too long to send, or to read."""
-        if self.transport.is_closing() and self._writing_since is None:
+        """End this connection if its client takes too long to send, to read, or to ask again."""
+        transport = self.transport
+        if self.pipeline:
+            # Its next request is not read on while the first is being answered.
+            self._since = now
+        if not transport.is_closing():
+            if self._since is not None:
+                limit = self.settings.body_timeout_ms
+                if self._is_reading_headers:
+                    limit = self.settings.header_timeout_ms
+                if now - self._since > limit / 1000:
+                    self._refuse(errors.RequestTimeout(f"the request took more than {limit} ms"))
+            elif (
+                self._resting_since is not None
+                and now - self._resting_since > self.timeout_keep_alive
+            ):
+                transport.close()
+        elif self._writing_since is None:
             self._writing_since = now
-        if self._since is not None and not self.transport.is_closing():
-            limit = self.settings.body_timeout_ms if self._has_headers else None
-            limit = limit or self.settings.header_timeout_ms
-            if now - self._since > limit / 1000:
-                self._refuse(errors.RequestTimeout(f"the request took more than {limit} ms"))
-        if not self.transport.get_write_buffer_size():
+        if not transport.get_write_buffer_size():
             self._writing_since = None
         elif self._writing_since is None:
             self._writing_since = now
         elif now - self._writing_since > self.settings.body_timeout_ms / 1000:
-            self.transport.abort()
+            transport.abort()
 
-    def _is_reading(self) -> bool:
-        return self._since is not None
+    def _is_in_headers(self) -> bool:
+        return self._is_reading_headers and self._since is not None
 
     def _most_headers(self) -> str:
         return f"the headers have more than {self.settings.max_header_bytes} bytes"
@@ -130,7 +252,7 @@ class Protocol(HttpToolsProtocol):
         """Answer without the app, which may not have been asked yet, and close."""
         if self.transport.is_closing():
             return
-        if not (self.cycle and self.cycle.response_started):
+        if not (self.cycle and self.cycle.response_started and not self.cycle.response_complete):
             body = msgspec.json.encode(problem(error))
             self.transport.write(
                 STATUS_LINE[error.http_status]

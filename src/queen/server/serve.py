@@ -1,6 +1,7 @@
 """`queen serve`: one port, a process a core, and a stop that loses nothing."""
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import signal
@@ -94,6 +95,11 @@ async def serve_here(
         backlog=_BACKLOG,
     )
     server = _Server(config, app, ready)
+    # What is here now stays. Cycles are rare, and a search for them among ten thousand who wait
+    # stops the loop.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
     await server.serve(sockets=[listener])
     return server.started
 

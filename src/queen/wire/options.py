@@ -61,7 +61,7 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "QueueOptions":
         """All options of a queue as they are in force."""
-        found: dict[str, Any] = {name: _plain(row[column]) for name, column in _COLUMNS.items()}
+        found: dict[str, Any] = {name: plain(row[column]) for name, column in _COLUMNS.items()}
         found["dead_letter_queue"] = UNSET
         found["rate_limit"] = None
         if row["rate_max"] is not None:
@@ -93,7 +93,7 @@ _COLUMNS: Final = {
 }
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - of any column
+def plain(value: Any) -> Any:  # noqa: ANN401 - of any column
     """300 and not 300.0: what was asked for is what is shown."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

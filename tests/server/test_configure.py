@@ -1,0 +1,433 @@
+"""Configure over HTTP: every option is stored, shown, and enforced."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.clock import Clock
+from tests.server.calls import a_queue, ack, configure, data, items, pop, pop_one, push, settle
+from tests.server.server import Reply, Server, until
+
+DEFAULTS = {
+    "leaseTime": 300,
+    "retryLimit": 3,
+    "retryDelay": 1000,
+    "maxRetryDelay": 300_000,
+    "retryBackoff": 2,
+    "priority": 0,
+    "delayedProcessing": 0,
+    "windowBuffer": 0,
+    "dlqAfterMaxRetries": True,
+    "maxSize": 0,
+    "ttl": 0,
+    "dedupWindowSeconds": 86_400,
+    "ordered": True,
+    "rateLimit": None,
+    "concurrencyLimit": 0,
+    "paused": False,
+    "maxPayloadBytes": None,
+    "schema": None,
+}
+OTHERS = {
+    "leaseTime": 7.5,
+    "retryLimit": 1,
+    "retryDelay": 5,
+    "maxRetryDelay": 50,
+    "retryBackoff": 1.5,
+    "priority": -3,
+    "delayedProcessing": 1,
+    "windowBuffer": 2,
+    "dlqAfterMaxRetries": False,
+    "maxSize": 10,
+    "ttl": 60,
+    "dedupWindowSeconds": 0,
+    "ordered": False,
+    "rateLimit": {"max": 5, "durationMillis": 1000, "per": "partition"},
+    "concurrencyLimit": 4,
+    "paused": True,
+    "maxPayloadBytes": 100,
+    "schema": {"type": "object"},
+}
+
+
+def shown(options: dict[str, Any]) -> dict[str, Any]:
+    """Those options that this test knows."""
+    return {name: options.get(name) for name in DEFAULTS}
+
+
+async def test_a_new_queue_has_every_default(shared: Server) -> None:
+    queue = a_queue()
+
+    reply = await shared.post("/configure", {"queue": queue})
+
+    assert reply.status == 200
+    body = reply.body
+    assert (body["configured"], body["queue"]) == (True, queue)
+    assert (body["namespace"], body["task"]) == ("", "")
+    assert isinstance(body["version"], int)
+    assert shown(body["options"]) == DEFAULTS
+
+
+async def test_namespace_and_task_are_never_guessed(shared: Server) -> None:
+    body = await configure(shared, f"shop.orders/{a_queue()}")
+
+    assert (body["namespace"], body["task"]) == ("", "")
+
+
+@pytest.mark.parametrize("option", OTHERS)
+async def test_an_option_is_kept_and_null_is_its_default(shared: Server, option: str) -> None:
+    queue = a_queue()
+
+    first = await configure(shared, queue, **{option: OTHERS[option]})
+    kept = await configure(shared, queue)
+    default = await configure(shared, queue, **{option: None})
+
+    assert shown(first["options"]) == {**DEFAULTS, option: OTHERS[option]}
+    assert shown(kept["options"]) == shown(first["options"])
+    assert shown(default["options"]) == DEFAULTS
+
+
+async def test_replace_sets_what_is_absent_to_its_default(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue, leaseTime=10, retryLimit=1)
+
+    reply = await shared.post(
+        "/configure", {"queue": queue, "options": {"retryLimit": 2}, "mode": "replace"}
+    )
+
+    assert shown(reply.body["options"]) == {**DEFAULTS, "retryLimit": 2}
+
+
+async def test_dead_letter_queue_is_another_name(shared: Server) -> None:
+    body = await configure(shared, a_queue(), deadLetterQueue=False)
+
+    assert body["options"]["dlqAfterMaxRetries"] is False
+    assert "deadLetterQueue" not in body["options"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"leaseTme": 1},
+        {"leaseTime": 0},
+        {"leaseTime": 43_201},
+        {"leaseTime": "5"},
+        {"retryLimit": -1},
+        {"retryBackoff": 0.5},
+        {"priority": 1001},
+        {"priority": -1001},
+        {"priority": 1.5},
+        {"ordered": 1},
+        {"rateLimit": {"max": 0, "durationMillis": 1000}},
+        {"rateLimit": {"max": 1}},
+        {"rateLimit": {"max": 1, "duration": 1000}},
+        {"rateLimit": {"max": 1, "durationMillis": 1000, "per": "group"}},
+        {"schema": {"type": "strange"}},
+        {"schema": {"$ref": "https://example.com/schema.json"}},
+        {"maxPayloadBytes": 0},
+        {"paused": "yes"},
+    ],
+)
+async def test_an_option_that_cannot_be_is_refused(shared: Server, options: object) -> None:
+    queue = a_queue()
+
+    reply = await shared.post("/configure", {"queue": queue, "options": options})
+
+    assert (reply.status, reply.code, reply.body["applied"]) == (400, "invalid_option", False)
+    assert (await shared.post(f"/pop/queue/{queue}", {})).code == "queue_not_found"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "bad_request"),
+        ({"queue": 1}, "bad_request"),
+        ({"queue": "q", "option": {}}, "bad_request"),
+        ({"queue": "q", "options": []}, "bad_request"),
+        ({"queue": "q", "mode": "overwrite"}, "bad_request"),
+        ({"queue": ""}, "invalid_name"),
+        ({"queue": "__q"}, "invalid_name"),
+        ({"queue": "q", "namespace": "a\nb"}, "invalid_name"),
+        ({"queue": "q", "task": "t" * 256}, "invalid_name"),
+    ],
+)
+async def test_a_malformed_configure_is_refused(shared: Server, body: object, code: str) -> None:
+    reply = await shared.post("/configure", body)
+
+    assert (reply.status, reply.code, reply.body["applied"]) == (400, code, False)
+
+
+async def test_if_match_guards_against_another_hand(shared: Server) -> None:
+    queue = a_queue()
+    first = await configure(shared, queue)
+
+    async def with_version(version: object) -> Reply:
+        body = {"queue": queue, "options": {"retryLimit": 9}}
+        headers = {"If-Match": str(version)}
+        return await shared.request("POST", "/configure", body, headers=headers)
+
+    good = await with_version(f'"{first["version"]}"')
+    stale = await with_version(first["version"])
+    nonsense = await with_version("latest")
+
+    assert (good.status, good.body["version"] != first["version"]) == (200, True)
+    assert (stale.status, stale.code, stale.body["applied"]) == (412, "version_mismatch", False)
+    assert (nonsense.status, nonsense.code) == (400, "bad_request")
+
+
+async def test_a_partition_has_a_priority_alone(shared: Server) -> None:
+    queue = a_queue()
+    for name in ("a", "b"):
+        await push(shared, queue, name, partition=name)
+    body: dict[str, Any] = {"queue": queue, "partition": "b", "options": {"priority": 5}}
+
+    assert (await shared.post("/configure", body)).status == 200
+    other = await shared.post("/configure", {**body, "options": {"leaseTime": 5}})
+    absent = await shared.post("/configure", {**body, "partition": "c"})
+
+    assert (other.status, other.code) == (400, "invalid_option")
+    assert (absent.status, absent.code) == (404, "partition_not_found")
+    assert data(await pop(shared, queue)) == ["b"]
+
+
+# What each option does, one test each.
+
+
+async def test_lease_time_is_how_long_a_delivery_is_held(dsn: str, clock: Clock) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q", leaseTime=10, retryDelay=0)
+        await push(server, "q", 1)
+        await pop_one(server, "q")
+
+        await clock.advance(seconds=9)
+        assert await pop(server, "q") == []
+        await clock.advance(seconds=2)
+        assert (await pop_one(server, "q", wait=True, timeout=10_000))["attempt"] == 2
+
+
+async def test_retry_limit_is_how_often_it_is_tried_again(dsn: str, clock: Clock) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q", retryLimit=0)
+        await push(server, "q", 1)
+
+        answer = await settle(server, await pop_one(server, "q"), status="failed")
+
+        assert answer["dlq"] is True
+
+
+async def test_retry_delay_backoff_and_its_cap_say_when(dsn: str, clock: Clock) -> None:
+    async with Server(dsn) as server:
+        await configure(
+            server, "q", retryDelay=10_000, retryBackoff=10, maxRetryDelay=50_000, retryLimit=9
+        )
+        await push(server, "q", 1)
+        # Jittered: never more than the delay, never less than half of it.
+        for least, most in ((5, 15), (25, 75), (25, 75)):
+            await settle(server, await pop_one(server, "q"), status="failed")
+            await clock.advance(seconds=least - 1)
+            assert await pop(server, "q") == []
+            await clock.advance(seconds=most - least + 2)
+
+
+async def test_priority_is_what_a_namespace_is_served_by(shared: Server) -> None:
+    scope = a_queue()
+    for priority in (1, 9):
+        queue = f"{scope}{priority}"
+        body = {"queue": queue, "task": scope, "options": {"priority": priority}}
+        await shared.post("/configure", body)
+        await push(shared, queue, priority)
+
+    reply = await shared.post("/pop", {"task": scope})
+
+    assert data(reply.body["messages"]) == [9]
+
+
+async def test_delayed_processing_holds_each_message_back(dsn: str, clock: Clock) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q", delayedProcessing=30)
+        await push(server, "q", 1)
+
+        await clock.advance(seconds=29)
+        assert await pop(server, "q") == []
+        await clock.advance(seconds=2)
+        assert data(await pop(server, "q")) == [1]
+
+
+async def test_window_buffer_waits_from_the_first_message(dsn: str, clock: Clock) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q", windowBuffer=30)
+        await push(server, "q", 1)
+        await clock.advance(seconds=20)
+        await push(server, "q", 2)
+        assert await pop(server, "q", batch=5) == []
+
+        await clock.advance(seconds=11)
+
+        assert data(await pop(server, "q", batch=5)) == [1, 2]
+
+
+async def test_without_dead_letters_a_message_that_gave_up_is_dropped(
+    dsn: str, clock: Clock
+) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q", dlqAfterMaxRetries=False, retryLimit=0)
+        await push(server, "q", 1)
+
+        answer = await settle(server, await pop_one(server, "q"), status="failed")
+
+        assert answer["dlq"] is False
+        await clock.advance(seconds=1000)
+        assert await pop(server, "q") == []
+
+
+async def test_max_size_refuses_more_than_the_slowest_group_can_settle(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue, maxSize=2)
+    await push(shared, queue, 1, 2)
+    assert len(await pop(shared, queue, batch=2)) == 2
+
+    async def is_full() -> bool:
+        return (await shared.post("/push", {"items": items(queue, 3)})).status != 201
+
+    # The count may be five seconds old.
+    await until(is_full, seconds=15)
+    reply = await shared.post("/push", {"items": items(queue, 3)})
+
+    assert (reply.status, reply.code, reply.body["applied"]) == (429, "queue_full", False)
+    assert "Retry-After" in reply.headers
+    assert [each["code"] for each in reply.body["messages"]] == ["queue_full"]
+
+
+async def test_ttl_passes_over_what_is_too_old(dsn: str, clock: Clock) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q", ttl=30)
+        await push(server, "q", "old")
+        await clock.advance(seconds=31)
+        await push(server, "q", "new")
+
+        assert data(await pop(server, "q", batch=5)) == ["new"]
+
+
+async def test_dedup_window_is_how_long_a_transaction_id_is_remembered(
+    dsn: str, clock: Clock
+) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q", dedupWindowSeconds=60)
+        await configure(server, "off", dedupWindowSeconds=0)
+        await push(server, "q", 1, transactionId="t")
+        await push(server, "off", 1, transactionId="t")
+
+        assert (await push(server, "q", 2, transactionId="t"))[0]["status"] == "duplicate"
+        assert (await push(server, "off", 2, transactionId="t"))[0]["status"] == "queued"
+        await clock.advance(seconds=200)
+        assert (await push(server, "q", 3, transactionId="t"))[0]["status"] == "queued"
+
+
+async def test_unordered_lets_many_deliveries_of_a_partition_out(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue, ordered=False)
+    await push(shared, queue, 1, 2, 3)
+
+    assert [data(await pop(shared, queue)) for _ in range(3)] == [[1], [2], [3]]
+
+
+@pytest.mark.parametrize("per", ["queue", "partition"])
+async def test_rate_limit_is_per_group(dsn: str, clock: Clock, per: str) -> None:
+    async with Server(dsn) as server:
+        limit = {"max": 2, "durationMillis": 60_000, "per": per}
+        await configure(server, "q", rateLimit=limit, ordered=False)
+        for name in ("a", "b"):
+            await push(server, "q", *range(5), partition=name)
+
+        async def taken(group: str) -> int:
+            count = 0
+            while messages := await pop(server, "q", consumerGroup=group, autoAck=True):
+                count += len(messages)
+            return count
+
+        most = 2 if per == "queue" else 4
+        assert await taken("g") == most
+        assert await taken("h") == most
+        await clock.advance(seconds=121)
+        assert await taken("g") == most
+
+
+async def test_concurrency_limit_is_how_many_deliveries_are_held(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue, concurrencyLimit=2)
+    for number in range(4):
+        await push(shared, queue, number, partition=f"p{number}")
+    held = [await pop_one(shared, queue) for _ in range(2)]
+
+    assert await pop(shared, queue) == []
+    await settle(shared, held[0])
+
+    assert len(await pop(shared, queue)) == 1
+
+
+async def test_paused_gives_nothing_and_takes_pushes(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue, paused=True)
+    await push(shared, queue, 1)
+    waiting = asyncio.create_task(pop(shared, queue, wait=True, timeout=20_000))
+    assert await pop(shared, queue) == []
+
+    await configure(shared, queue, paused=False)
+
+    async with asyncio.timeout(10):
+        assert data(await waiting) == [1]
+
+
+async def test_max_payload_bytes_is_the_queues_own(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue, maxPayloadBytes=5)
+
+    assert (await push(shared, queue, "abc"))[0]["status"] == "queued"
+    reply = await shared.post("/push", {"items": items(queue, "abcd")})
+
+    assert (reply.status, reply.code) == (413, "payload_too_large")
+
+
+async def test_schema_is_what_every_payload_must_satisfy(shared: Server) -> None:
+    queue = a_queue()
+    schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+    await configure(shared, queue, schema=schema)
+    values = [{"n": 1}, {"n": "1"}, {}, {"n": 2}]
+
+    reply = await shared.post("/push", {"items": items(queue, *values)})
+    alone = await shared.post("/push", {"items": items(queue, [])})
+
+    statuses = [(each["status"], each.get("code")) for each in reply.body["messages"]]
+    refused = ("failed", "schema_violation")
+    assert statuses == [("queued", None), refused, refused, ("queued", None)]
+    assert (alone.status, alone.code, alone.body["applied"]) == (422, "schema_violation", False)
+
+
+async def test_options_hold_for_the_next_call_of_another_process(dsn: str) -> None:
+    async with Server(dsn) as one, Server(dsn) as two:
+        await push(one, "q", 1)
+        assert (await ack(two, await pop_one(two, "q"))).status == 200
+
+        await configure(one, "q", maxPayloadBytes=1)
+
+        async def is_told() -> bool:
+            return (await two.post("/push", {"items": items("q", "abc")})).status == 413
+
+        # By a notification; without one, options are believed for five seconds.
+        await until(is_told, seconds=10)
+
+
+async def test_defaults_are_the_operators(dsn: str) -> None:
+    environment = {
+        "DEFAULT_LEASE_TIME": "11",
+        "DEFAULT_RETRY_LIMIT": "7",
+        "DEFAULT_RETRY_DELAY": "77",
+        "DEFAULT_DLQ_AFTER_MAX_RETRIES": "false",
+        "DEFAULT_MAX_SIZE": "5",
+    }
+    async with Server(dsn, environment) as server:
+        options = (await configure(server, "q"))["options"]
+
+        assert (options["leaseTime"], options["retryLimit"], options["retryDelay"]) == (11, 7, 77)
+        assert (options["dlqAfterMaxRetries"], options["maxSize"]) == (False, 5)

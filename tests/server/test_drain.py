@@ -1,0 +1,152 @@
+"""A server that is told to stop finishes what it has begun, and takes nothing new."""
+
+import asyncio
+import contextlib
+import os
+import signal
+
+import aiohttp
+
+from tests.postgres import Postgres
+from tests.server.calls import (
+    configure,
+    data,
+    held_partitions,
+    items,
+    pop,
+    posted,
+    push,
+    until_blocked,
+)
+from tests.server.server import Server, until
+
+
+async def test_who_waits_is_answered_with_nothing(dsn: str) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q")
+        waiting = [
+            asyncio.create_task(server.post("/pop/queue/q", {"wait": True})) for _ in range(20)
+        ]
+        await _asleep(server)
+
+        await server.stop()
+
+        assert {(await each).status for each in waiting} == {204}
+
+
+async def test_what_runs_ends_and_what_comes_is_refused(dsn: str) -> None:
+    async with Server(dsn) as server:
+        await push(server, "q", 0)
+        kept = await asyncio.open_connection("127.0.0.1", server.port)
+        probe = await asyncio.open_connection("127.0.0.1", server.port)
+        for _, writer in (kept, probe):
+            writer.write(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        for reader, _ in (kept, probe):
+            await reader.readuntil(b"}")
+        async with held_partitions(dsn) as connection:
+            running = asyncio.create_task(server.post("/push", {"items": items("q", 1)}))
+            await until_blocked(connection)
+            os.kill(server.pid, signal.SIGTERM)
+
+            async def is_unready() -> bool:
+                probe[1].write(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                return (await probe[0].readuntil(b"}")).startswith(b"HTTP/1.1 503 ")
+
+            await until(is_unready)
+            kept[1].write(posted("/push", b'{"items":[{"queue":"q","payload":2}]}'))
+            refused = await kept[0].read(-1)
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        assert b'"code":"draining"' in refused
+        assert b'"applied":false' in refused
+        assert b"retry-after" in refused.lower()
+        assert (await running).status == 201
+        for _, writer in (kept, probe):
+            writer.close()
+        await server.stop()
+        await server.start()
+        assert data(await pop(server, "q", batch=5)) == [0, 1]
+
+
+async def test_it_stops_in_bounded_time_whatever_runs(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_SHUTDOWN_SECONDS": "1"}) as server:
+        await push(server, "q", 0)
+        async with held_partitions(dsn) as connection:
+            running = asyncio.create_task(server.post("/push", {"items": items("q", 1)}))
+            await until_blocked(connection)
+
+            async with asyncio.timeout(20):
+                await server.stop()
+
+            # Cut off, or told that nobody knows.
+            with contextlib.suppress(aiohttp.ClientError):
+                assert (await running).status in (500, 503)
+
+
+async def test_all_processes_of_a_server_stop(dsn: str) -> None:
+    async with Server(dsn, {"NUM_WORKERS": "2"}) as server:
+        await push(server, "q", 1)
+
+        assert await server.stop() == 0
+
+
+async def test_a_worker_that_dies_is_replaced(dsn: str) -> None:
+    async with Server(dsn, {"NUM_WORKERS": "2"}) as server:
+        for child in _children(server.pid):
+            os.kill(child, signal.SIGKILL)
+        await server.hang_up()
+
+        async def is_back() -> bool:
+            try:
+                return (await server.post("/push", {"items": items("q", 1)})).status == 201
+            except aiohttp.ClientError:
+                return False
+
+        await until(is_back, seconds=20)
+
+
+async def test_without_its_database_a_server_says_so() -> None:
+    with Postgres() as postgres:
+        dsn = postgres.create_database("away")
+        async with Server(dsn) as server:
+            await push(server, "q", 1)
+            await asyncio.to_thread(postgres.stop)
+
+            async def is_unready() -> bool:
+                return (await server.get("/readyz")).status == 503
+
+            await until(is_unready)
+            reply = await server.post("/pop/queue/q", {})
+            health = await server.get("/health")
+
+            assert (reply.status, reply.code) in (
+                (503, "database_unavailable"),
+                (503, "outcome_unknown"),
+            )
+            assert "Retry-After" in reply.headers
+            assert (health.status, health.body["database"]) == (503, "disconnected")
+            assert (await server.get("/livez")).status == 200
+            await asyncio.to_thread(postgres.start)
+            await until(lambda: _is_ready(server), seconds=30)
+            assert data(await pop(server, "q")) == [1]
+
+
+async def _is_ready(server: Server) -> bool:
+    return (await server.get("/readyz")).status == 200
+
+
+async def _asleep(server: Server) -> None:
+    """Wait until those who came before have been looked for: calls of one queue go in order."""
+    for _ in range(3):
+        await pop(server, "q")
+
+
+def _children(parent: int) -> list[int]:
+    with open(f"/proc/{parent}/task/{parent}/children") as file:
+        return [
+            pid for pid in map(int, file.read().split()) if b"resource_tracker" not in _command(pid)
+        ]
+
+
+def _command(pid: int) -> bytes:
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        return file.read()

@@ -1,0 +1,460 @@
+"""Pop over HTTP: where from, how much, for whom, how long."""
+
+import asyncio
+from datetime import datetime, timedelta
+from urllib.parse import quote
+
+import pytest
+
+from tests.clock import Clock
+from tests.server.calls import (
+    a_queue,
+    ack,
+    configure,
+    data,
+    pop,
+    pop_one,
+    posted,
+    push,
+    settle,
+    spoken,
+)
+from tests.server.server import Server, until
+
+FIELDS = {
+    "id",
+    "transactionId",
+    "queue",
+    "partition",
+    "data",
+    "retryCount",
+    "priority",
+    "createdAt",
+    "options",
+    "partitionId",
+    "leaseId",
+    "leaseExpiresAt",
+    "consumerGroup",
+    "attempt",
+    "offset",
+    "headers",
+    "traceId",
+}
+
+
+async def test_a_message_carries_all_that_the_contract_says(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue, leaseTime=1.5, retryLimit=7)
+    (pushed,) = await push(shared, queue, {"n": 1}, transactionId='t"1\u2028', partition="c42")
+
+    message = await pop_one(shared, queue)
+
+    assert set(message) == FIELDS
+    assert {name: message[name] for name in ("id", "partitionId", "offset")} == {
+        name: pushed[name] for name in ("id", "partitionId", "offset")
+    }
+    assert (message["queue"], message["partition"], message["data"]) == (queue, "c42", {"n": 1})
+    assert message["transactionId"] == 't"1\u2028'
+    assert (message["retryCount"], message["attempt"], message["priority"]) == (0, 1, 0)
+    assert message["options"] == {"leaseTime": 1.5, "retryLimit": 7}
+    assert (message["consumerGroup"], message["headers"], message["traceId"]) == (None, {}, None)
+    created, until_ = map(datetime.fromisoformat, (message["createdAt"], message["leaseExpiresAt"]))
+    assert message["createdAt"].endswith("Z")
+    assert timedelta(0) < until_ - created < timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("where", ["queue", "partition", "namespace", "task", "both"])
+async def test_every_way_to_say_where_from(shared: Server, method: str, where: str) -> None:
+    queue = f"{a_queue()}/b.c d"
+    scope = {"namespace": f"n-{queue}", "task": f"t-{queue}"}
+    assert (await shared.post("/configure", {"queue": queue, **scope})).status == 200
+    await push(shared, queue, "mine", partition="p/1")
+    path = {
+        "queue": f"/pop/queue/{quote(queue, safe='')}",
+        "partition": f"/pop/queue/{quote(queue, safe='')}/partition/p%2F1",
+    }.get(where, "/pop")
+    parameters = {} if path != "/pop" else scope if where == "both" else {where: scope[where]}
+
+    if method == "GET":
+        reply = await shared.request("GET", path, parameters={**parameters, "batch": 5})
+    else:
+        reply = await shared.post(path, {**parameters, "batch": 5})
+
+    assert data(reply.body["messages"]) == ["mine"]
+
+
+async def test_behind_a_proxy_that_eats_slashes_the_body_says_where_from(shared: Server) -> None:
+    queue = f"{a_queue()}/x"
+    await push(shared, queue, 1, partition="a")
+    await push(shared, queue, 2, partition="b")
+
+    reply = await shared.post("/pop", {"queue": queue, "partition": "b"})
+
+    assert data(reply.body["messages"]) == [2]
+
+
+async def test_a_pop_from_nowhere_is_refused(shared: Server) -> None:
+    for reply in (await shared.get("/pop"), await shared.post("/pop", {})):
+        assert (reply.status, reply.code) == (400, "bad_request")
+
+
+async def test_nothing_to_give_is_an_answer_without_a_body(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue)
+
+    head, body = await spoken(shared, posted(f"/pop/queue/{queue}", b"{}"))
+
+    assert head.startswith(b"HTTP/1.1 204 ")
+    assert b"content-length" not in head.lower()
+    assert b"cache-control: no-store" in head.lower()
+    assert body == b""
+
+
+async def test_a_batch_is_of_one_partition_unless_more_are_asked_for(shared: Server) -> None:
+    queue = a_queue()
+    for number in range(6):
+        await push(shared, queue, number, partition=f"p{number % 2}")
+
+    first = await pop(shared, queue, batch=4)
+    assert len({each["leaseId"] for each in first}) == 1
+    assert len(first) == 3
+
+    queue = a_queue()
+    for number in range(6):
+        await push(shared, queue, number, partition=f"p{number % 2}")
+    both = await pop(shared, queue, batch=4, partitions=2)
+    assert len(both) == 4
+    assert len({each["leaseId"] for each in both}) == 2
+    names = [each["partition"] for each in both]
+    # Those of a partition stand together, in order.
+    assert names == sorted(names) or names == sorted(names, reverse=True)
+    for name in set(names):
+        of_one = [each["offset"] for each in both if each["partition"] == name]
+        assert of_one == sorted(of_one)
+
+
+async def test_too_much_is_lowered_to_what_is_allowed(dsn: str) -> None:
+    limits = {"QUEEN_MAX_BATCH": "2", "QUEEN_MAX_POP_PARTITIONS": "1", "MAX_TIMEOUT": "50"}
+    async with Server(dsn, limits) as server:
+        await push(server, "q", *range(5), partition="a")
+        await push(server, "q", *range(5), partition="b")
+
+        assert len(await pop(server, "q", batch=10**9, partitions=10**9)) == 2
+        await configure(server, "empty")
+        async with asyncio.timeout(5):
+            assert await pop(server, "empty", wait=True, timeout=10**9) == []
+
+
+@pytest.mark.xfail(strict=False, reason="the claim does not count bytes yet")
+async def test_an_answer_holds_so_many_bytes_but_always_one_message(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_MAX_POP_BYTES": "1000"}) as server:
+        await push(server, "q", *["x" * 400 for _ in range(5)])
+        await push(server, "large", "y" * 5000, 1)
+
+        assert len(await pop(server, "q", batch=5)) <= 2
+        assert len(await pop(server, "large", batch=5)) == 1
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "batch=0",
+        "batch=many",
+        "batch=1.5",
+        "partitions=0",
+        "wait=perhaps",
+        "timeout=-1",
+        "leaseSeconds=0",
+        "leaseSeconds=43201",
+        "leaseSeconds=nan",
+        "subscriptionMode=some",
+        "subscriptionFrom=yesterday",
+        "subscriptionFrom=2030-01-01T00:00:00",
+        "subscriptionFrom=now&subscriptionMode=all",
+        "bacth=1",
+        "batch=1&batch=2",
+        "namespace=n",
+        "wait=%ff",
+    ],
+)
+async def test_a_parameter_out_of_range_or_unknown_is_refused(
+    shared: Server, parameters: str
+) -> None:
+    reply = await shared.request("GET", f"/pop/queue/any?{parameters}")
+
+    assert (reply.status, reply.code, reply.body["applied"]) == (400, "bad_request", False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"batch": "1"},
+        {"wait": "true"},
+        {"wait": 1},
+        {"queue": "other"},
+        {"autoack": True},
+        {"timeout": 1.5},
+        {"consumerGroup": 1},
+    ],
+)
+async def test_a_body_is_strict(shared: Server, body: dict[str, object]) -> None:
+    reply = await shared.post("/pop/queue/any", body)
+
+    assert (reply.status, reply.code) == (400, "bad_request")
+
+
+@pytest.mark.parametrize("group", ["__mine", " g", "g" * 256, "a\tb"])
+async def test_a_group_has_a_name_that_names_can_have(shared: Server, group: str) -> None:
+    reply = await shared.post("/pop/queue/any", {"consumerGroup": group})
+
+    assert (reply.status, reply.code) == (400, "invalid_name")
+
+
+async def test_a_group_may_be_called_null(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1)
+
+    reply = await shared.get(f"/pop/queue/{queue}", consumerGroup="null")
+
+    assert reply.body["messages"][0]["consumerGroup"] == "null"
+
+
+async def test_each_group_sees_every_message(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1, 2)
+
+    for group in ("a", "b", None, "__QUEUE_MODE__"):
+        messages = await pop(shared, queue, batch=10, consumerGroup=group)
+        # Queue mode has two names and is one group.
+        assert data(messages) == ([] if group == "__QUEUE_MODE__" else [1, 2])
+        assert {each["consumerGroup"] for each in messages} <= {group}
+
+
+@pytest.mark.parametrize("group", [None, "__QUEUE_MODE__"])
+async def test_queue_mode_is_shown_as_no_group(shared: Server, group: str | None) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1)
+
+    assert (await pop_one(shared, queue, consumerGroup=group))["consumerGroup"] is None
+
+
+async def test_auto_ack_settles_before_the_answer(dsn: str, clock: Clock) -> None:
+    async with Server(dsn) as server:
+        await push(server, "q", 1)
+
+        message = await pop_one(server, "q", autoAck=True)
+
+        assert (message["leaseId"], message["leaseExpiresAt"]) == (None, None)
+        server.kill()
+        await server.start()
+        await clock.advance(seconds=10_000)
+        assert await pop(server, "q") == []
+
+
+@pytest.mark.parametrize(
+    ("start", "seen"),
+    [
+        ({}, ["old", "new"]),
+        ({"subscriptionMode": "all"}, ["old", "new"]),
+        ({"subscriptionMode": "earliest"}, ["old", "new"]),
+        ({"subscriptionMode": "new"}, ["new"]),
+        ({"subscriptionMode": "latest"}, ["new"]),
+        ({"subscriptionMode": "new-only"}, ["new"]),
+        ({"subscriptionFrom": "now"}, ["new"]),
+        ({"subscriptionFrom": "2020-01-01T00:00:00Z"}, ["old", "new"]),
+        ({"subscriptionFrom": "2020-01-01T01:00:00+01:00"}, ["old", "new"]),
+    ],
+)
+async def test_where_a_new_group_starts(
+    shared: Server, start: dict[str, str], seen: list[str]
+) -> None:
+    queue = a_queue()
+    await push(shared, queue, "old")
+
+    first = await pop(shared, queue, consumerGroup="g", autoAck=True, **start)
+    await push(shared, queue, "new")
+    then = await pop(shared, queue, consumerGroup="g", autoAck=True, **start)
+
+    assert data(first + then) == seen
+
+
+async def test_another_start_than_the_group_was_made_with_is_a_conflict(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1)
+    await pop(shared, queue, consumerGroup="g", subscriptionMode="all")
+
+    reply = await shared.post(
+        f"/pop/queue/{queue}", {"consumerGroup": "g", "subscriptionMode": "new"}
+    )
+
+    assert (reply.status, reply.code) == (409, "subscription_conflict")
+
+
+async def test_a_lease_of_ones_own_holds_for_this_delivery(dsn: str, clock: Clock) -> None:
+    async with Server(dsn) as server:
+        await push(server, "q", 1)
+        await pop_one(server, "q", leaseSeconds=10)
+
+        await clock.advance(seconds=11)
+        # Past the lease and its backoff.
+        again = await pop_one(server, "q", wait=True, timeout=10_000)
+
+        assert (again["attempt"], again["retryCount"]) == (2, 1)
+        await clock.advance(seconds=11)
+        assert await pop(server, "q") == []
+
+
+async def test_an_unknown_queue_is_not_found_and_not_made(shared: Server) -> None:
+    queue = a_queue()
+    for method in ("GET", "POST"):
+        reply = await shared.request(method, f"/pop/queue/{queue}")
+        assert (reply.status, reply.code) == (404, "queue_not_found")
+
+
+async def test_whoever_waits_for_an_unknown_queue_hears_so_at_the_end(shared: Server) -> None:
+    reply = await shared.post(f"/pop/queue/{a_queue()}", {"wait": True, "timeout": 30})
+
+    assert (reply.status, reply.code) == (404, "queue_not_found")
+
+
+async def test_whoever_waits_for_a_queue_gets_its_first_message(shared: Server) -> None:
+    queue = a_queue()
+    waiting = asyncio.create_task(pop(shared, queue, wait=True, timeout=20_000))
+    await asyncio.sleep(0)
+
+    await push(shared, queue, "first")
+
+    assert data(await waiting) == ["first"]
+
+
+async def test_an_unknown_partition_is_an_empty_one(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1)
+
+    reply = await shared.get(f"/pop/queue/{queue}/partition/other")
+
+    assert reply.status == 204
+
+
+async def test_a_wait_ends_in_time(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+
+    assert await pop(shared, queue, wait=True, timeout=200) == []
+
+    assert 0.2 <= loop.time() - started < 5
+
+
+async def test_a_push_wakes_those_who_wait(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue)
+    waiting = [asyncio.create_task(pop(shared, queue, wait=True)) for _ in range(5)]
+
+    for number in range(5):
+        await push(shared, queue, number, partition=f"p{number}")
+
+    async with asyncio.timeout(10):
+        given = [each for messages in await asyncio.gather(*waiting) for each in messages]
+    assert sorted(data(given)) == list(range(5))
+
+
+async def test_too_many_who_wait_are_refused(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_MAX_WAITERS": "1"}) as server:
+        await configure(server, "q")
+        wait = {"wait": True, "timeout": 20_000}
+        both = [asyncio.create_task(server.post("/pop/queue/q", wait)) for _ in range(2)]
+
+        (refused,), (waiting,) = await asyncio.wait(both, return_when="FIRST_COMPLETED")
+
+        reply = refused.result()
+        assert (reply.status, reply.code) == (429, "too_many_waiters")
+        assert reply.body["applied"] is False
+        assert "Retry-After" in reply.headers
+        await push(server, "q", 1)
+        assert data((await waiting).body["messages"]) == [1]
+
+
+async def test_a_waiter_whose_client_has_gone_gets_nothing(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue)
+    body = b'{"wait":true,"timeout":30000}'
+    for _ in range(3):
+        _, writer = await asyncio.open_connection("127.0.0.1", shared.port)
+        writer.write(posted(f"/pop/queue/{queue}", body))
+        await writer.drain()
+        # Long enough to be asleep: the next pop of the same queue is answered after it.
+        await pop(shared, queue)
+        writer.close()
+        await writer.wait_closed()
+    await pop(shared, queue)
+
+    await push(shared, queue, "for somebody who is there")
+
+    async def is_given() -> bool:
+        return bool(await pop(shared, queue))
+
+    await until(is_given, seconds=5)
+    assert "Exception" not in shared.log
+
+
+async def test_a_paused_queue_says_so(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1)
+    await configure(shared, queue, paused=True)
+
+    reply = await shared.post(f"/pop/queue/{queue}", {})
+
+    assert (reply.status, reply.headers["Queen-Reason"]) == (204, "paused")
+    await configure(shared, queue, paused=False)
+    assert data(await pop(shared, queue)) == [1]
+
+
+async def test_the_queue_of_higher_priority_comes_first(shared: Server) -> None:
+    scope = a_queue()
+    for priority in (0, 5, -5):
+        options = {"priority": priority}
+        body = {"queue": f"{scope}{priority}", "namespace": scope, "options": options}
+        assert (await shared.post("/configure", body)).status == 200
+        await push(shared, f"{scope}{priority}", priority)
+
+    taken: list[object] = []
+    for _ in range(3):
+        reply = await shared.post("/pop", {"namespace": scope})
+        taken += data(reply.body["messages"])
+
+    assert taken == [5, 0, -5]
+
+
+async def test_the_partition_that_is_ready_longest_comes_first(shared: Server) -> None:
+    queue = a_queue()
+    for name in ("b", "a", "c"):
+        await push(shared, queue, name, partition=name)
+
+    taken = [await pop_one(shared, queue) for _ in range(3)]
+
+    assert data(taken) == ["b", "a", "c"]
+
+
+async def test_an_ordered_partition_has_one_delivery_out(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1, 2)
+    first = await pop_one(shared, queue)
+
+    assert await pop(shared, queue) == []
+    await settle(shared, first)
+
+    assert data(await pop(shared, queue)) == [2]
+
+
+async def test_pop_goes_with_get_and_post_alone(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1)
+    for method in ("HEAD", "PUT", "DELETE"):
+        reply = await shared.request(method, f"/pop/queue/{queue}")
+        assert reply.status == 405
+        assert reply.headers["Allow"] == "GET, POST"
+
+    assert (await ack(shared, await pop_one(shared, queue))).status == 200
