@@ -8,9 +8,11 @@ from uuid import UUID
 
 from queen import errors
 from queen.codec.identity import partition_of, place_of
+from queen.engine.counters import Counters
 from queen.engine.deliveries import Lease
 from queen.engine.lanes import Lanes
-from queen.engine.pops import QUEUE_MODE
+from queen.engine.waiters import QUEUE_MODE
+from queen.meters import Histogram
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store
@@ -67,12 +69,16 @@ class Acks:
         self,
         store: Store,
         settings: Settings,
+        counters: Counters,
         *,
         wake: Callable[[Iterable[int]], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._wake = wake
+        self._counters = counters
+        self.flushed = Histogram()
+        """Deliveries of a flush."""
         self._lanes = Lanes[AckUnit](
             self._flush,
             lanes=settings.ack_lanes,
@@ -81,6 +87,10 @@ class Acks:
             max_queued=settings.max_queued_requests,
             max_queued_bytes=settings.max_queued_bytes,
         )
+
+    @property
+    def flush_seconds(self) -> Histogram:
+        return self._lanes.seconds
 
     async def close(self) -> None:
         await self._lanes.close()
@@ -97,7 +107,7 @@ class Acks:
     async def settle(self, settlements: Sequence[rows.Settlement]) -> list[rows.Record]:
         """Say what became of messages of one delivery; one row each, refusals as codes."""
         first = settlements[0]
-        lease = Lease(self._store.shard, first.delivery_id, first.token)
+        lease = Lease(self._store.shard, first.delivery_id, first.token, first.claimed_ms)
         if all(
             each.kind == "completed" and each.partition_id == first.partition_id
             for each in settlements
@@ -225,6 +235,7 @@ class Acks:
                 kind,
                 error,
                 each.delay_seconds,
+                lease.claimed_ms,
             )
         found = await self._store.messages.find_delivery(
             group=each.consumer_group or group or QUEUE_MODE,
@@ -254,6 +265,7 @@ class Acks:
             kind,
             error,
             each.delay_seconds,
+            lease.claimed_ms if lease else 0,
         )
 
     async def extend(self, lease_ids: Sequence[str], seconds: float | None) -> list[Extended]:
@@ -275,6 +287,10 @@ class Acks:
                 list(leases.values()), [seconds] * len(leases)
             )
             moved = dict(zip(leases, found, strict=True))
+        extended = sum(row["code"] is None for row in moved.values())
+        self._counters.extended += extended
+        if extended < len(lease_ids):
+            self._counters.count_refused("extend", len(lease_ids) - extended)
         lost = _refusal("QN002")
         return [
             Extended(lease_id=each, success=True, expires_at=moved[each]["until"])
@@ -287,10 +303,12 @@ class Acks:
         """Give back what is left of a delivery, at once and uncounted."""
         (row,) = await self._store.messages.release([(lease.delivery_id, lease.token)])
         if row["code"] is not None:
+            self._counters.count_refused("release")
             raise _refusal(row["code"])
         self._wake((row["group_id"],))
 
     async def _flush(self, units: list[AckUnit]) -> None:
+        self.flushed.observe(len(units))
         taken: dict[int, AckUnit] = {}
         later: list[AckUnit] = []
         for unit in units:
@@ -335,6 +353,10 @@ class Acks:
             ]
         )
         for unit, row in zip(units, settled, strict=True):
+            if row["code"] is None:
+                self._counters.count_settled(row["group_id"], "acked", unit.lease, row["settled"])
+            else:
+                self._counters.count_refused("ack")
             unit.finish([row])
         self._wake({row["group_id"] for row in settled if row["is_over"]})
 
@@ -343,10 +365,24 @@ class Acks:
         settled = await self._store.messages.nack(settlements)
         at = 0
         for unit in units:
+            for each, row in zip(unit.settlements, settled[at:], strict=False):
+                if row["code"] is None:
+                    self._counters.count_settled(row["group_id"], _became(each, row), unit.lease)
+                else:
+                    self._counters.count_refused("nack")
             unit.finish(settled[at : at + len(unit.settlements)])
             at += len(unit.settlements)
         # Also for what waits for its backoff: the search that finds nothing learns until when.
         self._wake({row["group_id"] for row in settled if row["group_id"] is not None})
+
+
+def _became(settlement: rows.Settlement, row: rows.Record) -> str:
+    """What a settlement came to, in the words of those who count."""
+    if settlement.kind == "completed":
+        return "acked"
+    if row["is_dead"]:
+        return "buried"
+    return "nacked" if row["due_at"] is not None else "dropped"
 
 
 def _ranges(offsets: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None:

@@ -1,23 +1,27 @@
 """The engine: opens the parts beside it; one method a verb."""
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
-from queen import errors
+from queen import errors, telemetry
 from queen.engine.acks import Acks
 from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
+from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery, Lease
 from queen.engine.names import check_name, check_queue_name
 from queen.engine.parts import PushResult
-from queen.engine.pops import QUEUE_MODE, Pops
+from queen.engine.pops import Pops
 from queen.engine.pushes import Pushes
 from queen.engine.redactions import redact
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
+from queen.engine.waiters import QUEUE_MODE
 from queen.engine.wakeups import Wakeups
+from queen.meters import Snapshot
 from queen.settings import Settings
 from queen.store.database import Record
 from queen.store.store import Store
@@ -45,18 +49,24 @@ class Engine:
         self.settings = settings
         self.catalogue = Catalogue(store, settings)
         self.cache = SegmentCache(settings.segment_cache_bytes)
+        self.counters = Counters(settings.metrics_max_queues)
         self._pops = Pops(
-            store, settings, self.cache, wake=lambda ids: self.wakeups.tell_groups(ids)
+            store,
+            settings,
+            self.cache,
+            self.counters,
+            wake=lambda ids: self.wakeups.tell_groups(ids),
         )
         waiters = self._pops.waiters
         self.wakeups = Wakeups(store, settings, self.catalogue, waiters, forget=self._forget)
-        self._acks = Acks(store, settings, wake=self.wakeups.tell_groups)
+        self._acks = Acks(store, settings, self.counters, wake=self.wakeups.tell_groups)
         self._pushes = Pushes(
             store,
             settings,
             self.catalogue,
             self.cache,
             Backlogs(store, settings),
+            self.counters,
             wake=self.wakeups.tell,
         )
         self._transactions = Transactions(
@@ -66,6 +76,7 @@ class Engine:
             self.cache,
             self._pushes,
             self._acks,
+            self.counters,
             wake_queues=self.wakeups.tell,
             wake_all=waiters.wake_all,
         )
@@ -115,6 +126,23 @@ class Engine:
     def waiting(self) -> int:
         """How many pops are asleep."""
         return self._pops.waiting
+
+    async def snapshot(self) -> Snapshot:
+        """All that this process counts of its engine and its database."""
+        if nameless := self.counters.nameless:
+            with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+                self.counters.name(await self.store.database.fetch("group_names", nameless))
+        snapshot = Snapshot()
+        self.counters.fill(snapshot)
+        snapshot.add(telemetry.WAITERS, self.waiting)
+        for kind, part in (("push", self._pushes), ("pop", self._pops), ("ack", self._acks)):
+            snapshot.add_histogram(telemetry.FLUSH_SECONDS, part.flush_seconds, kind)
+            snapshot.add_histogram(telemetry.FLUSH_MESSAGES, part.flushed, kind)
+        snapshot.add(telemetry.CACHE_BYTES, self.cache.size_bytes)
+        snapshot.add(telemetry.CACHE_HITS, self.cache.hits)
+        snapshot.add(telemetry.CACHE_MISSES, self.cache.misses)
+        self.store.database.fill(snapshot)
+        return snapshot
 
     async def push(
         self,
@@ -178,15 +206,21 @@ class Engine:
     ) -> PushResult:
         """Acks and pushes, all applied or none."""
         self._check_producer(producer_id, sequence)
-        return await self._transactions.transact(
-            acknowledgments=acknowledgments,
-            items=items,
-            required_leases=required_leases,
-            consumer_group=consumer_group,
-            is_rolled_back_on_duplicate=is_rolled_back_on_duplicate,
-            producer_id=producer_id,
-            sequence=sequence,
-        )
+        try:
+            result = await self._transactions.transact(
+                acknowledgments=acknowledgments,
+                items=items,
+                required_leases=required_leases,
+                consumer_group=consumer_group,
+                is_rolled_back_on_duplicate=is_rolled_back_on_duplicate,
+                producer_id=producer_id,
+                sequence=sequence,
+            )
+        except errors.QueenError as error:
+            self.counters.count_transaction("unknown" if error.applied is None else "refused")
+            raise
+        self.counters.count_transaction("replayed" if result.is_replayed else "applied")
+        return result
 
     async def configure(
         self,
@@ -327,6 +361,8 @@ class Engine:
     async def redrive(self, ids: Sequence[int]) -> list[int]:
         """Deliver dead letters again, to the group that gave up; answers which were."""
         redriven = await self.store.dead_letters.redrive(ids)
+        for row in redriven:
+            self.counters.group(row["group_id"]).redriven += 1
         self.wakeups.tell_groups({row["group_id"] for row in redriven})
         return [row["id"] for row in redriven]
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
-from queen import errors, sql
+from queen import errors, sql, telemetry
+from queen.meters import Histogram, Snapshot
 
 if TYPE_CHECKING:
     Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
@@ -50,6 +52,10 @@ class Database:
         self._pool = pool
         self.statements = 0
         """How many statements were sent, for those who watch that an idle process sends none."""
+        self.waiting = 0
+        """Calls that wait for a connection."""
+        self._call_seconds: dict[str, Histogram] = {}
+        self._wait_seconds = Histogram()
 
     @classmethod
     async def open(cls, dsn: str, *, connections: int = 10, is_pooled: bool = False) -> "Database":
@@ -108,7 +114,29 @@ class Database:
                 raise errors.OutcomeUnknown(f"{call}: {error or type(error).__name__}") from error
         raise AssertionError  # The last attempt has returned or raised.
 
+    def fill(self, snapshot: Snapshot) -> None:
+        """Add what is known of the pool and the calls."""
+        size, idle = self._pool.get_size(), self._pool.get_idle_size()
+        snapshot.add(telemetry.DB_POOL, idle, "idle")
+        snapshot.add(telemetry.DB_POOL, size - idle, "used")
+        snapshot.add(telemetry.DB_WAITING, self.waiting)
+        for call, histogram in self._call_seconds.items():
+            snapshot.add_histogram(telemetry.DB_CALL, histogram, call)
+        snapshot.add_histogram(telemetry.DB_POOL_WAIT, self._wait_seconds)
+
     async def _run(
+        self, connection: "Connection", call: str, arguments: tuple[object, ...]
+    ) -> list[Record]:
+        started_at = time.perf_counter()
+        try:
+            return await self._send(connection, call, arguments)
+        finally:
+            histogram = self._call_seconds.get(call)
+            if histogram is None:
+                histogram = self._call_seconds[call] = Histogram()
+            histogram.observe(time.perf_counter() - started_at)
+
+    async def _send(
         self, connection: "Connection", call: str, arguments: tuple[object, ...]
     ) -> list[Record]:
         self.statements += 1
@@ -128,12 +156,17 @@ class Database:
 
     @asynccontextmanager
     async def _lend(self) -> AsyncGenerator["Connection"]:
+        started_at = time.perf_counter()
+        self.waiting += 1
         try:
             connection = await self._pool.acquire(timeout=10)
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError) as error:
             raise errors.DatabaseUnavailable(f"no connection: {error or 'timeout'}") from error
         except asyncpg.InterfaceError as error:
             raise errors.Draining("the store is closed") from error
+        finally:
+            self.waiting -= 1
+            self._wait_seconds.observe(time.perf_counter() - started_at)
         try:
             yield connection
         finally:
