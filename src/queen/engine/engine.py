@@ -127,6 +127,15 @@ class Engine:
         """How many pops are asleep."""
         return self._pops.waiting
 
+    async def store_counters(self) -> bool:
+        """Store what was counted since the last time; False when there was nothing."""
+        found = self.counters.rows()
+        if found is None:
+            return False
+        (row,) = await self.store.database.fetch("count", self.counters.process, *found)
+        self.counters.stored(row["now"])
+        return True
+
     async def snapshot(self) -> Snapshot:
         """All that this process counts of its engine and its database."""
         if nameless := self.counters.nameless:

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import os
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.server import messages, openapi
+from queen.server import logs, messages, openapi
 from queen.server.access import ANYBODY
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
 from queen.server.operations import Operations
@@ -17,6 +18,7 @@ from queen.server.routes import (
     dead_letters,
     groups,
     health,
+    metrics,
     operations,
     queues,
     system,
@@ -25,9 +27,12 @@ from queen.server.routes import (
 from queen.server.routes import messages as stored
 from queen.server.routing import Route, Router
 from queen.server.state import State
+from queen.server.watch import Watch
 from queen.server.work import kinds
+from queen.server.workers import Seat
 from queen.settings import Settings
 from queen.store.migrations import migrate, pending
+from queen.telemetry import Event
 
 ROUTES: tuple[Route, ...] = (
     *messages.ROUTES,
@@ -38,6 +43,7 @@ ROUTES: tuple[Route, ...] = (
     *traces.ROUTES,
     *operations.ROUTES,
     *system.ROUTES,
+    *metrics.ROUTES,
     *health.ROUTES,
     *openapi.ROUTES,
 )
@@ -51,8 +57,9 @@ class App:
     nothing new, waiters answered, what runs is finished.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, seat: Seat | None = None) -> None:
         self.settings = settings
+        self._seat = seat
         self.router = Router(ROUTES)
         self.state: State | None = None
         self._running = 0
@@ -71,7 +78,7 @@ class App:
         call = Call(scope, receive, self.state)
         self._running += 1
         try:
-            answer = await self._answer(call)
+            answer = await self.state.watch.answer(call, self._answer)
         except ClientGone:
             return
         finally:
@@ -86,6 +93,7 @@ class App:
             route, call.parameters = self.router.find(
                 call.scope["method"], call.scope["raw_path"] or call.scope["path"].encode()
             )
+            call.route = route
             if not route.is_public:
                 if call.state.is_draining:
                     raise errors.Draining("this process is stopping")
@@ -101,10 +109,13 @@ class App:
         try:
             self.state = await self.open()
         except errors.QueenError as error:
+            logs.get().error(Event.START_FAILED, reason=str(error))
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
+        self.state.watch.log.info(Event.WORKER_STARTED, pid=os.getpid())
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        await self.state.watch.close()
         await self.state.operations.close()
         await self.state.pulse.close()
         await self.state.engine.close()
@@ -126,6 +137,8 @@ class App:
             is_pooled=settings.db_pgbouncer,
             defaults=settings.queue_defaults,
         )
+        watch = Watch(engine, settings, self._seat)
+        await watch.start()
         operations = Operations(engine.store, kinds(engine))
         pulse = Pulse(engine, name=settings.worker_id, adopt=operations.adopt)
         operations.owner = pulse.id
@@ -133,6 +146,7 @@ class App:
         return State(
             settings=settings,
             engine=engine,
+            watch=watch,
             operations=operations,
             pulse=pulse,
             openapi=msgspec.json.encode(openapi.document(self.router.routes)),

@@ -1,9 +1,10 @@
 """One exchange over HTTP: bytes to structs, structs to bytes, errors to problems."""
 
+import re
 import secrets
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
@@ -15,12 +16,18 @@ from queen.server.state import State
 from queen.wire.messages import Acknowledgment
 from queen.wire.problems import Detail, Problem
 
+if TYPE_CHECKING:
+    from queen.server.routing import Route
+
 T = TypeVar("T")
 
 _ENCODE: Final = msgspec.json.Encoder(order=None).encode
 _DECODERS: Final[dict[Any, "msgspec.json.Decoder[Any]"]] = {}
 _MEMBERS: Final = {"errors", "failed_index", "messages", "settled"}
 _JSON: Final = (b"content-type", b"application/json")
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
@@ -31,7 +38,7 @@ class ClientGone(Exception):
 class Answer:
     """What a handler says: a struct, or bytes that are JSON already."""
 
-    __slots__ = ("body", "headers", "media_type", "status")
+    __slots__ = ("body", "error", "headers", "media_type", "status")
 
     def __init__(
         self,
@@ -40,8 +47,11 @@ class Answer:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
+        error: errors.QueenError | None = None,
     ) -> None:
         self.status = status
+        self.error = error
+        """What a refusal tells of, for those who count and log."""
         self.body = body if isinstance(body, bytes) or body is None else _ENCODE(body)
         self.headers = headers
         self.media_type = media_type
@@ -53,13 +63,24 @@ Handler = Callable[["Call"], Awaitable[Answer]]
 class Call:
     """A request that is being answered."""
 
-    __slots__ = ("_headers", "_receive", "caller", "parameters", "request_id", "scope", "state")
+    __slots__ = (
+        "_headers",
+        "_receive",
+        "caller",
+        "parameters",
+        "request_id",
+        "route",
+        "scope",
+        "state",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, state: State) -> None:
         self.scope = scope
         self.state = state
         self.parameters: dict[str, str] = {}
         """The names in the path, decoded."""
+        self.route: Route | None = None
+        """Which route it met, once that is known."""
         self._receive = receive
         self._headers: dict[bytes, bytes] | None = None
         self.caller: Caller
@@ -73,6 +94,16 @@ class Call:
             self._headers = dict(self.scope["headers"])
         value = self._headers.get(name)
         return None if value is None else value.decode("latin-1")
+
+    @property
+    def method(self) -> str:
+        return self.scope["method"]
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace that the caller's ``traceparent`` names, if it is one."""
+        parent = self.header(b"traceparent")
+        return None if parent is None else trace_of(parent)
 
     def query(self, type_: type[T]) -> T:
         """The query string as a struct: unknown and repeated parameters are refused."""
@@ -217,6 +248,12 @@ class Call:
         return any(each.required for each in msgspec.structs.fields(type_))
 
 
+def trace_of(traceparent: str) -> str | None:
+    """The trace id of a W3C traceparent; None if it is none."""
+    found = _TRACEPARENT.fullmatch(traceparent.strip())
+    return None if found is None or found[1] == "0" * 32 else found[1]
+
+
 def split_path(raw_path: bytes) -> list[str]:
     """The segments of a path: split first, then decoded once, so that names may hold a slash."""
     try:
@@ -279,6 +316,7 @@ def refusal(error: errors.QueenError, request_id: str) -> Answer:
         status=error.http_status,
         headers=headers,
         media_type="application/problem+json",
+        error=error,
     )
 
 

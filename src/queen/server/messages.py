@@ -14,6 +14,7 @@ from queen.server.access import Permission
 from queen.server.http import Answer, Call, refused
 from queen.server.protocol import GONE, Gone
 from queen.server.routing import API, Route
+from queen.settings import Settings
 from queen.wire.messages import (
     Acknowledged,
     Acknowledgment,
@@ -332,17 +333,35 @@ def _version(call: Call) -> int | None:
 
 
 def _with_trace(call: Call, items: list[PushItem]) -> list[PushItem]:
-    """Items that say no traceId of their own get that of the request's ``traceparent``."""
-    parent = call.header(b"traceparent")
-    if parent is None:
-        return items
-    parts = parent.split("-")
-    if len(parts) < 4 or len(parts[1]) != 32 or not parts[1].isalnum():
+    """
+    Items that say no traceId of their own get that of the request's ``traceparent``.
+
+    That header goes into each message's headers as well, so that its consumer goes on with the
+    trace.
+    """
+    parent, trace_id = call.header(b"traceparent"), call.trace_id
+    if parent is None or trace_id is None:
         return items
     return [
-        item if item.trace_id else msgspec.structs.replace(item, trace_id=parts[1])
+        msgspec.structs.replace(
+            item,
+            trace_id=item.trace_id or trace_id,
+            headers=_with_parent(item.headers or {}, parent, call.state.settings),
+        )
         for item in items
     ]
+
+
+def _with_parent(headers: dict[str, str], parent: str, settings: Settings) -> dict[str, str]:
+    """Headers with the trace's, unless they have one or no room for it."""
+    size_bytes = sum(
+        len(text.encode("utf-8", "replace")) for pair in headers.items() for text in pair
+    )
+    has_room = (
+        len(headers) < settings.max_message_headers
+        and size_bytes + len("traceparent") + len(parent) <= settings.max_message_header_bytes
+    )
+    return {"traceparent": parent, **headers} if has_room else headers
 
 
 def _instant(text: str, what: str) -> datetime:

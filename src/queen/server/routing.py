@@ -24,6 +24,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller must be allowed to do; None: the handler asks, or nothing is needed."""
     is_public: bool = False
     """Answered without asking who calls."""
+    is_probe: bool = False
+    """Asked all day by machines: never logged."""
     body: type[Any] | None = None
     query: type[Any] | None = None
     answers: Mapping[int, type[Any] | None] = {}

@@ -1,6 +1,7 @@
 """What the handlers of one process share."""
 
 import time
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -9,12 +10,16 @@ from queen.server.operations import Operations
 from queen.server.pulse import Pulse
 from queen.settings import Settings
 
+if TYPE_CHECKING:
+    from queen.server.watch import Watch
+
 
 class State(msgspec.Struct, kw_only=True):
     """Made once at the start and passed to every call."""
 
     settings: Settings
     engine: Engine
+    watch: "Watch"
     openapi: bytes
     """The document that describes all routes."""
     operations: Operations
