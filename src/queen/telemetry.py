@@ -196,6 +196,6 @@ EVENTS: Final = {
     Event.SAMPLE_FAILED: "Depths and table sizes could not be sampled.",
     Event.SOCKET_REFUSED: "A WebSocket was not let in.",
     Event.SOCKET_DROPPED: "A WebSocket read too slowly, or said nothing for too long.",
-    Event.LIBRARY: "A line of a library, under its own name in `logger`.",
+    Event.LIBRARY: "A line of a library, whose name is in `library`.",
 }
 """Every event and what it tells; the reference page lists the same."""

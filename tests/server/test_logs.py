@@ -11,6 +11,7 @@ SECRET = "canary-9f2c"
 def lines(server: Server, event: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for line in server.log.splitlines():
+        assert line.startswith("{"), server.log
         entry = json.loads(line)
         if entry["event"] == event:
             found.append(entry)
@@ -130,17 +131,19 @@ async def test_an_outage_is_one_line_and_its_end_another(dsn: str) -> None:
     fast = {"QUEEN_SAMPLE_SECONDS": "0.1", "QUEEN_COUNTERS_FLUSH_SECONDS": "0.1"}
     async with Server(dsn, fast) as server:
         connection = await asyncpg.connect(dsn.replace(name, "postgres", 1))
-        await connection.execute(f'alter database "{name}" allow_connections false')
-        await connection.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name
-        )
+        try:
+            await connection.execute(f'alter database "{name}" allow_connections false')
+            await connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name
+            )
 
-        async def is_lost() -> bool:
-            return bool(lines(server, "database.lost"))
+            async def is_lost() -> bool:
+                return bool(lines(server, "database.lost"))
 
-        await until(is_lost)
-        await connection.execute(f'alter database "{name}" allow_connections true')
-        await connection.close()
+            await until(is_lost)
+        finally:
+            await connection.execute(f'alter database "{name}" allow_connections true')
+            await connection.close()
 
         async def is_back() -> bool:
             return bool(lines(server, "database.back"))

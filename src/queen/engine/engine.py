@@ -127,6 +127,11 @@ class Engine:
         """How many pops are asleep."""
         return self._pops.waiting
 
+    async def learn_clock(self) -> None:
+        """See how far the database's clock is from ours, before anything is counted by it."""
+        (row,) = await self.store.database.fetch("now")
+        self.counters.stored(row["now"])
+
     async def store_counters(self) -> bool:
         """Store what was counted since the last time; False when there was nothing."""
         found = self.counters.rows()

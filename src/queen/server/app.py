@@ -15,6 +15,7 @@ from queen.server.http import Answer, Call, ClientGone, refusal, reply
 from queen.server.operations import Operations
 from queen.server.pulse import Pulse
 from queen.server.routes import (
+    analytics,
     dead_letters,
     groups,
     health,
@@ -43,6 +44,7 @@ ROUTES: tuple[Route, ...] = (
     *traces.ROUTES,
     *operations.ROUTES,
     *system.ROUTES,
+    *analytics.ROUTES,
     *metrics.ROUTES,
     *health.ROUTES,
     *openapi.ROUTES,

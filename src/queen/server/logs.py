@@ -53,7 +53,7 @@ class _Forward(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "error" if record.levelno >= logging.ERROR else "warning"
-        say = getattr(get(logger=record.name), level)
+        say = getattr(get(library=record.name), level)
         fields = {"error": record.exc_info[1]} if record.exc_info else {}
         say(Event.LIBRARY, message=record.getMessage()[:_MOST_CHARACTERS], **fields)
 

@@ -36,6 +36,7 @@ class Watch:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
+        await self._engine.learn_clock()
         if self._worker is not None:
             await self._worker.open()
         self._tasks = [
