@@ -119,6 +119,32 @@ async def test_depths_and_tables_are_measured_by_one_process_of_all(dsn: str) ->
         await until(is_taken_over)
 
 
+async def test_what_was_pushed_is_settled_dead_dropped_or_still_there(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
+        await server.post("/configure", {"queue": "orders", "options": {"retryLimit": 0}})
+        await push(server, "orders", 10)
+        for status in ("completed", "failed", "dlq", "retry", None):
+            popped = await server.get("/pop/queue/orders", batch=1)
+            (message,) = popped.body["messages"]
+            if status is not None:
+                ack = {"id": message["id"], "leaseId": message["leaseId"], "status": status}
+                assert (await server.post("/ack", ack)).status == 200
+        counts = [
+            await value(server, f"queen_messages_{name}_total", queue="orders")
+            for name in ("acked", "dead_lettered", "dropped")
+        ]
+
+        async def is_sampled() -> bool:
+            left = await value(server, "queen_group_lag_messages", queue="orders")
+            return left == 10 - sum(counts)
+
+        assert counts == [1, 2, 0]
+        await until(is_sampled)
+        assert await value(server, "queen_dead_letters", queue="orders") == 2
+        assert await value(server, "queen_deliveries", queue="orders") == 1
+        assert await value(server, "queen_http_connections") >= 1
+
+
 @pytest.fixture
 def several() -> dict[str, str]:
     return {"NUM_WORKERS": "3", "QUEEN_COUNTERS_FLUSH_SECONDS": "0.2"}

@@ -72,6 +72,9 @@ class App:
             await self._serve(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
+        elif self.state is not None and scope["path"] == "/ws/dashboard":
+            call = Call(scope, receive, self.state)
+            await self.state.watch.dashboards.serve(scope, receive, send, call)
         else:
             await send({"type": "websocket.close", "code": 1008})
 
@@ -102,7 +105,8 @@ class App:
                 call.caller = ANYBODY
                 if route.permission is not None:
                     call.caller.require(route.permission)
-            return await route.handler(call)
+            with call.state.watch.spans(call):
+                return await route.handler(call)
         except errors.QueenError as error:
             return refusal(error, call.request_id)
 

@@ -17,6 +17,8 @@ from queen.wire.messages import Acknowledgment
 from queen.wire.problems import Detail, Problem
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
     from queen.server.routing import Route
 
 T = TypeVar("T")
@@ -71,6 +73,7 @@ class Call:
         "request_id",
         "route",
         "scope",
+        "span",
         "state",
     )
 
@@ -81,6 +84,8 @@ class Call:
         """The names in the path, decoded."""
         self.route: Route | None = None
         """Which route it met, once that is known."""
+        self.span: Span | None = None
+        """Its span, where tracing is on."""
         self._receive = receive
         self._headers: dict[bytes, bytes] | None = None
         self.caller: Caller

@@ -9,9 +9,9 @@ import msgspec
 
 from queen import errors
 from queen.engine.deliveries import Delivery
-from queen.server import encoding
+from queen.server import encoding, tracing
 from queen.server.access import Permission
-from queen.server.http import Answer, Call, refused
+from queen.server.http import Answer, Call, refused, trace_of
 from queen.server.protocol import GONE, Gone
 from queen.server.routing import API, Route
 from queen.settings import Settings
@@ -78,6 +78,7 @@ async def push(call: Call) -> Answer:
     request = await call.body(PushRequest)
     await call.require_queues(Permission.PRODUCE, {item.queue for item in request.items})
     call.state.pulse.require_push()
+    tracing.describe_push(call.span, request.items)
     items = _with_trace(call, request.items)
     result = await call.state.engine.push(
         items, producer_id=request.producer_id, sequence=request.sequence, is_json=True
@@ -105,6 +106,7 @@ async def pop(call: Call) -> Answer:
         reason = await _reason(call, request)
         return Answer(status=204, headers={"Queen-Reason": reason}) if reason else _EMPTY
     queues = await engine.catalogue.queues({delivery.queue for delivery in deliveries})
+    tracing.describe_pop(call.span, deliveries, request.consumer_group)
     return Answer(encoding.popped(deliveries, queues))
 
 
@@ -192,6 +194,7 @@ async def _acknowledge(
     if call.state.settings.require_lease and not all(each.lease_id for each in acknowledgments):
         raise errors.BadRequest("this server takes acknowledgments with a leaseId alone")
     await call.require_acks(acknowledgments)
+    tracing.describe_settle(call.span, len(acknowledgments), group)
     return await call.state.engine.acknowledge(acknowledgments, consumer_group=group)
 
 
@@ -339,7 +342,8 @@ def _with_trace(call: Call, items: list[PushItem]) -> list[PushItem]:
     That header goes into each message's headers as well, so that its consumer goes on with the
     trace.
     """
-    parent, trace_id = call.header(b"traceparent"), call.trace_id
+    parent = tracing.parent_of(call)
+    trace_id = parent and trace_of(parent)
     if parent is None or trace_id is None:
         return items
     return [

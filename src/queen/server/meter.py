@@ -4,6 +4,7 @@ import asyncio
 import platform
 import time
 from collections import deque
+from collections.abc import Collection
 from importlib.metadata import version
 from typing import Final
 
@@ -33,7 +34,8 @@ class Meter:
         self._loop_lag = 0.0
         self._window = settings.recent_message_window_seconds
         self._pushed: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
-        self.connections = 0
+        self.connections: Collection[object] = ()
+        """Open connections of clients, as the server has them."""
         self.websockets = 0
         self.sampled = Snapshot()
         """What this process measured of the database, while it is the one that does."""
@@ -86,7 +88,7 @@ class Meter:
             for label, count in counts.items():
                 snapshot.add(metric, count, label)
         snapshot.add(telemetry.LOOP_LAG, self._loop_lag)
-        snapshot.add(telemetry.CONNECTIONS, self.connections)
+        snapshot.add(telemetry.CONNECTIONS, len(self.connections))
         snapshot.add(telemetry.WEBSOCKETS, self.websockets)
         snapshot.add(telemetry.PROCESSES, 1)
         snapshot.add(telemetry.STARTED, self._started_at)

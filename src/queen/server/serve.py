@@ -18,7 +18,7 @@ from queen import errors
 from queen.server import logs
 from queen.server.app import App
 from queen.server.meter import VERSION
-from queen.server.protocol import Protocol, sweep_for_ever
+from queen.server.protocol import Protocol, Socket, sweep_for_ever
 from queen.server.workers import Seat, Workers
 from queen.settings import Settings
 from queen.telemetry import Event
@@ -46,6 +46,8 @@ class _Server(uvicorn.Server):
         self._sweeper = asyncio.create_task(sweep_for_ever(self.server_state))
         if self.started and self._ready is not None:
             self._ready()
+        if self._app.state is not None:
+            self._app.state.watch.meter.connections = self.server_state.connections
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._app.state is not None:
@@ -88,7 +90,7 @@ async def serve_here(
     config = uvicorn.Config(
         app,
         http=protocol,
-        ws="websockets-sansio",
+        ws=Socket,
         ws_max_size=settings.ws_max_payload_bytes,
         ws_ping_interval=settings.ws_heartbeat_ms / 1000,
         ws_ping_timeout=settings.ws_idle_timeout_seconds,

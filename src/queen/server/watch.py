@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Final
 
 from queen import errors
@@ -11,12 +12,15 @@ from queen.engine.engine import Engine
 from queen.engine.sampler import Sampler
 from queen.meters import Snapshot
 from queen.server import logs
+from queen.server.dashboards import Dashboards
 from queen.server.http import Answer, Call, ClientGone, refusal
 from queen.server.meter import Meter
+from queen.server.tracing import Tracing
 from queen.server.workers import Seat, Worker
 from queen.settings import Settings
 from queen.telemetry import Event
 
+_NONE: Final = contextlib.nullcontext()
 _UNKNOWN: Final = "(none)"
 """The route of a call that meets none."""
 
@@ -32,6 +36,10 @@ class Watch:
         self._worker = Worker(seat, self.meter.snapshot) if seat else None
         # One process of a host is enough to stand for the office of the one that samples.
         self._sampler = Sampler(engine, settings) if seat is None or seat.place == 0 else None
+        self.dashboards = Dashboards(engine, settings, self.meter, self.gather, self.log)
+        self._tracing = Tracing(settings) if settings.otel else None
+        if self._tracing is not None:
+            engine.store.database.span = self._tracing.of_statement
         self._is_database_lost = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -48,6 +56,7 @@ class Watch:
 
     async def close(self) -> None:
         """Store what was counted, and leave the sum with the supervisor."""
+        await self.dashboards.close()
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -57,6 +66,12 @@ class Watch:
             await self._engine.store_counters()
         if self._worker is not None:
             await self._worker.close()
+        if self._tracing is not None:
+            await asyncio.to_thread(self._tracing.close)
+
+    def spans(self, call: Call) -> AbstractContextManager[None]:
+        """What a handler runs in."""
+        return _NONE if self._tracing is None else self._tracing.of_call(call)
 
     async def gather(self) -> Snapshot:
         """The sum over all processes of this host."""

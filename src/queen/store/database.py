@@ -3,8 +3,8 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
@@ -36,6 +36,7 @@ _LOCAL: Final = "begin; " + "".join(
 )
 _RETRIED: Final = ("40001", "40P01")
 _DEADLINE_SECONDS: Final = 35.0
+_NO_SPAN: Final = nullcontext()
 
 
 class Database:
@@ -54,6 +55,8 @@ class Database:
         """How many statements were sent, for those who watch that an idle process sends none."""
         self.waiting = 0
         """Calls that wait for a connection."""
+        self.span: Callable[[str], AbstractContextManager[None]] = lambda call: _NO_SPAN
+        """What a statement runs in, for those who trace."""
         self._call_seconds: dict[str, Histogram] = {}
         self._wait_seconds = Histogram()
 
@@ -129,7 +132,8 @@ class Database:
     ) -> list[Record]:
         started_at = time.perf_counter()
         try:
-            return await self._send(connection, call, arguments)
+            with self.span(call):
+                return await self._send(connection, call, arguments)
         finally:
             histogram = self._call_seconds.get(call)
             if histogram is None:
