@@ -71,10 +71,29 @@ async def test_depths_sums_and_the_system_are_told(fast: Server) -> None:
         ]
 
 
+async def test_long_work_is_told_as_it_goes(fast: Server) -> None:
+    await push(fast, "orders", 3)
+    async with dashboard(fast) as opened:
+        await heard(opened, "system.stats")
+        reply = await fast.post("/resources/queues/orders/purge", {"scope": "all"})
+        assert reply.status == 202
+        while True:
+            told = (await heard(opened, "operation.updated"))["data"]
+            assert told["id"] == reply.body["operation"]["id"]
+            if told["state"] == "done":
+                break
+
+    assert told["queue"] == "orders"
+
+
 async def test_a_client_hears_what_it_asked_for_and_nothing_else(fast: Server) -> None:
     async with dashboard(fast) as opened:
         await opened.send_json({"subscribe": ["message.processed"], "queues": ["orders"]})
-        await heard(opened, "system.stats")  # Of before: the feed has begun.
+        events = ["system.stats"]
+        while events[-2:] != ["message.processed"] * 2:  # Each tick would tell of the system too.
+            await push(fast, "orders", 1)
+            async with asyncio.timeout(10):
+                events.append((await opened.receive_json())["event"])
         await push(fast, "secret", 1)
         await push(fast, "orders", 1)
         frames = [await heard(opened, "message.processed")]

@@ -21,6 +21,7 @@ from queen.server.admission import admit, check_origin
 from queen.server.http import Call, problem
 from queen.server.meter import VERSION, Meter
 from queen.server.protocol import ABORT
+from queen.server.routes.operations import shown
 from queen.settings import Settings
 from queen.telemetry import OTHER, Event
 from queen.wire.dashboard import (
@@ -35,11 +36,14 @@ from queen.wire.dashboard import (
     Subscribe,
 )
 from queen.wire.messages import Request
+from queen.wire.resources import Operation
 
 _TICK_SECONDS: Final = 1.0
 _MOST_FRAMES: Final = 64
 _MOST_BYTES: Final = 2**20
 """That a dashboard may be behind; then it is dropped. One frame always fits."""
+_OPERATIONS: Final = 50
+"""The newest, whose progress is told."""
 _ENCODE: Final = msgspec.json.Encoder().encode
 _SUBSCRIBE: Final = msgspec.json.Decoder(Subscribe)
 _FLOW: Final = {
@@ -99,6 +103,7 @@ class Dashboards:
         self._open: set[Dashboard] = set()
         self._task: asyncio.Task[None] | None = None
         self._flow: dict[str, dict[str, float]] = {}
+        self._operations: dict[str, Operation] = {}
 
     async def close(self) -> None:
         if self._task is not None:
@@ -192,11 +197,13 @@ class Dashboards:
         """Once a second: what happened; at their intervals depths and the system."""
         depths_at = stats_at = 0.0
         self._flow = _flow(await self._gather())
+        self._operations = await self._newest_operations()
         while True:
             now = time.monotonic()
             with contextlib.suppress(errors.QueenError):
                 snapshot = await self._gather()
                 await self._tell_processed(snapshot)
+                await self._tell_operations()
                 if now >= stats_at:
                     stats_at = now + self._settings.system_stats_update_ms / 1000
                     await self._tell_stats(snapshot)
@@ -216,6 +223,22 @@ class Dashboards:
         self._flow = flow
         if changed:
             await self._tell_queues("message.processed", changed, ProcessedQueues)
+
+    async def _newest_operations(self) -> dict[str, Operation]:
+        """Whichever process runs them: what all have written down."""
+        with contextlib.suppress(errors.QueenError):
+            rows = await self._engine.store.operations.page(before=2**63 - 1, limit=_OPERATIONS)
+            return {each.id: each for each in map(shown, rows)}
+        return {}
+
+    async def _tell_operations(self) -> None:
+        if not any("operation.updated" in dashboard.events for dashboard in self._open):
+            return
+        newest = await self._newest_operations()
+        for id_, operation in newest.items():
+            if operation != self._operations.get(id_):
+                await self.tell("operation.updated", operation, operation.queue)
+        self._operations = newest
 
     async def _tell_depths(self) -> None:
         rows = await self._engine.store.database.fetch("newest_samples", None)
