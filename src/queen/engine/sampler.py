@@ -85,7 +85,7 @@ class Sampler:
         for row in await self._database.fetch("table_health"):
             snapshot.add(telemetry.TABLE_DEAD, row["dead_tuples"], row["table"])
             snapshot.add(telemetry.TABLE_BYTES, row["bytes"], row["table"])
-        (row,) = await self._database.fetch("oldest_transaction")
+        (row,) = await self._database.fetch("oldest_transaction_age")
         snapshot.add(telemetry.OLDEST_TRANSACTION, row["seconds"])
 
 

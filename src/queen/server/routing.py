@@ -30,6 +30,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     query: type[Any] | None = None
     answers: Mapping[int, type[Any] | None] = {}
     """Status to struct; None where the answer has no body or is not JSON."""
+    is_text_too: bool = False
+    """Who does not ask for JSON gets plain text."""
     problems: tuple[type[errors.QueenError], ...] = ()
     """What it may refuse besides what every route may."""
 

@@ -811,7 +811,7 @@ where s.schemaname = 'queen'
 group by 1
 order by 1;
 
--- name: oldest_transaction
+-- name: oldest_transaction_age
 -- How long the oldest transaction of this database has been open.
 select coalesce(extract(epoch from clock_timestamp() - min(a.xact_start)), 0)::double precision as seconds
 from pg_stat_activity a

@@ -92,6 +92,7 @@ ROUTES: Final = (
         summary="Metrics of this host",
         permission=Permission.BROWSE,
         answers={200: Metrics},
+        is_text_too=True,
         is_probe=True,
     ),
 )
