@@ -176,6 +176,32 @@ class Settings(
         default="info", name="LOG_LEVEL"
     )
     log_format: Literal["json", "console"] = field(default="json", name="LOG_FORMAT")
+    metrics_endpoint_enabled: bool = field(default=True, name="METRICS_ENDPOINT_ENABLED")
+    health_check_enabled: bool = field(default=True, name="HEALTH_CHECK_ENABLED")
+    metrics_max_queues: Count = 2_000
+    """Queues, and as many groups, that a process counts apart; the others count together."""
+    counters_flush_seconds: Seconds = 5
+    """How often what was counted is stored for analytics."""
+    sample_seconds: Seconds = 10
+    """How often one process of all measures depths, ages and the sizes of tables."""
+    analytics_retention_hours: Count = 168
+    """How long counters and samples are kept, and the longest range that may be asked for."""
+    analytics_recent_hours: Count = field(default=24, name="ANALYTICS_RECENT_HOURS")
+    """The range of a question that says none."""
+    analytics_min_completed: Amount = field(default=5, name="ANALYTICS_MIN_COMPLETED")
+    """Percentiles of fewer messages are null."""
+    recent_message_window_seconds: Count = field(default=60, name="RECENT_MESSAGE_WINDOW")
+    """Over how many seconds a rate is taken."""
+    queue_depth_update_ms: Count = field(default=5_000, name="QUEUE_DEPTH_UPDATE_INTERVAL")
+    system_stats_update_ms: Count = field(default=10_000, name="SYSTEM_STATS_UPDATE_INTERVAL")
+    ws_compression: bool = field(default=False, name="WS_COMPRESSION")
+    ws_max_payload_bytes: Count = field(default=16_384, name="WS_MAX_PAYLOAD_LENGTH")
+    ws_idle_timeout_seconds: Count = field(default=60, name="WS_IDLE_TIMEOUT")
+    """A dashboard that answers no heartbeat for so long is dropped."""
+    ws_max_connections: Count = field(default=1_000, name="WS_MAX_CONNECTIONS")
+    ws_heartbeat_ms: Count = field(default=30_000, name="WS_HEARTBEAT_INTERVAL")
+    otel: bool = False
+    """Send spans by OpenTelemetry; the OTEL_ variables say where to. Needs the extra `otel`."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Self:

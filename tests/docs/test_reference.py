@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from queen import errors, sql
+from queen import errors, sql, telemetry
 from queen.server.routes import (
     dead_letters,
     groups,
@@ -96,6 +96,31 @@ def test_every_route_of_the_management_plane_is_in_the_page() -> None:
         if "{ref}/{transactionId}" not in route.path
     }
     assert routes <= shown
+
+
+def test_every_metric_is_in_the_table_as_it_is_served() -> None:
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
+    shown = re.findall(r"^\| `(queen_\w+)` \| (\w+) \| (.+?) \| (.+) \|$", page, flags=re.MULTILINE)
+    assert shown == [
+        (metric.name, metric.kind, ", ".join(metric.labels) or "none", metric.help)
+        for metric in telemetry.METRICS
+    ]
+
+
+def test_every_log_event_is_in_the_table() -> None:
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
+    shown = dict(re.findall(r"^\| `([a-z_.]+)` \| ([^|]+) \|$", page, flags=re.MULTILINE))
+    assert shown == telemetry.EVENTS
+    names = {value for name, value in vars(telemetry.Event).items() if name.isupper()}
+    assert names == set(telemetry.EVENTS)
+
+
+def test_nothing_is_logged_under_a_name_of_its_own() -> None:
+    for path in (ROOT / "src" / "queen").rglob("*.py"):
+        found = re.findall(
+            r"\blog\.(?:debug|info|warning|error|exception)\((?!Event\.)", path.read_text("utf-8")
+        )
+        assert not found, path
 
 
 def test_links_between_pages_lead_somewhere() -> None:

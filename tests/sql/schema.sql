@@ -44,7 +44,10 @@ CREATE TYPE queen.claim AS (
 	extras bytea[],
 	created_ats timestamp with time zone[],
 	left_messages integer[],
-	left_lanes integer[]
+	left_lanes integer[],
+	lapsed bigint,
+	buried bigint,
+	dropped bigint
 );
 
 
@@ -74,7 +77,10 @@ CREATE TYPE queen.popped AS (
 	ready_since timestamp with time zone,
 	due_since timestamp with time zone,
 	expired bigint,
-	code text
+	code text,
+	lapsed bigint,
+	buried bigint,
+	dropped bigint
 );
 
 
@@ -351,6 +357,16 @@ CREATE FUNCTION queen.configure_partition(p_queue text, p_partition text, p_prio
 
 
 --
+-- Name: count(bigint, timestamp with time zone, jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.count(p_process bigint, p_minute timestamp with time zone, p_rows jsonb) RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: count_of(int8multirange); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -607,6 +623,16 @@ CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS
 
 
 --
+-- Name: forget_counters(double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_counters(p_seconds double precision, p_limit integer) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: forget_keys(bytea[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -730,6 +756,16 @@ CREATE FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bigint[],
 
 
 --
+-- Name: keep_sample(timestamp with time zone, bigint, bigint, bigint, double precision, bigint, bigint, bigint, boolean); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.keep_sample(p_now timestamp with time zone, p_queue_id bigint, p_group_id bigint, p_depth bigint, p_oldest_age_seconds double precision, p_deliveries bigint, p_dead_letters bigint, p_scheduled bigint, p_is_exact boolean) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: keys_of(bytea, integer[], integer[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -739,10 +775,34 @@ CREATE FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_key_place
 
 
 --
+-- Name: lag_of(bigint, integer[], integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.lag_of(p_group_id bigint, p_levels integer[], p_most integer) RETURNS TABLE(messages bigint, oldest_at timestamp with time zone, deliveries bigint, is_exact boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: last_sequence(text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.last_sequence(p_producer_id text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: lead_sampling(bigint, double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.lead_sampling(p_holder bigint, p_seconds double precision) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -1132,6 +1192,20 @@ CREATE FUNCTION queen.runs_of(p_group_id bigint, p_claim queen.claim) RETURNS SE
 
 
 --
+-- Name: sample(bigint, integer, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.sample(p_after bigint, p_limit integer, p_most integer) RETURNS TABLE(queue_id bigint, group_id bigint, queue text, "group" text, is_paused boolean, depth bigint, oldest_age_seconds double precision, deliveries bigint, dead_letters bigint, scheduled bigint, is_exact boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: seek(text, text, text, timestamp with time zone, bigint, bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1252,6 +1326,20 @@ CREATE FUNCTION queen.stored_at(p_partition_id bigint, p_offset bigint) RETURNS 
 
 
 --
+-- Name: stored_in(bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.stored_in(p_queue_id bigint, p_most integer) RETURNS TABLE(messages bigint, oldest_at timestamp with time zone, is_exact boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: subscribe(text, text, text, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1331,6 +1419,32 @@ CREATE TABLE queen.audit_end (
     id bigint NOT NULL,
     hash bytea NOT NULL
 );
+
+
+--
+-- Name: counters; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.counters (
+    minute timestamp with time zone NOT NULL,
+    queue_id bigint NOT NULL,
+    group_id bigint NOT NULL,
+    process bigint NOT NULL,
+    pushed bigint NOT NULL,
+    duplicates bigint NOT NULL,
+    popped bigint NOT NULL,
+    acked bigint NOT NULL,
+    nacked bigint NOT NULL,
+    dead_lettered bigint NOT NULL,
+    expired bigint NOT NULL,
+    evicted bigint NOT NULL,
+    leases_expired bigint NOT NULL,
+    wait_bins smallint[] NOT NULL,
+    wait_counts bigint[] NOT NULL,
+    processing_bins smallint[] NOT NULL,
+    processing_counts bigint[] NOT NULL
+)
+WITH (fillfactor='60');
 
 
 --
@@ -1801,6 +1915,37 @@ ALTER TABLE queen.redactions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: sampler; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.sampler (
+    is_only boolean DEFAULT true NOT NULL,
+    holder bigint NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT there_is_one_sampler CHECK (is_only)
+);
+
+
+--
+-- Name: samples; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.samples (
+    minute timestamp with time zone NOT NULL,
+    queue_id bigint NOT NULL,
+    group_id bigint NOT NULL,
+    sampled_at timestamp with time zone NOT NULL,
+    depth bigint NOT NULL,
+    oldest_age_seconds double precision,
+    deliveries bigint NOT NULL,
+    dead_letters bigint NOT NULL,
+    scheduled bigint NOT NULL,
+    is_exact boolean NOT NULL
+)
+WITH (fillfactor='60');
+
+
+--
 -- Name: scheduled; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -1990,6 +2135,14 @@ ALTER TABLE ONLY queen.consumers
 
 
 --
+-- Name: counters counters_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.counters
+    ADD CONSTRAINT counters_pkey PRIMARY KEY (queue_id, minute, group_id, process);
+
+
+--
 -- Name: dead_letters dead_letters_are_one_per_message_and_group; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -2110,6 +2263,22 @@ ALTER TABLE ONLY queen.redactions
 
 
 --
+-- Name: sampler sampler_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.sampler
+    ADD CONSTRAINT sampler_pkey PRIMARY KEY (is_only);
+
+
+--
+-- Name: samples samples_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.samples
+    ADD CONSTRAINT samples_pkey PRIMARY KEY (queue_id, minute, group_id);
+
+
+--
 -- Name: scheduled scheduled_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -2189,6 +2358,13 @@ CREATE INDEX consumers_idle ON queen.consumers USING btree (partition_id, idle_a
 --
 
 CREATE INDEX consumers_ready ON queen.consumers USING btree (group_id, priority, ready_at) WHERE (ready_at IS NOT NULL);
+
+
+--
+-- Name: counters_old; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX counters_old ON queen.counters USING btree (minute);
 
 
 --
@@ -2364,6 +2540,13 @@ CREATE UNIQUE INDEX queues_name ON queen.queues USING btree (name) WHERE (delete
 --
 
 CREATE INDEX queues_scope ON queen.queues USING btree (namespace, task, priority DESC, id) WHERE (deleted_at IS NULL);
+
+
+--
+-- Name: samples_old; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX samples_old ON queen.samples USING btree (minute);
 
 
 --
@@ -2598,6 +2781,13 @@ REVOKE ALL ON FUNCTION queen.configure_partition(p_queue text, p_partition text,
 
 
 --
+-- Name: FUNCTION count(p_process bigint, p_minute timestamp with time zone, p_rows jsonb); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.count(p_process bigint, p_minute timestamp with time zone, p_rows jsonb) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION count_of(p_offsets int8multirange); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2766,6 +2956,13 @@ REVOKE ALL ON FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) 
 
 
 --
+-- Name: FUNCTION forget_counters(p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_counters(p_seconds double precision, p_limit integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION forget_keys(p_keys bytea[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2843,6 +3040,13 @@ REVOKE ALL ON FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bi
 
 
 --
+-- Name: FUNCTION keep_sample(p_now timestamp with time zone, p_queue_id bigint, p_group_id bigint, p_depth bigint, p_oldest_age_seconds double precision, p_deliveries bigint, p_dead_letters bigint, p_scheduled bigint, p_is_exact boolean); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.keep_sample(p_now timestamp with time zone, p_queue_id bigint, p_group_id bigint, p_depth bigint, p_oldest_age_seconds double precision, p_deliveries bigint, p_dead_letters bigint, p_scheduled bigint, p_is_exact boolean) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION keys_of(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -2850,10 +3054,24 @@ REVOKE ALL ON FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_ke
 
 
 --
+-- Name: FUNCTION lag_of(p_group_id bigint, p_levels integer[], p_most integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.lag_of(p_group_id bigint, p_levels integer[], p_most integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION last_sequence(p_producer_id text); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.last_sequence(p_producer_id text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION lead_sampling(p_holder bigint, p_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.lead_sampling(p_holder bigint, p_seconds double precision) FROM PUBLIC;
 
 
 --
@@ -3074,6 +3292,13 @@ REVOKE ALL ON FUNCTION queen.runs_of(p_group_id bigint, p_claim queen.claim) FRO
 
 
 --
+-- Name: FUNCTION sample(p_after bigint, p_limit integer, p_most integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.sample(p_after bigint, p_limit integer, p_most integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION seek(p_queue text, p_group text, p_partition text, p_at timestamp with time zone, p_offset bigint, p_after bigint, p_limit integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3134,6 +3359,13 @@ REVOKE ALL ON FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timest
 --
 
 REVOKE ALL ON FUNCTION queen.stored_at(p_partition_id bigint, p_offset bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION stored_in(p_queue_id bigint, p_most integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.stored_in(p_queue_id bigint, p_most integer) FROM PUBLIC;
 
 
 --

@@ -68,8 +68,10 @@ def _folder(given: Path | None) -> Path:
 def _serve(settings: Settings, where: str) -> int:
     import uvloop
 
+    from queen.server import logs
     from queen.server.serve import bind, serve_here
 
+    logs.configure(settings)
     listener = bind(settings)
     url = f"http://localhost:{listener.getsockname()[1]}"
 

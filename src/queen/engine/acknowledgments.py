@@ -66,7 +66,16 @@ class Acknowledgments:
         row = await self._acks.complete(lease, partition_id, offsets)
         if row["refused"] is not None:
             settlements = [
-                rows.Settlement(*lease[1:], partition_id, offset, "completed", None, None)
+                rows.Settlement(
+                    lease.delivery_id,
+                    lease.token,
+                    partition_id,
+                    offset,
+                    "completed",
+                    None,
+                    None,
+                    lease.claimed_ms,
+                )
                 for offset in offsets
             ]
             records = await self._acks.each(row, settlements)
@@ -187,6 +196,7 @@ class Acknowledgments:
                 kind,
                 error,
                 each.delay_seconds,
+                lease.claimed_ms,
             )
         found = await self._store.messages.find_delivery(
             group=each.consumer_group or group or QUEUE_MODE,
@@ -216,6 +226,7 @@ class Acknowledgments:
             kind,
             error,
             each.delay_seconds,
+            lease.claimed_ms if lease else 0,
         )
 
     def _check_texts(self, each: Acknowledgment) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from uuid import UUID
 
 from queen import errors
+from queen.engine.counters import Counters
 from queen.engine.deliveries import Lease
 from queen.engine.lanes import Lanes
+from queen.meters import Histogram
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store
@@ -53,12 +55,16 @@ class Acks:
         self,
         store: Store,
         settings: Settings,
+        counters: Counters,
         *,
         wake: Callable[[Iterable[int]], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._wake = wake
+        self._counters = counters
+        self.flushed = Histogram()
+        """Deliveries of a flush."""
         self._lanes = Lanes[AckUnit](
             self._flush,
             lanes=settings.ack_lanes,
@@ -67,6 +73,10 @@ class Acks:
             max_queued=settings.max_queued_requests,
             max_queued_bytes=settings.max_queued_bytes,
         )
+
+    @property
+    def flush_seconds(self) -> Histogram:
+        return self._lanes.seconds
 
     async def close(self) -> None:
         await self._lanes.close()
@@ -106,7 +116,7 @@ class Acks:
 
     def _unit(self, settlements: Sequence[rows.Settlement]) -> AckUnit:
         first = settlements[0]
-        lease = Lease(self._store.shard, first.delivery_id, first.token)
+        lease = Lease(self._store.shard, first.delivery_id, first.token, first.claimed_ms)
         if all(
             each.kind == "completed" and each.partition_id == first.partition_id
             for each in settlements
@@ -130,7 +140,7 @@ class Acks:
         refused = {offset for each in row["refused"] for offset in range(each.lower, each.upper)}
         # Of these each hears why.
         rest = [each for each in settlements if each.offset in refused]
-        lease = Lease(self._store.shard, rest[0].delivery_id, rest[0].token)
+        lease = Lease(self._store.shard, rest[0].delivery_id, rest[0].token, rest[0].claimed_ms)
         again = AckUnit(lease, settlements=rest)
         self._lanes.submit(again)
         reasons = iter(await again.done)
@@ -155,6 +165,10 @@ class Acks:
                 list(leases.values()), [seconds] * len(leases)
             )
             moved = dict(zip(leases, found, strict=True))
+        extended = sum(row["code"] is None for row in moved.values())
+        self._counters.extended += extended
+        if extended < len(lease_ids):
+            self._counters.count_refused("extend", len(lease_ids) - extended)
         lost = refusal("QN002")
         return [
             Extended(lease_id=each, success=True, expires_at=moved[each]["until"])
@@ -167,10 +181,12 @@ class Acks:
         """Give back what is left of a delivery, at once and uncounted."""
         (row,) = await self._store.messages.release([(lease.delivery_id, lease.token)])
         if row["code"] is not None:
+            self._counters.count_refused("release")
             raise refusal(row["code"])
         self._wake((row["group_id"],))
 
     async def _flush(self, units: list[AckUnit]) -> None:
+        self.flushed.observe(len(units))
         taken: dict[int, AckUnit] = {}
         later: list[AckUnit] = []
         for unit in units:
@@ -215,6 +231,10 @@ class Acks:
             ]
         )
         for unit, row in zip(units, settled, strict=True):
+            if row["code"] is None:
+                self._counters.count_settled(row["group_id"], "acked", unit.lease, row["settled"])
+            else:
+                self._counters.count_refused("ack")
             unit.finish([row])
         self._wake({row["group_id"] for row in settled if row["is_over"]})
 
@@ -223,10 +243,24 @@ class Acks:
         settled = await self._store.messages.nack(settlements)
         at = 0
         for unit in units:
+            for each, row in zip(unit.settlements, settled[at:], strict=False):
+                if row["code"] is None:
+                    self._counters.count_settled(row["group_id"], _became(each, row), unit.lease)
+                else:
+                    self._counters.count_refused("nack")
             unit.finish(settled[at : at + len(unit.settlements)])
             at += len(unit.settlements)
         # Also for what waits for its backoff: the search that finds nothing learns until when.
         self._wake({row["group_id"] for row in settled if row["group_id"] is not None})
+
+
+def _became(settlement: rows.Settlement, row: rows.Record) -> str:
+    """What a settlement came to, in the words of those who count."""
+    if settlement.kind == "completed":
+        return "acked"
+    if row["is_dead"]:
+        return "buried"
+    return "nacked" if row["due_at"] is not None else "dropped"
 
 
 def _ranges(offsets: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None:

@@ -1,5 +1,6 @@
 """Positions that were claimed, joined with the bytes that are stored there."""
 
+import time
 from collections.abc import Sequence
 
 from queen.codec.segment import Segment
@@ -35,6 +36,7 @@ class Bodies:
             sources.update(await self._read(missing))
         delivery: Delivery | None = None
         last: object = None
+        claimed_ms = int(time.time() * 1000)
         for row in claimed:
             if row["request"] is None:
                 continue
@@ -49,7 +51,7 @@ class Bodies:
             key = row["delivery_id"] or (row["request"], row["partition_id"], row["attempts"])
             if delivery is None or key != last:
                 last = key
-                delivery = self._delivery(target, row)
+                delivery = self._delivery(target, row, claimed_ms)
                 request: int = row["request"]
                 served[request - 1].append(delivery)
             delivery.runs.append(
@@ -57,9 +59,12 @@ class Bodies:
             )
         return served
 
-    def _delivery(self, target: Target, row: rows.Record) -> Delivery:
+    def _delivery(self, target: Target, row: rows.Record, claimed_ms: int) -> Delivery:
         shard = self._store.shard
         delivery_id = row["delivery_id"]
+        lease = None
+        if delivery_id is not None:
+            lease = Lease(shard, delivery_id, row["token"], claimed_ms)
         return Delivery(
             shard=shard,
             queue=target.queues[row["group_id"]],
@@ -68,7 +73,7 @@ class Bodies:
             level=row["level"],
             group=target.name.group,
             group_id=row["group_id"],
-            lease=None if delivery_id is None else Lease(shard, delivery_id, row["token"]),
+            lease=lease,
             until=row["until"],
             attempt=row["attempts"] + 1,
         )

@@ -65,16 +65,18 @@ class Lease(NamedTuple):
     shard: int
     delivery_id: int
     token: UUID
+    claimed_ms: int = 0
+    """When it was handed out, by the clock of whoever did: for figures alone, nothing obeys it."""
 
     def __str__(self) -> str:
-        return f"{self.shard}.{self.delivery_id}.{self.token.hex}"
+        return f"{self.shard}.{self.delivery_id}.{self.claimed_ms}.{self.token.hex}"
 
     @classmethod
     def parse(cls, lease_id: str) -> "Lease":
         """Raises LeaseLost for what was never a lease: it cannot be the current one."""
         try:
-            shard, delivery_id, token = lease_id.split(".")
-            lease = cls(int(shard), int(delivery_id), UUID(hex=token))
+            shard, delivery_id, claimed_ms, token = lease_id.split(".")
+            lease = cls(int(shard), int(delivery_id), UUID(hex=token), int(claimed_ms))
         except ValueError as error:
             raise errors.LeaseLost(f"{lease_id!r} is not a lease") from error
         if not 0 <= lease.delivery_id < 2**63:

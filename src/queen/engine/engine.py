@@ -1,25 +1,29 @@
 """The engine: opens the parts beside it; one method a verb."""
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
-from queen import errors
+from queen import errors, telemetry
 from queen.engine.acknowledgments import Acknowledgments
 from queen.engine.acks import Acks
 from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
+from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery, Lease
 from queen.engine.names import check_name, check_queue_name
 from queen.engine.owners import Owners
 from queen.engine.parts import PushResult
-from queen.engine.pops import QUEUE_MODE, Pops
+from queen.engine.pops import Pops
 from queen.engine.pushes import Pushes
 from queen.engine.redactions import redact
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
+from queen.engine.waiters import QUEUE_MODE
 from queen.engine.wakeups import Wakeups
+from queen.meters import Snapshot
 from queen.settings import Settings
 from queen.store.database import Connecting, Record
 from queen.store.store import Store
@@ -48,8 +52,13 @@ class Engine:
         self.catalogue = Catalogue(store, settings)
         self.owners = Owners(store, settings)
         self.cache = SegmentCache(settings.segment_cache_bytes)
+        self.counters = Counters(settings.metrics_max_queues)
         self._pops = Pops(
-            store, settings, self.cache, wake=lambda ids: self.wakeups.tell_groups(ids)
+            store,
+            settings,
+            self.cache,
+            self.counters,
+            wake=lambda ids: self.wakeups.tell_groups(ids),
         )
         waiters = self._pops.waiters
         store.database.changed = self._change_server
@@ -61,7 +70,7 @@ class Engine:
             forget=self._forget,
             search_again=self._pops.search_again,
         )
-        self._acks = Acks(store, settings, wake=self.wakeups.tell_groups)
+        self._acks = Acks(store, settings, self.counters, wake=self.wakeups.tell_groups)
         self._acknowledgments = Acknowledgments(store, settings, self._acks)
         self._pushes = Pushes(
             store,
@@ -69,6 +78,7 @@ class Engine:
             self.catalogue,
             self.cache,
             Backlogs(store, settings),
+            self.counters,
             wake=self.wakeups.tell,
         )
         self._transactions = Transactions(
@@ -78,6 +88,7 @@ class Engine:
             self.cache,
             self._pushes,
             self._acknowledgments,
+            self.counters,
             wake_queues=self.wakeups.tell,
             wake_all=waiters.wake_all,
         )
@@ -135,6 +146,37 @@ class Engine:
     def waiting(self) -> int:
         """How many pops are asleep."""
         return self._pops.waiting
+
+    async def learn_clock(self) -> None:
+        """See how far the database's clock is from ours, before anything is counted by it."""
+        (row,) = await self.store.database.fetch("now")
+        self.counters.stored(row["now"])
+
+    async def store_counters(self) -> bool:
+        """Store what was counted since the last time; False when there was nothing."""
+        found = self.counters.rows()
+        if found is None:
+            return False
+        (row,) = await self.store.database.fetch("count", self.counters.process, *found)
+        self.counters.stored(row["now"])
+        return True
+
+    async def snapshot(self) -> Snapshot:
+        """All that this process counts of its engine and its database."""
+        if nameless := self.counters.nameless:
+            with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+                self.counters.name(await self.store.database.fetch("group_names", nameless))
+        snapshot = Snapshot()
+        self.counters.fill(snapshot)
+        snapshot.add(telemetry.WAITERS, self.waiting)
+        for kind, part in (("push", self._pushes), ("pop", self._pops), ("ack", self._acks)):
+            snapshot.add_histogram(telemetry.FLUSH_SECONDS, part.flush_seconds, kind)
+            snapshot.add_histogram(telemetry.FLUSH_MESSAGES, part.flushed, kind)
+        snapshot.add(telemetry.CACHE_BYTES, self.cache.size_bytes)
+        snapshot.add(telemetry.CACHE_HITS, self.cache.hits)
+        snapshot.add(telemetry.CACHE_MISSES, self.cache.misses)
+        self.store.database.fill(snapshot)
+        return snapshot
 
     async def push(
         self,
@@ -198,15 +240,21 @@ class Engine:
     ) -> PushResult:
         """Acks and pushes, all applied or none."""
         self._check_producer(producer_id, sequence)
-        return await self._transactions.transact(
-            acknowledgments=acknowledgments,
-            items=items,
-            required_leases=required_leases,
-            consumer_group=consumer_group,
-            is_rolled_back_on_duplicate=is_rolled_back_on_duplicate,
-            producer_id=producer_id,
-            sequence=sequence,
-        )
+        try:
+            result = await self._transactions.transact(
+                acknowledgments=acknowledgments,
+                items=items,
+                required_leases=required_leases,
+                consumer_group=consumer_group,
+                is_rolled_back_on_duplicate=is_rolled_back_on_duplicate,
+                producer_id=producer_id,
+                sequence=sequence,
+            )
+        except errors.QueenError as error:
+            self.counters.count_transaction("unknown" if error.applied is None else "refused")
+            raise
+        self.counters.count_transaction("replayed" if result.is_replayed else "applied")
+        return result
 
     async def configure(
         self,
@@ -348,6 +396,8 @@ class Engine:
     async def redrive(self, ids: Sequence[int]) -> list[int]:
         """Deliver dead letters again, to the group that gave up; answers which were."""
         redriven = await self.store.dead_letters.redrive(ids)
+        for row in redriven:
+            self.counters.group(row["group_id"]).redriven += 1
         self.wakeups.tell_groups({row["group_id"] for row in redriven})
         return [row["id"] for row in redriven]
 

@@ -1,11 +1,13 @@
 """Flush on idle: what arrives while a flush runs forms the next; a key is in one lane at a time."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Final, Generic, Protocol, TypeVar
 
 from queen import errors
+from queen.meters import Histogram
 
 
 class Unit(Protocol):
@@ -58,6 +60,8 @@ class Lanes(Generic[U]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
         self._is_scheduled = False
+        self.seconds = Histogram()
+        """How long flushes took."""
 
     def submit(self, *units: U) -> None:
         """Let the units join the next flush; refuses all of them when too much is waiting."""
@@ -111,6 +115,7 @@ class Lanes(Generic[U]):
             task.add_done_callback(self._tasks.discard)
 
     async def _run(self, units: list[U], keys: set[Hashable]) -> None:
+        started_at = time.perf_counter()
         try:
             await self._flush(units)
         except BaseException as error:
@@ -119,6 +124,7 @@ class Lanes(Generic[U]):
             if not isinstance(error, Exception):
                 raise
         finally:
+            self.seconds.observe(time.perf_counter() - started_at)
             self._busy -= keys
             self._free_lanes += 1
             self._schedule()

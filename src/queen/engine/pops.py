@@ -10,18 +10,17 @@ from typing import Any, Final
 
 from queen import errors
 from queen.engine.bodies import Bodies
+from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery
 from queen.engine.names import check_name, check_queue_name
 from queen.engine.portions import LENT_SECONDS, Portions
 from queen.engine.segment_cache import SegmentCache
-from queen.engine.waiters import PopUnit, Target, TargetName, Waiters
+from queen.engine.waiters import QUEUE_MODE, PopUnit, Target, TargetName, Waiters
+from queen.meters import Histogram
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store
 from queen.wire.messages import PopRequest
-
-QUEUE_MODE: Final = "__QUEUE_MODE__"
-"""The group behind pops that name none."""
 
 _REQUESTS_PER_CALL: Final = 256
 _FILL_STEP: Final = 1_000
@@ -47,10 +46,15 @@ class Pops:
         store: Store,
         settings: Settings,
         cache: SegmentCache,
+        counters: Counters,
         *,
         wake: Callable[[Iterable[int]], None],
     ) -> None:
         self._store = store
+        self._counters = counters
+        self.flush_seconds = Histogram()
+        self.flushed = Histogram()
+        """Messages that one claim handed out."""
         self._settings = settings
         self._bodies = Bodies(store, cache)
         self._portions = Portions(store, settings, wake=wake)
@@ -66,8 +70,6 @@ class Pops:
         self._turns: dict[TargetName, int] = {}
         """How often a target was searched: every fourth time another priority comes first."""
         self._is_closed = False
-        self.expired = 0
-        """Messages passed over because their time to live was over."""
 
     async def close(self) -> None:
         """Answer everybody who waits, and finish the calls that run."""
@@ -174,8 +176,8 @@ class Pops:
     def _time_out(self, target: Target, unit: PopUnit) -> None:
         if not target.group_ids and target.name.queue is not None:
             unit.fail(errors.QueueNotFound(f"there is no queue {target.name.queue}"))
-        else:
-            unit.finish([])
+        elif unit.finish([]):
+            self._counters.count_empty(target.group_ids)
         if not target.is_running:
             self._sweep(target)
 
@@ -221,10 +223,15 @@ class Pops:
         wait_seconds: float | None = None
         is_gone = False
         async with self._lanes:
+            started_at = time.perf_counter()
             claimed = await self._claim_for(target, units)
+            self.flush_seconds.observe(time.perf_counter() - started_at)
         if claimed is not None:
             gone, wait_seconds = self._learn(target, claimed)
             served = await self._hand_out(target, claimed, units)
+            self.flushed.observe(
+                sum(row["end_offset"] - row["first_offset"] for row in claimed if row["request"])
+            )
             is_gone = bool(gone)
             if gone:
                 # Deleted and perhaps made anew: look once more under the new id.
@@ -240,14 +247,16 @@ class Pops:
         is_dry = False
         for unit, deliveries in zip(units, served, strict=True):
             if deliveries:
-                if not unit.finish(deliveries):
+                if unit.finish(deliveries):
+                    self._counters.count_popped(deliveries, target.group)
+                else:
                     unwanted.extend(deliveries)
                 continue
             is_dry = True
             if not unit.request.wait or self._is_closed:
                 # Of a group that is gone nothing is said: the next search looks under its new id.
-                if not is_gone:
-                    unit.finish([])
+                if not is_gone and unit.finish([]):
+                    self._counters.count_empty(target.group_ids)
             elif wait_seconds is not None:
                 self._sleep(target, wait_seconds)
                 wait_seconds = None
@@ -294,7 +303,7 @@ class Pops:
     async def _subscribe(self, target: Target) -> None:
         """Find the groups that the target reads, and make those that are missing."""
         name = target.name
-        group = name.group or QUEUE_MODE
+        group = target.group
         if name.queue is not None:
             queues = [name.queue]
         else:
@@ -394,7 +403,7 @@ class Pops:
                 continue
             mark = self._marks.setdefault(group_id, Marks())
             mark.ready_since, mark.due_since = row["ready_since"], row["due_since"]
-            self.expired += row["expired"]
+            self._counters.count_search(row, target.queues[group_id], target.group)
             if row["wait_seconds"] is not None:
                 waits.append(row["wait_seconds"])
         while len(self._marks) > self._settings.catalogue_entries:

@@ -7,12 +7,14 @@ from typing import Final
 from queen import errors
 from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue, Lane, LaneName, Queue
+from queen.engine.counters import Counters
 from queen.engine.flush import Flush
 from queen.engine.items import Items, refusal
 from queen.engine.lanes import Lanes
 from queen.engine.names import check_queue_name
 from queen.engine.parts import Part, PushResult, PushUnit
 from queen.engine.segment_cache import SegmentCache
+from queen.meters import Histogram
 from queen.settings import Settings
 from queen.store.store import Store
 from queen.wire.messages import Pushed, PushItem
@@ -34,6 +36,7 @@ class Pushes:
         catalogue: Catalogue,
         cache: SegmentCache,
         backlogs: Backlogs,
+        counters: Counters,
         *,
         wake: Callable[[Iterable[int]], None],
     ) -> None:
@@ -42,6 +45,9 @@ class Pushes:
         self._catalogue = catalogue
         self._cache = cache
         self._backlogs = backlogs
+        self._counters = counters
+        self.flushed = Histogram()
+        """Messages of a flush."""
         self._wake = wake
         self._items = Items(settings, has_dedup=store.queues.has_dedup)
         self._lanes = Lanes[PushUnit](
@@ -177,8 +183,25 @@ class Pushes:
             if len(units) > 1:
                 raise _TimeAndAgain  # One of them, perhaps: each is tried alone.
             raise errors.Overloaded("the push met duplicates or removed partitions time and again")
+        messages = 0
         for unit in units:
+            messages += self.count(unit.parts)
             unit.finish()
+        self.flushed.observe(messages)
+
+    def count(self, parts: Sequence[Part]) -> int:
+        """Count what was stored; answers how many messages there were."""
+        messages = 0
+        for part in parts:
+            lane = self._catalogue.lane(part.lane)
+            if lane is not None:
+                self._counters.count_pushed(lane.queue_id, part)
+            messages += len(part.items)
+        return messages
+
+    @property
+    def flush_seconds(self) -> Histogram:
+        return self._lanes.seconds
 
     def _leave_out_missing(
         self, units: list[PushUnit], lanes: Mapping[LaneName, Lane]

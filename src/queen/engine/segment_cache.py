@@ -12,6 +12,8 @@ class SegmentCache:
         self._max_bytes = max_bytes
         self._size_bytes = 0
         self._segments: OrderedDict[tuple[int, int], Segment] = OrderedDict()
+        self.hits = 0
+        self.misses = 0
 
     @property
     def size_bytes(self) -> int:
@@ -34,11 +36,14 @@ class SegmentCache:
     def get(self, partition_id: int, base_offset: int, xid: int) -> Segment | None:
         segment = self._segments.get((partition_id, base_offset))
         if segment is None:
+            self.misses += 1
             return None
         if segment.xid != xid:
             # Another history than the one that was cached: a failover lost this commit.
             self.clear()
+            self.misses += 1
             return None
+        self.hits += 1
         return segment
 
     def clear(self) -> None:

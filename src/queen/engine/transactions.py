@@ -1,11 +1,14 @@
 """Acks and pushes that are applied together or not at all."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
+from uuid import UUID
 
 from queen import errors
 from queen.engine.acknowledgments import Acknowledgments
 from queen.engine.catalogue import Catalogue
+from queen.engine.counters import Counters
 from queen.engine.deliveries import Lease
 from queen.engine.flush import Flush
 from queen.engine.parts import PushResult, PushUnit
@@ -17,6 +20,16 @@ from queen.store.store import Store
 from queen.wire.messages import Acknowledgment, PushItem
 
 _ROUNDS: Final = 10
+_SETTLED: Final = ("acked", "nacked", "buried", "dropped")
+"""Kinds of rows that say what became of a message."""
+
+
+def _lease(acknowledgment: Acknowledgment) -> Lease:
+    """The lease that was named, or one that says nothing."""
+    with contextlib.suppress(errors.LeaseLost):
+        if acknowledgment.lease_id is not None:
+            return Lease.parse(acknowledgment.lease_id)
+    return Lease(0, 0, UUID(int=0))
 
 
 class Transactions:
@@ -30,6 +43,7 @@ class Transactions:
         cache: SegmentCache,
         pushes: Pushes,
         acknowledgments: Acknowledgments,
+        counters: Counters,
         *,
         wake_queues: Callable[[Iterable[int]], None],
         wake_all: Callable[[], None],
@@ -40,6 +54,7 @@ class Transactions:
         self._cache = cache
         self._pushes = pushes
         self._acknowledgments = acknowledgments
+        self._counters = counters
         self._wake_queues = wake_queues
         self._wake_all = wake_all
 
@@ -56,6 +71,7 @@ class Transactions:
     ) -> PushResult:
         """Apply all, or raise the first reason why nothing was applied."""
         settlements: list[rows.Settlement] = []
+        leases_of = [_lease(each) for each in acknowledgments]
         try:
             for index, each in enumerate(acknowledgments):
                 try:
@@ -70,7 +86,7 @@ class Transactions:
             return PushResult(len(items), (), {}, shard=self._store.shard, is_replayed=True)
         if len({(each.delivery_id, each.offset) for each in settlements}) < len(settlements):
             raise errors.BadRequest("a message is acknowledged twice")
-        leases = [Lease.parse(lease_id)[1:] for lease_id in required_leases]
+        leases = [Lease.parse(lease_id)[1:3] for lease_id in required_leases]
         parts, refused = await self._pushes.prepare(items) if items else ([], {})
         if refused:
             error = first_problem(refused)
@@ -85,10 +101,16 @@ class Transactions:
                 raise errors.QueueNotFound(f"there is no queue {lost[0][0]}")
             flush = Flush([unit], lanes, self._settings)
             answer = await self._store.messages.transact([], settlements, leases, flush.push)
-            problems = [row for row in answer if row["kind"] != "stored"]
+            settled = [row for row in answer if row["kind"] in _SETTLED]
+            problems = [row for row in answer if row["kind"] not in ("stored", *_SETTLED)]
             if not problems:
-                flush.place(answer, self._cache)
+                flush.place([row for row in answer if row["kind"] == "stored"], self._cache)
                 self._wake_queues(flush.queue_ids)
+                self._pushes.count(parts)
+                for row in settled:
+                    number: int = row["ordinal"] - 1
+                    lease = leases_of[number]
+                    self._counters.count_settled(row["offset"], row["kind"], lease)
                 break
             self._judge(problems, is_rolled_back_on_duplicate)
             if not flush.without(problems, self._catalogue):

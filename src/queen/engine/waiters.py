@@ -3,10 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from queen.engine.deliveries import Delivery
 from queen.wire.messages import PopRequest
+
+QUEUE_MODE: Final = "__QUEUE_MODE__"
+"""The group behind pops that name none."""
 
 
 class TargetName(NamedTuple):
@@ -86,6 +89,10 @@ class Target:
         self.queue_ids: list[int] = []
         self.queues: dict[int, str] = {}
         """Group id to the name of its queue."""
+
+    @property
+    def group(self) -> str:
+        return self.name.group or QUEUE_MODE
 
     def asking(self) -> Iterator[PopUnit]:
         """Those without an answer, oldest first."""

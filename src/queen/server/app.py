@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
-import logging
+import os
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.server import audit, messages, openapi
+from queen.server import audit, logs, messages, openapi
 from queen.server.access import ANYBODY, AUDITED, NOBODY, Permission
 from queen.server.gate import Gate
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
@@ -18,9 +18,11 @@ from queen.server.origins import Origins
 from queen.server.pulse import Pulse
 from queen.server.routes import (
     access,
+    analytics,
     dead_letters,
     groups,
     health,
+    metrics,
     operations,
     queues,
     system,
@@ -29,11 +31,12 @@ from queen.server.routes import (
 from queen.server.routes import messages as stored
 from queen.server.routing import Route, Router
 from queen.server.state import State
+from queen.server.watch import Watch
 from queen.server.work import kinds
+from queen.server.workers import Seat
 from queen.settings import Settings
 from queen.store.migrations import migrate, pending
-
-_LOG = logging.getLogger(__name__)
+from queen.telemetry import Event
 
 ROUTES: tuple[Route, ...] = (
     *messages.ROUTES,
@@ -44,6 +47,8 @@ ROUTES: tuple[Route, ...] = (
     *traces.ROUTES,
     *operations.ROUTES,
     *system.ROUTES,
+    *analytics.ROUTES,
+    *metrics.ROUTES,
     *health.ROUTES,
     *access.ROUTES,
     *openapi.ROUTES,
@@ -58,8 +63,9 @@ class App:
     nothing new, waiters answered, what runs is finished.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, seat: Seat | None = None) -> None:
         self.settings = settings
+        self._seat = seat
         self.router = Router(ROUTES)
         self.origins = Origins(settings)
         self.state: State | None = None
@@ -71,6 +77,9 @@ class App:
             await self._serve(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
+        elif self.state is not None and scope["path"] == "/ws/dashboard":
+            call = Call(scope, receive, self.state)
+            await self.state.watch.dashboards.serve(scope, receive, send, call)
         else:
             await send({"type": "websocket.close", "code": 1008})
 
@@ -79,11 +88,9 @@ class App:
         call = Call(scope, receive, self.state)
         self._running += 1
         try:
-            answer = await self._answer(call)
+            answer = await self.state.watch.answer(call, self._answer)
         except ClientGone:
             return
-        except Exception:
-            answer = _unforeseen(call)
         finally:
             self._running -= 1
             if not self._running:
@@ -101,18 +108,20 @@ class App:
             route, call.parameters = self.router.find(
                 call.scope["method"], call.scope["raw_path"] or call.scope["path"].encode()
             )
+            call.route = route
             self.origins.check(call.header, call.scope["scheme"], is_page=route.is_public)
             await self._admit(call, route)
         except errors.QueenError as error:
             return refusal(error, call.request_id)
         try:
-            answer = await route.handler(call)
+            with call.state.watch.spans(call):
+                answer = await route.handler(call)
         except errors.QueenError as error:
             answer = refusal(error, call.request_id)
         except ClientGone:
             raise
-        except Exception:
-            answer = _unforeseen(call)
+        except Exception as error:
+            answer = call.state.watch.unforeseen(call, error)
         if route.permission in AUDITED or route.is_payload_view:
             try:
                 await audit.write(call, route, answer.status)
@@ -141,10 +150,13 @@ class App:
         try:
             self.state = await self.open()
         except errors.QueenError as error:
+            logs.get().error(Event.START_FAILED, reason=str(error))
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
+        self.state.watch.log.info(Event.WORKER_STARTED, pid=os.getpid())
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        await self.state.watch.close()
         await self.state.operations.close()
         await self.state.pulse.close()
         await self.state.gate.close()
@@ -165,6 +177,8 @@ class App:
             settings=settings,
             defaults=settings.queue_defaults,
         )
+        watch = Watch(engine, settings, self._seat)
+        await watch.start()
         operations = Operations(engine.store, kinds(engine))
         pulse = Pulse(engine, name=settings.worker_id, adopt=operations.adopt)
         operations.owner = pulse.id
@@ -172,9 +186,11 @@ class App:
         return State(
             settings=settings,
             engine=engine,
+            watch=watch,
             operations=operations,
             pulse=pulse,
             gate=Gate(settings, engine.store.keys),
+            origins=self.origins,
             openapi=msgspec.json.encode(openapi.document(self.router.routes)),
         )
 
@@ -189,9 +205,3 @@ class App:
                 while self._running:
                     self._is_idle.clear()
                     await self._is_idle.wait()
-
-
-def _unforeseen(call: Call) -> Answer:
-    """The answer to what nobody foresaw: what it was is for the log alone."""
-    _LOG.exception("request %s failed unforeseen", call.request_id)
-    return refusal(errors.QueenError("an unforeseen error; the log has it"), call.request_id)

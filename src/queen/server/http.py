@@ -6,7 +6,7 @@ import re
 import secrets
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
@@ -18,6 +18,11 @@ from queen.server.access import Caller, Permission
 from queen.server.state import State
 from queen.wire.messages import Acknowledgment
 from queen.wire.problems import Detail, Problem
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+    from queen.server.routing import Route
 
 T = TypeVar("T")
 
@@ -31,6 +36,9 @@ _NUMBERS: Final = itertools.count(1)
 _INFLATED_BYTES: Final = 2**18
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
 _FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
@@ -53,7 +61,7 @@ class ClientGone(Exception):
 class Answer:
     """What a handler says: a struct, or bytes that are JSON already."""
 
-    __slots__ = ("body", "headers", "media_type", "status")
+    __slots__ = ("body", "error", "headers", "media_type", "status")
 
     def __init__(
         self,
@@ -62,8 +70,11 @@ class Answer:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
+        error: errors.QueenError | None = None,
     ) -> None:
         self.status = status
+        self.error = error
+        """What a refusal tells of, for those who count and log."""
         self.body = body if isinstance(body, bytes) or body is None else _ENCODE(body)
         self.headers = headers
         self.media_type = media_type
@@ -82,7 +93,9 @@ class Call:
         "noted",
         "parameters",
         "request_id",
+        "route",
         "scope",
+        "span",
         "state",
     )
 
@@ -93,6 +106,10 @@ class Call:
         """The names in the path, decoded."""
         self.noted: Mapping[str, Any] = {}
         """What the audit log is told besides: ``queue``, ``before``, ``after``."""
+        self.route: Route | None = None
+        """Which route it met, once that is known."""
+        self.span: Span | None = None
+        """Its span, where tracing is on."""
         self._receive = receive
         self._headers: dict[bytes, bytes] | None = None
         self.caller: Caller
@@ -117,6 +134,16 @@ class Call:
         """Tell the audit log which queue this is about, and how it was and is; never payloads."""
         told = {"queue": queue, "before": before, "after": after}
         self.noted = {**self.noted, **{k: v for k, v in told.items() if v is not None}}
+
+    @property
+    def method(self) -> str:
+        return self.scope["method"]
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace that the caller's ``traceparent`` names, if it is one."""
+        parent = self.header(b"traceparent")
+        return None if parent is None else trace_of(parent)
 
     def query(self, type_: type[T]) -> T:
         """The query string as a struct: unknown and repeated parameters are refused."""
@@ -303,6 +330,12 @@ class _Inflater:
             raise errors.BadRequest("the body is not one whole gzip stream")
 
 
+def trace_of(traceparent: str) -> str | None:
+    """The trace id of a W3C traceparent; None if it is none."""
+    found = _TRACEPARENT.fullmatch(traceparent.strip())
+    return None if found is None or found[1] == "0" * 32 else found[1]
+
+
 def split_path(raw_path: bytes) -> list[str]:
     """The segments of a path: split first, then decoded once, so that names may hold a slash."""
     try:
@@ -381,6 +414,7 @@ def refusal(error: errors.QueenError, request_id: str) -> Answer:
         status=error.http_status,
         headers=headers,
         media_type="application/problem+json",
+        error=error,
     )
 
 

@@ -10,13 +10,14 @@ import msgspec
 
 from queen import errors
 from queen.engine.deliveries import Delivery
-from queen.engine.pops import QUEUE_MODE
 from queen.engine.schemas import PayloadSchema
-from queen.server import encoding
+from queen.engine.waiters import QUEUE_MODE
+from queen.server import encoding, tracing
 from queen.server.access import Permission
-from queen.server.http import Answer, Call, ClientGone, refused
+from queen.server.http import Answer, Call, ClientGone, refused, trace_of
 from queen.server.protocol import GONE, Gone
 from queen.server.routing import API, Route
+from queen.settings import Settings
 from queen.store.database import Record
 from queen.wire.messages import (
     Acknowledged,
@@ -81,6 +82,7 @@ async def push(call: Call) -> Answer:
     request = await call.body(PushRequest)
     await call.require_queues(Permission.PRODUCE, {item.queue for item in request.items})
     call.state.pulse.require_push()
+    tracing.describe_push(call.span, request.items)
     items = _with_trace(call, request.items)
     result = await call.state.engine.push(
         items, producer_id=request.producer_id, sequence=request.sequence, is_json=True
@@ -111,6 +113,7 @@ async def pop(call: Call) -> Answer:
         reason = await _reason(call, request)
         return Answer(status=204, headers={"Queen-Reason": reason}) if reason else _EMPTY
     queues = await engine.catalogue.queues({delivery.queue for delivery in deliveries})
+    tracing.describe_pop(call.span, deliveries, request.consumer_group)
     return Answer(encoding.popped(deliveries, queues))
 
 
@@ -196,6 +199,7 @@ async def _acknowledge(
     if call.state.settings.require_lease and not all(each.lease_id for each in acknowledgments):
         raise errors.BadRequest("this server takes acknowledgments with a leaseId alone")
     await call.require_acks(acknowledgments)
+    tracing.describe_settle(call.span, len(acknowledgments), group)
     return await call.state.engine.acknowledge(acknowledgments, consumer_group=group)
 
 
@@ -351,16 +355,36 @@ def _version(call: Call) -> int | None:
 
 
 def _with_trace(call: Call, items: list[PushItem]) -> list[PushItem]:
-    """Items that say no traceId of their own get that of the request's ``traceparent``."""
-    parent = call.header(b"traceparent")
-    if parent is None:
-        return items
-    if (found := _TRACEPARENT.match(parent)) is None or not found[1].strip("0"):
+    """
+    Items that say no traceId of their own get that of the request's ``traceparent``.
+
+    That header goes into each message's headers as well, so that its consumer goes on with the
+    trace.
+    """
+    parent = tracing.parent_of(call)
+    trace_id = parent and trace_of(parent)
+    if parent is None or trace_id is None:
         return items
     return [
-        item if item.trace_id else msgspec.structs.replace(item, trace_id=found[1])
+        msgspec.structs.replace(
+            item,
+            trace_id=item.trace_id or trace_id,
+            headers=_with_parent(item.headers or {}, parent, call.state.settings),
+        )
         for item in items
     ]
+
+
+def _with_parent(headers: dict[str, str], parent: str, settings: Settings) -> dict[str, str]:
+    """Headers with the trace's, unless they have one or no room for it."""
+    size_bytes = sum(
+        len(text.encode("utf-8", "replace")) for pair in headers.items() for text in pair
+    )
+    has_room = (
+        len(headers) < settings.max_message_headers
+        and size_bytes + len("traceparent") + len(parent) <= settings.max_message_header_bytes
+    )
+    return {"traceparent": parent, **headers} if has_room else headers
 
 
 def _instant(text: str, what: str) -> datetime:

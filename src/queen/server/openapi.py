@@ -128,6 +128,9 @@ def _responses(route: Route, shown: dict[type[Any], dict[str, Any]]) -> dict[str
         responses[str(status)] = {"description": _described(answer)}
         if answer is not None:
             responses[str(status)]["content"] = {"application/json": {"schema": shown[answer]}}
+            if route.is_text_too:
+                text = {"text/plain": {"schema": {"type": "string"}}}
+                responses[str(status)]["content"].update(text)
     problems: dict[int, set[str]] = {}
     raised = [*_OF_ALL, *route.problems]
     if not route.is_public:

@@ -13,7 +13,9 @@ from uvicorn.protocols.http.httptools_impl import (
     HttpToolsProtocol,
     RequestResponseCycle,
 )
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
+from websockets.http11 import Request
 
 from queen import errors
 from queen.server.http import Whole, problem
@@ -21,6 +23,20 @@ from queen.settings import Settings
 
 GONE: Final = "queen.gone"
 """Where in the scope a handler finds who tells it that its client has gone."""
+
+
+ABORT: Final = "queen.abort"
+"""Where in a WebSocket's scope the app finds how to end it without another word."""
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """A WebSocket that the app can end although its client does not read."""
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if not self.close_sent:
+            # The app begins in a later turn of the loop.
+            self.scope[ABORT] = self.transport.abort  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
 
 
 class Gone:

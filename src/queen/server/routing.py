@@ -26,10 +26,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Answered without asking who calls."""
     is_payload_view: bool = False
     """Shows payloads to people, which the audit log tells of."""
+    is_probe: bool = False
+    """Asked all day by machines: never logged."""
     body: type[Any] | None = None
     query: type[Any] | None = None
     answers: Mapping[int, type[Any] | None] = {}
     """Status to struct; None where the answer has no body or is not JSON."""
+    is_text_too: bool = False
+    """Who does not ask for JSON gets plain text."""
     problems: tuple[type[errors.QueenError], ...] = ()
     """What it may refuse besides what every route may."""
 

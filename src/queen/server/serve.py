@@ -16,10 +16,13 @@ import uvicorn
 import uvloop
 
 from queen import errors
-from queen.server import boot
+from queen.server import boot, logs
 from queen.server.app import App
-from queen.server.protocol import Protocol, sweep_for_ever
+from queen.server.meter import VERSION
+from queen.server.protocol import Protocol, Socket, sweep_for_ever
+from queen.server.workers import Seat, Workers
 from queen.settings import Settings
+from queen.telemetry import Event
 
 _BACKLOG = 2048
 _RESTART_SECONDS = 1.0
@@ -44,8 +47,12 @@ class _Server(uvicorn.Server):
         self._sweeper = asyncio.create_task(sweep_for_ever(self.server_state))
         if self.started and self._ready is not None:
             self._ready()
+        if self._app.state is not None:
+            self._app.state.watch.meter.connections = self.server_state.connections
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._app.state is not None:
+            self._app.state.watch.log.info(Event.STOPPING, pid=os.getpid())
         await self._app.drain()
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -73,16 +80,24 @@ def bind(settings: Settings) -> socket.socket:
 
 
 async def serve_here(
-    settings: Settings, listener: socket.socket, *, ready: Callable[[], None] | None = None
+    settings: Settings,
+    listener: socket.socket,
+    seat: Seat | None = None,
+    *,
+    ready: Callable[[], None] | None = None,
 ) -> bool:
     """Serve in this process until told to stop; False when it could not start."""
-    app = App(settings)
+    app = App(settings, seat)
     tls = boot.tls(settings)
     protocol = type("BoundProtocol", (Protocol,), {"settings": settings})
     config = uvicorn.Config(
         app,
         http=protocol,
-        ws="websockets-sansio",
+        ws=Socket,
+        ws_max_size=settings.ws_max_payload_bytes,
+        ws_ping_interval=settings.ws_heartbeat_ms / 1000,
+        ws_ping_timeout=settings.ws_idle_timeout_seconds,
+        ws_per_message_deflate=settings.ws_compression,
         lifespan="on",
         log_config=None,
         access_log=False,
@@ -104,21 +119,29 @@ async def serve_here(
     return server.started
 
 
-def _work(settings: Settings, listener: socket.socket) -> None:
+def _work(settings: Settings, listener: socket.socket, seat: Seat) -> None:
+    logs.configure(settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        is_started = runner.run(serve_here(settings, listener))
+        is_started = runner.run(serve_here(settings, listener, seat))
     sys.exit(0 if is_started else 3)
 
 
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; answers the exit code."""
     boot.keep_memory_private()
+    logs.configure(settings)
     listener = bind(settings)
     count = settings.num_workers or os.cpu_count() or 1
+    log = logs.get(pid=os.getpid())
+    host, port = listener.getsockname()[:2]
+    log.info(Event.STARTED, host=host, port=port, processes=count, version=VERSION)
     if count == 1:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return 0 if runner.run(serve_here(settings, listener)) else 3
-    return _Supervisor(settings, listener, count).run()
+            code = 0 if runner.run(serve_here(settings, listener)) else 3
+    else:
+        code = _Supervisor(settings, listener, count).run()
+    log.info(Event.STOPPED, code=code)
+    return code
 
 
 class _Supervisor:
@@ -129,36 +152,52 @@ class _Supervisor:
         self._listener = listener
         self._count = count
         self._context = multiprocessing.get_context("spawn")
-        self._workers: list[SpawnProcess] = []
+        self._workers: list[tuple[int, SpawnProcess]] = []
+        self._figures = Workers()
+        self._log = logs.get(pid=os.getpid())
+        self._starts = 0
         self._is_stopping = False
 
     def run(self) -> int:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
-        self._workers = [self._start() for _ in range(self._count)]
+        self._figures.open()
+        try:
+            return self._keep()
+        finally:
+            self._figures.close()
+
+    def _keep(self) -> int:
+        for place in range(self._count):
+            self._workers.append(self._start(place))
         while not self._is_stopping:
-            wait([worker.sentinel for worker in self._workers], timeout=_RESTART_SECONDS)
-            for at, worker in enumerate(self._workers):
+            wait([worker.sentinel for _, worker in self._workers], timeout=_RESTART_SECONDS)
+            for place, (number, worker) in enumerate(self._workers):
                 if not worker.is_alive() and not self._is_stopping:
                     if worker.exitcode == 3:
                         # It could not start, and neither will the next.
                         self._stop(signal.SIGTERM, None)
                         break
-                    self._workers[at] = self._start()
-        for worker in self._workers:
+                    self._figures.bury(number)
+                    self._log.error(Event.WORKER_ENDED, worker=number, code=worker.exitcode)
+                    self._workers[place] = self._start(place)
+        self._log.info(Event.STOPPING)
+        for _, worker in self._workers:
             worker.join(self._settings.shutdown_seconds + 10)
             if worker.is_alive():
                 worker.kill()
-        return 3 if any(worker.exitcode == 3 for worker in self._workers) else 0
+        return 3 if any(worker.exitcode == 3 for _, worker in self._workers) else 0
 
-    def _start(self) -> SpawnProcess:
-        worker = self._context.Process(target=_work, args=(self._settings, self._listener))
+    def _start(self, place: int) -> tuple[int, SpawnProcess]:
+        self._starts += 1
+        seat = self._figures.seat(self._starts, place)
+        worker = self._context.Process(target=_work, args=(self._settings, self._listener, seat))
         worker.start()
-        return worker
+        return self._starts, worker
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self._is_stopping = True
-        for worker in self._workers:
+        for _, worker in self._workers:
             if worker.is_alive() and worker.pid is not None:
                 os.kill(worker.pid, signal.SIGTERM)

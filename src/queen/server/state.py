@@ -1,14 +1,19 @@
 """What the handlers of one process share."""
 
 import time
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from queen.engine.engine import Engine
 from queen.server.gate import Gate
 from queen.server.operations import Operations
+from queen.server.origins import Origins
 from queen.server.pulse import Pulse
 from queen.settings import Settings
+
+if TYPE_CHECKING:
+    from queen.server.watch import Watch
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -17,6 +22,8 @@ class State(msgspec.Struct, kw_only=True):
     settings: Settings
     engine: Engine
     gate: Gate
+    origins: Origins
+    watch: "Watch"
     openapi: bytes
     """The document that describes all routes."""
     operations: Operations

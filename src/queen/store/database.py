@@ -2,14 +2,16 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 import msgspec
 
-from queen import errors, sql
+from queen import errors, sql, telemetry
+from queen.meters import Histogram, Snapshot
 
 if TYPE_CHECKING:
     Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 Record = asyncpg.Record
 
 _RETRIED: Final = ("40001", "40P01")
+_NO_SPAN: Final = nullcontext()
 _OF_LANES: Final = frozenset({"push", "pop", "ack", "nack"})
 """Calls whose number at once the engine bounds."""
 
@@ -76,6 +79,12 @@ class Database:
         """Called when this is another server, or another history of it, than before."""
         self.statements = 0
         """How many statements were sent, for those who watch that an idle process sends none."""
+        self.waiting = 0
+        """Calls that wait for a connection."""
+        self.span: Callable[[str], AbstractContextManager[None]] = lambda call: _NO_SPAN
+        """What a statement runs in, for those who trace."""
+        self._call_seconds: dict[str, Histogram] = {}
+        self._wait_seconds = Histogram()
 
     @classmethod
     async def open(cls, dsn: str, connecting: Connecting | None = None) -> "Database":
@@ -153,7 +162,30 @@ class Database:
             ) as error:
                 raise errors.OutcomeUnknown(f"{call}: {error or type(error).__name__}") from error
 
+    def fill(self, snapshot: Snapshot) -> None:
+        """Add what is known of the pool and the calls."""
+        size, idle = self._pool.get_size(), self._pool.get_idle_size()
+        snapshot.add(telemetry.DB_POOL, idle, "idle")
+        snapshot.add(telemetry.DB_POOL, size - idle, "used")
+        snapshot.add(telemetry.DB_WAITING, self.waiting)
+        for call, histogram in self._call_seconds.items():
+            snapshot.add_histogram(telemetry.DB_CALL, histogram, call)
+        snapshot.add_histogram(telemetry.DB_POOL_WAIT, self._wait_seconds)
+
     async def _run(
+        self, connection: "Connection", call: str, arguments: tuple[object, ...]
+    ) -> list[Record]:
+        started_at = time.perf_counter()
+        try:
+            with self.span(call):
+                return await self._send(connection, call, arguments)
+        finally:
+            histogram = self._call_seconds.get(call)
+            if histogram is None:
+                histogram = self._call_seconds[call] = Histogram()
+            histogram.observe(time.perf_counter() - started_at)
+
+    async def _send(
         self, connection: "Connection", call: str, arguments: tuple[object, ...]
     ) -> list[Record]:
         self.statements += 1
@@ -175,12 +207,17 @@ class Database:
 
     @asynccontextmanager
     async def _lend(self) -> AsyncGenerator["Connection"]:
+        started_at = time.perf_counter()
+        self.waiting += 1
         try:
             connection = await self._pool.acquire(timeout=self._connecting.timeout_seconds)
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError) as error:
             raise errors.DatabaseUnavailable(f"no connection: {error or 'timeout'}") from error
         except asyncpg.InterfaceError as error:
             raise errors.Draining("the store is closed") from error
+        finally:
+            self.waiting -= 1
+            self._wait_seconds.observe(time.perf_counter() - started_at)
         try:
             yield connection
         finally:

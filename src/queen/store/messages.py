@@ -70,6 +70,8 @@ class Settlement(NamedTuple):
     kind: str
     error: str | None
     delay_seconds: float | None
+    claimed_ms: int = 0
+    """When its delivery was handed out, if its lease says so; not sent."""
 
 
 class Ack(NamedTuple):

@@ -64,6 +64,8 @@ async def readyz(call: Call) -> Answer:
 
 async def health(call: Call) -> Answer:
     """How the process is, in figures."""
+    if not call.state.settings.health_check_enabled:
+        raise errors.NoSuchRoute("HEALTH_CHECK_ENABLED is off")
     is_connected = await _database(call) == "ok"
     status = "healthy" if is_connected else "unhealthy"
     if not await _is_known(call):
@@ -104,6 +106,7 @@ ROUTES: Final = (
         summary="Whether the process lives",
         permission=None,
         is_public=True,
+        is_probe=True,
         answers={200: Alive},
     ),
     Route(
@@ -113,6 +116,7 @@ ROUTES: Final = (
         summary="Whether to send traffic here",
         permission=None,
         is_public=True,
+        is_probe=True,
         query=ReadyQuery,
         answers={200: Ready, 503: Ready},
     ),
@@ -123,6 +127,7 @@ ROUTES: Final = (
         summary="How the process is",
         permission=None,
         is_public=True,
+        is_probe=True,
         answers={200: Health, 503: Health},
     ),
 )

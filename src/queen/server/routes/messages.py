@@ -9,8 +9,8 @@ from queen import errors
 from queen.codec.identity import message_id, partition_of, partition_ref, place_of
 from queen.engine import browse
 from queen.engine.browse import Filter, Found
-from queen.engine.pops import QUEUE_MODE
 from queen.engine.states import GroupState, overall, pairs_of
+from queen.engine.waiters import QUEUE_MODE
 from queen.server import paging
 from queen.server.access import Permission
 from queen.server.http import Answer, Call

@@ -32,10 +32,14 @@ declare
   v_count    bigint;
   v_most     bigint;
   v_budget   bigint := p_budget;
+  v_due      timestamptz;
 begin
   v_claim.taken := 0;
   v_claim.messages := 0;
   v_claim.expired := 0;
+  v_claim.lapsed := 0;
+  v_claim.buried := 0;
+  v_claim.dropped := 0;
   v_claim.has_more := false;
   v_claim.left_messages := p_left;
   v_claim.left_lanes := p_lanes_left;
@@ -71,10 +75,16 @@ begin
     end if;
 
     if v_delivery.held then
-      perform queen.fail(
+      v_due := queen.fail(
         v_delivery, p_queue, lower(queen.handed_out(v_delivery)), 'expired', 'the lease expired', null,
         v_delivery.until, p_now
       );
+      v_claim.lapsed := v_claim.lapsed + 1;
+      if v_due is null and p_queue.dead_letter then
+        v_claim.buried := v_claim.buried + 1;
+      elsif v_due is null then
+        v_claim.dropped := v_claim.dropped + 1;
+      end if;
       -- What of it is due now is found by the next call.
       v_claim.has_more := true;
       continue;

@@ -70,6 +70,9 @@ begin
     v_note.ready_since := p_ready_since[v_index];
     v_note.due_since := p_due_since[v_index];
     v_note.expired := 0;
+    v_note.lapsed := 0;
+    v_note.buried := 0;
+    v_note.dropped := 0;
     select q.* into v_queue
     from queen.groups g
     join queen.queues q on q.id = g.queue_id
@@ -153,6 +156,9 @@ begin
           end if;
           v_marks := v_marks || v_claim.first_at;
           v_note.expired := v_note.expired + v_claim.expired;
+          v_note.lapsed := v_note.lapsed + coalesce(v_claim.lapsed, 0);
+          v_note.buried := v_note.buried + coalesce(v_claim.buried, 0);
+          v_note.dropped := v_note.dropped + coalesce(v_claim.dropped, 0);
           if v_claim.taken > 0 then
             return query select r.* from queen.runs_of(v_note.group_id, v_claim) r;
             v_left := v_claim.left_messages;
@@ -244,7 +250,8 @@ begin
     t.request, p_group_id, t.delivery_id, t.token, t.partition_id, p.name, p.level, t.attempts, t.until,
     greatest(t.first_offset, s.base_offset), least(t.end_offset, s.base_offset + s.message_count),
     s.base_offset, s.message_count, s.created_at, s.xid, t.payload, t.extras,
-    null::double precision, null::timestamptz, null::timestamptz, null::bigint, null::text
+    null::double precision, null::timestamptz, null::timestamptz, null::bigint, null::text, null::bigint,
+    null::bigint, null::bigint
   from unnest(
     p_claim.requests, p_claim.delivery_ids, p_claim.tokens, p_claim.partition_ids, p_claim.attempts, p_claim.untils,
     p_claim.firsts, p_claim.ends, p_claim.payloads, p_claim.extras, p_claim.created_ats

@@ -130,8 +130,17 @@ begin
     perform queen.record_producers(p_producers, p_sequences, queen.now());
   end if;
   perform queen.ack(p_ack_ids, p_ack_tokens, p_ack_offsets);
-  perform queen.nack(
+  -- What became of each, for those who count: the group stands in place of the offset.
+  return query
+  select
+    case
+      when p_nack_kinds[n.ordinal] = 'completed' then 'acked'
+      when n.is_dead then 'buried'
+      when n.due_at is null then 'dropped'
+      else 'nacked'
+    end, n.ordinal, n.group_id, null::timestamptz, null::bigint, null::text
+  from queen.nack(
     p_nack_ids, p_nack_tokens, p_nack_partition_ids, p_nack_offsets, p_nack_kinds, p_nack_errors, p_nack_delays
-  );
+  ) n;
 end
 $$;

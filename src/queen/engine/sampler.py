@@ -1,0 +1,104 @@
+"""Depths, ages and the sizes of tables, measured by one process of all that share a database."""
+
+import time
+from typing import Final
+
+from queen import telemetry
+from queen.engine.engine import Engine
+from queen.meters import Snapshot, Value
+from queen.settings import Settings
+from queen.store.database import Record
+
+_QUEUES_PER_CALL: Final = 200
+_MOST_QUEUES: Final = 2_000
+"""Measured in one round; the next goes on behind the last of them."""
+_MOST_PARTITIONS: Final = 1_000
+"""Visited of each group; beyond, the depth is estimated from these."""
+_FORGOTTEN_PER_CALL: Final = 10_000
+_MOST_CALLS: Final = 10
+
+
+class Sampler:
+    """
+    One round each `step`, if this process holds the office or can have it.
+
+    The office is a row with an end: whoever dies loses it after three rounds. Nothing is kept on
+    a connection, so this works behind a pooler.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._database = engine.store.database
+        self._holder = engine.counters.process
+        self._most_queues = min(_MOST_QUEUES, settings.metrics_max_queues)
+        self._office_seconds = settings.sample_seconds * 3
+        self._kept_seconds = settings.analytics_retention_hours * 3600.0
+        self._after = 0
+        self._values: dict[int, list[Value]] = {}
+        """By queue, as last measured."""
+
+    async def step(self) -> Snapshot:
+        """What there is to show; empty when another process shows it."""
+        (row,) = await self._database.fetch("lead_sampling", self._holder, self._office_seconds)
+        if not row["is_leader"]:
+            self._values.clear()
+            return Snapshot()
+        await self._measure()
+        await self._forget()
+        snapshot = Snapshot(values=[each for values in self._values.values() for each in values])
+        await self._look_at_tables(snapshot)
+        for duty in ("sample", "forget_counters"):
+            snapshot.add(telemetry.UPKEEP, time.time(), duty)
+        return snapshot
+
+    async def _measure(self) -> None:
+        """Up to so many queues; a round that comes to the end begins anew with the next."""
+        began_at_start = self._after == 0
+        seen: set[int] = set()
+        while len(seen) < self._most_queues:
+            rows = await self._database.fetch(
+                "sample", self._after, _QUEUES_PER_CALL, _MOST_PARTITIONS
+            )
+            if not rows:
+                self._after = 0
+                break
+            values: dict[int, list[Value]] = {}
+            for row in rows:
+                values.setdefault(row["queue_id"], []).extend(_values(row))
+            self._values.update(values)
+            seen.update(values)
+            self._after = max(values)
+        if began_at_start and self._after == 0:
+            # All were seen: whatever is left was deleted.
+            self._values = {key: each for key, each in self._values.items() if key in seen}
+        while len(self._values) > self._most_queues:
+            self._values.pop(next(iter(self._values)))
+
+    async def _forget(self) -> None:
+        for _ in range(_MOST_CALLS):
+            (row,) = await self._database.fetch(
+                "forget_counters", self._kept_seconds, _FORGOTTEN_PER_CALL
+            )
+            if row["removed"] < _FORGOTTEN_PER_CALL:
+                break
+
+    async def _look_at_tables(self, snapshot: Snapshot) -> None:
+        for row in await self._database.fetch("table_health"):
+            snapshot.add(telemetry.TABLE_DEAD, row["dead_tuples"], row["table"])
+            snapshot.add(telemetry.TABLE_BYTES, row["bytes"], row["table"])
+        (row,) = await self._database.fetch("oldest_transaction_age")
+        snapshot.add(telemetry.OLDEST_TRANSACTION, row["seconds"])
+
+
+def _values(row: Record) -> list[Value]:
+    snapshot = Snapshot()
+    queue = row["queue"]
+    if row["group_id"] == 0:
+        snapshot.add(telemetry.QUEUE_MESSAGES, row["depth"], queue)
+        snapshot.add(telemetry.QUEUE_PAUSED, int(row["is_paused"]), queue)
+        snapshot.add(telemetry.DEAD_LETTERS, row["dead_letters"], queue)
+        snapshot.add(telemetry.SCHEDULED, row["scheduled"], queue)
+    else:
+        snapshot.add(telemetry.GROUP_LAG, row["depth"], queue, row["group"])
+        snapshot.add(telemetry.OLDEST, row["oldest_age_seconds"] or 0, queue, row["group"])
+        snapshot.add(telemetry.DELIVERIES, row["deliveries"], queue, row["group"])
+    return snapshot.values

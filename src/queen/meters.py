@@ -1,0 +1,193 @@
+"""Figures in memory: cheap to add to, mergeable, and rendered for Prometheus when asked for."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from queen.telemetry import METRICS, Metric
+
+_LOG2: Final = math.log2
+_LOWEST: Final = 52
+"""Bins end at 2^((bin - 52) / 4): the first at 0.12 ms, 127 at five days."""
+_LAST: Final = 127
+
+Labels = tuple[str, ...]
+
+
+def upper(bin_: int) -> float:
+    """The largest value that a bin holds."""
+    return 2.0 ** ((bin_ - _LOWEST) / 4)
+
+
+class Histogram:
+    """
+    Counts in bins that grow by a quarter of an octave: any two can be added, and percentiles are
+    right to within a fifth.
+    """
+
+    __slots__ = ("bins", "total")
+
+    def __init__(self, bins: dict[int, int] | None = None, total: float = 0.0) -> None:
+        self.bins: dict[int, int] = bins or {}
+        self.total = total
+
+    def observe(self, value: float, count: int = 1) -> None:
+        """Count a value, so many times."""
+        bin_ = math.ceil(4 * _LOG2(value)) + _LOWEST if value > 0.000123 else 0
+        if bin_ > _LAST:
+            bin_ = _LAST
+        bins = self.bins
+        bins[bin_] = bins.get(bin_, 0) + count
+        self.total += value * count
+
+    @property
+    def count(self) -> int:
+        return sum(self.bins.values())
+
+    def add(self, bins: Mapping[int, int], total: float = 0.0) -> None:
+        for bin_, count in bins.items():
+            self.bins[bin_] = self.bins.get(bin_, 0) + count
+        self.total += total
+
+    def percentile(self, share: float) -> float | None:
+        """The upper end of the bin in which this share of the values ends; None without values."""
+        wanted = self.count * share
+        if not wanted:
+            return None
+        seen = 0
+        for bin_ in sorted(self.bins):
+            seen += self.bins[bin_]
+            if seen >= wanted:
+                return upper(bin_)
+        return upper(max(self.bins))
+
+
+class Value(msgspec.Struct, frozen=True, array_like=True):
+    """A counter or gauge."""
+
+    name: str
+    labels: Labels
+    value: float
+
+
+class Bins(msgspec.Struct, frozen=True, array_like=True):
+    """A histogram."""
+
+    name: str
+    labels: Labels
+    bins: dict[int, int]
+    total: float
+
+
+class Snapshot(msgspec.Struct, kw_only=True):
+    """What one process has counted, or several together."""
+
+    values: list[Value] = msgspec.field(default_factory=list[Value])
+    histograms: list[Bins] = msgspec.field(default_factory=list[Bins])
+    recent: float = 0.0
+    """Messages pushed a second, over the last while."""
+
+    def add(self, metric: Metric, value: float, *labels: str) -> None:
+        self.values.append(Value(metric.name, labels, value))
+
+    def add_histogram(self, metric: Metric, histogram: Histogram, *labels: str) -> None:
+        self.histograms.append(Bins(metric.name, labels, dict(histogram.bins), histogram.total))
+
+    def of(self, metric: Metric, *labels: str) -> float:
+        """The sum of a metric over all labels that begin like these."""
+        return sum(
+            each.value
+            for each in self.values
+            if each.name == metric.name and each.labels[: len(labels)] == labels
+        )
+
+    def lasting(self) -> "Snapshot":
+        """What a process leaves behind when it ends: not its gauges, which are of the living."""
+        return Snapshot(
+            values=[each for each in self.values if _BY_NAME[each.name].kind == "counter"],
+            histograms=self.histograms,
+        )
+
+
+_BY_NAME: Final = {metric.name: metric for metric in METRICS}
+
+
+def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
+    """Several snapshots as one: counters and histograms add up, gauges as their metric says."""
+    values: dict[tuple[str, Labels], float] = {}
+    histograms: dict[tuple[str, Labels], Histogram] = {}
+    recent = 0.0
+    for snapshot in snapshots:
+        recent += snapshot.recent
+        for each in snapshot.values:
+            key = (each.name, each.labels)
+            if key not in values:
+                values[key] = each.value
+            elif _BY_NAME[each.name].merge == "max":
+                values[key] = max(values[key], each.value)
+            else:
+                values[key] += each.value
+        for each in snapshot.histograms:
+            histogram = histograms.setdefault((each.name, each.labels), Histogram())
+            histogram.add(each.bins, each.total)
+    return Snapshot(
+        values=[Value(*key, value) for key, value in values.items()],
+        histograms=[Bins(*key, each.bins, each.total) for key, each in histograms.items()],
+        recent=recent,
+    )
+
+
+def render(snapshot: Snapshot, is_shown: Callable[[str], bool] = lambda queue: True) -> bytes:
+    """Prometheus text; queues for which ``is_shown`` is false are left out."""
+    values: dict[str, list[Value]] = {}
+    histograms: dict[str, list[Bins]] = {}
+    for each in snapshot.values:
+        values.setdefault(each.name, []).append(each)
+    for each in snapshot.histograms:
+        histograms.setdefault(each.name, []).append(each)
+    lines: list[str] = []
+    for metric in METRICS:
+        lines.append(f"# HELP {metric.name} {metric.help}")
+        lines.append(f"# TYPE {metric.name} {metric.kind}")
+        at = metric.labels.index("queue") if "queue" in metric.labels else None
+        for each in values.get(metric.name, ()):
+            if at is None or is_shown(each.labels[at]):
+                lines.append(f"{metric.name}{_labels(metric, each.labels)} {_number(each.value)}")
+        for each in histograms.get(metric.name, ()):
+            if at is None or is_shown(each.labels[at]):
+                lines.extend(_buckets(metric, each))
+    lines.append("")
+    return "\n".join(lines).encode()
+
+
+def _buckets(metric: Metric, histogram: Bins) -> Iterable[str]:
+    step = 4 if metric.is_fine else 8
+    ends = range(_LOWEST - 48, _LOWEST + (20 if metric.is_fine else 56) + 1, step)
+    seen = 0
+    left = sorted(histogram.bins.items())
+    for end in ends:
+        while left and left[0][0] <= end:
+            seen += left.pop(0)[1]
+        labels = _labels(metric, histogram.labels, le=_number(upper(end)))
+        yield f"{metric.name}_bucket{labels} {seen}"
+    count = sum(histogram.bins.values())
+    yield f"{metric.name}_bucket{_labels(metric, histogram.labels, le='+Inf')} {count}"
+    yield f"{metric.name}_sum{_labels(metric, histogram.labels)} {histogram.total!r}"
+    yield f"{metric.name}_count{_labels(metric, histogram.labels)} {count}"
+
+
+def _labels(metric: Metric, labels: Labels, *, le: str | None = None) -> str:
+    pairs = [f'{name}="{_escaped(text)}"' for name, text in zip(metric.labels, labels, strict=True)]
+    if le is not None:
+        pairs.append(f'le="{le}"')
+    return "{" + ",".join(pairs) + "}" if pairs else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(value)

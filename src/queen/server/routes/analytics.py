@@ -1,0 +1,326 @@
+"""Analytics: throughput, waiting, processing and depth over time."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from queen import errors
+from queen.engine.analytics import COUNTED, METRICS, SAMPLED, TIMED, Analytics, Range
+from queen.engine.waiters import QUEUE_MODE
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.routing import API, Route
+from queen.store.database import Record
+from queen.wire.analytics import (
+    Figures,
+    GroupFigures,
+    Point,
+    QueueAnalytics,
+    QueueDepth,
+    QueueDepths,
+    QueueFigures,
+    QueuesAnalytics,
+    QueuesQuery,
+    RangeQuery,
+    Rates,
+    ScopeAnalytics,
+    ScopeQuery,
+    Series,
+    SeriesQuery,
+    Throughput,
+)
+
+_WIRE: Final[Mapping[str, str]] = {
+    field.encode_name: field.name
+    for field in msgspec.structs.fields(Figures)
+    if field.name in METRICS
+}
+_OF_QUEUE_ALONE: Final = ("pushed", "duplicates", "depth")
+_FLOW: Final = ("pushed", "popped", "acked", "nacked", "dead_lettered", "duplicates")
+
+
+def _analytics(call: Call) -> Analytics:
+    return Analytics(call.state.engine.store, call.state.settings)
+
+
+async def _range(call: Call, query: RangeQuery) -> Range:
+    return await _analytics(call).range(query.from_, query.to, query.bucket_seconds)
+
+
+async def _found(call: Call, query: ScopeQuery) -> list[Record]:
+    """The queues of a question that the caller may see; one that is named must be there."""
+    if query.queue is not None:
+        await call.require_queues(Permission.BROWSE, {query.queue})
+    rows = await _analytics(call).queues(
+        namespace=query.namespace, task=query.task, queue=query.queue
+    )
+    seen = await call.visible(row["name"] for row in rows)
+    rows = [row for row in rows if row["name"] in seen]
+    if query.queue is not None and not rows:
+        raise errors.QueueNotFound(f"there is no queue {query.queue}")
+    return rows
+
+
+def _ids(rows: Sequence[Record]) -> list[int]:
+    return [row["id"] for row in rows]
+
+
+def _bounds(range_: Range) -> dict[str, Any]:
+    start, end = range_.instants
+    return {"from_": start, "to": end, "bucket_seconds": range_.bucket_seconds}
+
+
+async def _points(
+    call: Call,
+    range_: Range,
+    rows: Sequence[Record],
+    metrics: Sequence[str],
+    group: str | None = None,
+) -> list[Point]:
+    points = await _analytics(call).series(range_, _ids(rows), group, metrics)
+    if group is not None:
+        # A queue is pushed to whoever reads it.
+        for point in points:
+            point.update({name: None for name in _OF_QUEUE_ALONE if name in point})
+    return [Point(**point) for point in points]
+
+
+async def series(call: Call) -> Answer:
+    """Any metrics over time."""
+    query = call.query(SeriesQuery)
+    names = [each.strip() for each in query.metric.split(",")]
+    if unknown := [name for name in names if name not in _WIRE]:
+        raise errors.BadRequest(f"metric {unknown[0]!r}: it must be one of {', '.join(_WIRE)}")
+    rows = await _found(call, query)
+    range_ = await _range(call, query)
+    metrics = [_WIRE[name] for name in names]
+    points = await _points(call, range_, rows, metrics, query.consumer_group)
+    return Answer(Series(**_bounds(range_), series=points))
+
+
+async def throughput(call: Call) -> Answer:
+    """How many messages came, were handed out and were settled."""
+    query = call.query(ScopeQuery)
+    rows = await _found(call, query)
+    range_ = await _range(call, query)
+    rates, seconds = await _rates(call, _ids(rows))
+    return Answer(
+        Throughput(
+            **_bounds(range_),
+            per_second=rates,
+            window_seconds=seconds,
+            series=await _points(call, range_, rows, _FLOW),
+        )
+    )
+
+
+async def _rates(call: Call, ids: list[int]) -> tuple[Rates, int]:
+    """Over the last whole minutes that hold the window, and what has passed of this one."""
+    store = call.state.engine.store
+    (row,) = await store.database.fetch("now")
+    now = row["now"].timestamp()
+    window = call.state.settings.recent_message_window_seconds
+    start = int((now - window) // 60) * 60
+    range_ = Range(start, int(now // 60) * 60 + 60, 60)
+    totals = await _analytics(call).totals(range_, ids)
+
+    def rate(name: str) -> float:
+        return round(sum(each[name] or 0 for each in totals.values()) / (now - start), 3)
+
+    return Rates(pushed=rate("pushed"), popped=rate("popped"), acked=rate("acked")), round(
+        now - start
+    )
+
+
+async def depths(call: Call) -> Answer:
+    """How much waits, now and over time."""
+    query = call.query(ScopeQuery)
+    rows = await _found(call, query)
+    range_ = await _range(call, query)
+    sampled = await _sampled(call, rows)
+    return Answer(
+        QueueDepths(
+            **_bounds(range_),
+            queues=[QueueDepth(**_queue(row), **sampled[row["id"]]) for row in rows],
+            series=await _points(call, range_, rows, SAMPLED),
+        )
+    )
+
+
+async def _sampled(call: Call, rows: Sequence[Record]) -> dict[int, dict[str, Any]]:
+    """What was last sampled of each queue, as fields of the answer."""
+    found: dict[int, dict[str, Any]] = {row["id"]: {"groups": []} for row in rows}
+    for row in await _analytics(call).depths(_ids(rows)):
+        of_queue = found[row["queue_id"]]
+        if row["group_id"] == 0:
+            of_queue.update(
+                depth=row["depth"],
+                oldest_age_seconds=row["oldest_age_seconds"],
+                dead_letters=row["dead_letters"],
+                scheduled=row["scheduled"],
+                exact=row["is_exact"],
+                sampled_at=row["sampled_at"],
+            )
+        elif row["group"] is not None:
+            of_queue["groups"].append(
+                GroupFigures(
+                    consumer_group=None if row["group"] == QUEUE_MODE else row["group"],
+                    lag=row["depth"],
+                    oldest_age_seconds=row["oldest_age_seconds"],
+                    deliveries=row["deliveries"],
+                    exact=row["is_exact"],
+                )
+            )
+    return found
+
+
+def _queue(row: Record) -> dict[str, Any]:
+    return {
+        "queue": row["name"],
+        "namespace": row["namespace"],
+        "task": row["task"],
+        "paused": row["paused"],
+    }
+
+
+async def queue(call: Call) -> Answer:
+    """One queue: now, in a range, and over time."""
+    query = call.query(RangeQuery)
+    name = call.parameters["queue"]
+    rows = await _found(call, ScopeQuery(queue=name))
+    range_ = await _range(call, query)
+    (figures,) = await _figures(call, range_, rows)
+    return Answer(
+        QueueAnalytics(
+            **_bounds(range_), queue=figures, series=await _points(call, range_, rows, METRICS)
+        )
+    )
+
+
+async def _figures(call: Call, range_: Range, rows: Sequence[Record]) -> list[QueueFigures]:
+    sampled = await _sampled(call, rows)
+    totals = await _analytics(call).totals(range_, _ids(rows))
+    return [
+        QueueFigures(**_queue(row), **sampled[row["id"]], totals=Figures(**totals[row["id"]]))
+        for row in rows
+    ]
+
+
+async def queues(call: Call) -> Answer:
+    """All queues, a page at a time."""
+    query = call.query(QueuesQuery)
+    settings = call.state.settings
+    limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
+    rows = await _analytics(call).queues(
+        namespace=query.namespace, task=query.task, after=_after(query.cursor), limit=limit
+    )
+    cursor = _cursor(rows[-1]["name"]) if len(rows) == limit else None
+    seen = await call.visible(row["name"] for row in rows)
+    rows = [row for row in rows if row["name"] in seen]
+    range_ = await _range(call, query)
+    return Answer(
+        QueuesAnalytics(
+            **_bounds(range_),
+            queues=await _figures(call, range_, rows),
+            series=await _points(call, range_, rows, (*COUNTED, *TIMED)),
+            next_cursor=cursor,
+        )
+    )
+
+
+def _cursor(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
+
+
+def _after(cursor: str | None) -> str:
+    if cursor is None:
+        return ""
+    try:
+        return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except (binascii.Error, ValueError) as error:
+        raise errors.BadRequest("cursor: it is none of ours") from error
+
+
+async def scope(call: Call) -> Answer:
+    """The queues of a namespace or task, together."""
+    query = call.query(ScopeQuery)
+    rows = await _found(call, query)
+    range_ = await _range(call, query)
+    totals = await _analytics(call).totals(range_, _ids(rows))
+    sums: dict[str, Any] = {}
+    for name in COUNTED:
+        known = [each[name] for each in totals.values() if each[name] is not None]
+        sums[name] = sum(known) if known else None
+    return Answer(
+        ScopeAnalytics(
+            **_bounds(range_),
+            namespace=query.namespace,
+            task=query.task,
+            queues=len(rows),
+            totals=Figures(**sums),
+            series=await _points(call, range_, rows, METRICS),
+        )
+    )
+
+
+_BROWSE: Final[dict[str, Any]] = {"method": "GET", "permission": Permission.BROWSE}
+_ONE: Final = (errors.QueueNotFound,)
+
+ROUTES: Final = (
+    Route(
+        path=f"{API}/analytics",
+        handler=scope,
+        summary="A namespace over time",
+        query=ScopeQuery,
+        answers={200: ScopeAnalytics},
+        problems=_ONE,
+        **_BROWSE,
+    ),
+    Route(
+        path=f"{API}/analytics/queues",
+        handler=queues,
+        summary="Queues over time",
+        query=QueuesQuery,
+        answers={200: QueuesAnalytics},
+        **_BROWSE,
+    ),
+    Route(
+        path=f"{API}/analytics/queue/{{queue}}",
+        handler=queue,
+        summary="A queue over time",
+        query=RangeQuery,
+        answers={200: QueueAnalytics},
+        problems=_ONE,
+        **_BROWSE,
+    ),
+    Route(
+        path=f"{API}/analytics/throughput",
+        handler=throughput,
+        summary="Messages over time",
+        query=ScopeQuery,
+        answers={200: Throughput},
+        problems=_ONE,
+        **_BROWSE,
+    ),
+    Route(
+        path=f"{API}/analytics/queue-depths",
+        handler=depths,
+        summary="Depths over time",
+        query=ScopeQuery,
+        answers={200: QueueDepths},
+        problems=_ONE,
+        **_BROWSE,
+    ),
+    Route(
+        path=f"{API}/analytics/series",
+        handler=series,
+        summary="Any figure over time",
+        query=SeriesQuery,
+        answers={200: Series},
+        problems=_ONE,
+        **_BROWSE,
+    ),
+)

@@ -1,0 +1,58 @@
+-- Set what a process has counted in a minute. Absolute figures, so that a repeat after a lost answer changes nothing.
+--
+-- p_rows: a JSON array, one object a queue and group, keys as the columns; no queue_id where the process knows the group
+-- alone. What was deleted meanwhile is left out. Answers the clock. Locks: rows that are this process's own.
+create or replace function queen.count (p_process bigint, p_minute timestamptz, p_rows jsonb)
+  returns timestamptz
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into queen.counters as k (
+    minute, queue_id, group_id, process, pushed, duplicates, popped, acked, nacked, dead_lettered, expired, evicted,
+    leases_expired, wait_bins, wait_counts, processing_bins, processing_counts
+  )
+  select
+    p_minute, coalesce(r.queue_id, g.queue_id), r.group_id, p_process, r.pushed, r.duplicates, r.popped, r.acked,
+    r.nacked, r.dead_lettered, r.expired, r.evicted, r.leases_expired, r.wait_bins, r.wait_counts, r.processing_bins,
+    r.processing_counts
+  from jsonb_populate_recordset(null::queen.counters, p_rows) r
+  left join queen.groups g on g.id = r.group_id and r.queue_id is null
+  where coalesce(r.queue_id, g.queue_id) is not null
+  on conflict (queue_id, minute, group_id, process) do update
+  set
+    pushed = excluded.pushed, duplicates = excluded.duplicates, popped = excluded.popped, acked = excluded.acked,
+    nacked = excluded.nacked, dead_lettered = excluded.dead_lettered, expired = excluded.expired,
+    evicted = excluded.evicted, leases_expired = excluded.leases_expired, wait_bins = excluded.wait_bins,
+    wait_counts = excluded.wait_counts, processing_bins = excluded.processing_bins,
+    processing_counts = excluded.processing_counts;
+  return queen.now();
+end
+$$;
+
+-- Remove some of the counters and samples that are older than so many seconds; answers how many.
+create or replace function queen.forget_counters (p_seconds double precision, p_limit integer)
+  returns bigint
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_before   timestamptz := queen.now() - make_interval(secs => p_seconds);
+  v_counters bigint;
+  v_samples  bigint;
+begin
+  delete from queen.counters c
+  where c.ctid = any (array(
+    select o.ctid from queen.counters o where o.minute < v_before order by o.minute limit p_limit
+  ));
+  get diagnostics v_counters = row_count;
+  delete from queen.samples s
+  where s.ctid = any (array(
+    select o.ctid from queen.samples o where o.minute < v_before order by o.minute limit p_limit
+  ));
+  get diagnostics v_samples = row_count;
+  return v_counters + v_samples;
+end
+$$;

@@ -1,0 +1,201 @@
+"""The catalogue of every metric and every log event: nothing is served or logged under another."""
+
+from typing import Final, Literal
+
+import msgspec
+
+OTHER: Final = "__other__"
+"""The queue and group of what a process does not count apart: it has met too many."""
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True):
+    """One name that ``/metrics`` serves."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    """Closed sets, and queue and group; never a partition, a message or a user."""
+    merge: Literal["sum", "max"] = "sum"
+    """How the figures of a host's processes become one."""
+    is_fine: bool = False
+    """A histogram whose bounds double; the others' grow by four, for there are many of them."""
+
+
+_PAIR: Final = ("queue", "group")
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric(name=f"queen_{name}", kind="counter", help=text, labels=labels)
+
+
+def _gauge(name: str, text: str, *labels: str, merge: Literal["sum", "max"] = "sum") -> Metric:
+    return Metric(name=f"queen_{name}", kind="gauge", help=text, labels=labels, merge=merge)
+
+
+def _histogram(name: str, text: str, *labels: str, is_fine: bool = False) -> Metric:
+    return Metric(name=f"queen_{name}", kind="histogram", help=text, labels=labels, is_fine=is_fine)
+
+
+PUSHED: Final = _counter("messages_pushed_total", "Messages stored, scheduled ones too.", "queue")
+DEDUPLICATED: Final = _counter(
+    "messages_deduplicated_total", "Pushed messages whose transactionId was known.", "queue"
+)
+POPPED: Final = _counter("messages_popped_total", "Messages handed out.", *_PAIR)
+ACKED: Final = _counter("messages_acked_total", "Messages settled as completed.", *_PAIR)
+NACKED: Final = _counter("messages_nacked_total", "Messages given back by failed or retry.", *_PAIR)
+DEAD_LETTERED: Final = _counter(
+    "messages_dead_lettered_total", "Messages that became dead letters.", *_PAIR
+)
+REDRIVEN: Final = _counter(
+    "messages_redriven_total", "Dead letters that were delivered again.", *_PAIR
+)
+REDELIVERED: Final = _counter(
+    "messages_redelivered_total",
+    "Messages handed out again, after an attempt that failed (retry) or as dead letters (redrive).",
+    *_PAIR,
+    "reason",
+)
+DROPPED: Final = _counter(
+    "messages_dropped_total",
+    "Messages that ended unsettled: time to live over (ttl), out of attempts without dead letters "
+    "(attempts).",
+    *_PAIR,
+    "reason",
+)
+EMPTY: Final = _counter("pops_empty_total", "Pops that were answered with nothing.", *_PAIR)
+LAPSED: Final = _counter("deliveries_expired_total", "Leases that ran out.", *_PAIR)
+EXTENDED: Final = _counter("deliveries_extended_total", "Leases whose end was moved.")
+REFUSED: Final = _counter(
+    "deliveries_refused_total", "Calls refused because their lease was not the current one.", "verb"
+)
+TRANSACTIONS: Final = _counter(
+    "transactions_total", "Transactions: applied, replayed or refused.", "outcome"
+)
+RATE_LIMITED: Final = _counter(
+    "rate_limited_total", "Calls refused with 429 or as overloaded.", "code"
+)
+AUTH_FAILURES: Final = _counter(
+    "auth_failures_total", "Calls that were not let in, by the code of the refusal.", "reason"
+)
+ERRORS: Final = _counter(
+    "unexpected_errors_total", "Calls that ended in an error nobody foresaw: a bug.", "route"
+)
+
+QUEUE_MESSAGES: Final = _gauge(
+    "queue_messages", "Messages that the slowest group has not settled, as last sampled.", "queue"
+)
+QUEUE_PAUSED: Final = _gauge("queue_paused", "1 while a queue is paused.", "queue")
+GROUP_LAG: Final = _gauge(
+    "group_lag_messages", "Messages that a group has not settled, as last sampled.", *_PAIR
+)
+OLDEST: Final = _gauge(
+    "group_oldest_message_age_seconds",
+    "Age of the oldest message that a group has not settled, as last sampled.",
+    *_PAIR,
+)
+DELIVERIES: Final = _gauge(
+    "deliveries", "Deliveries that are out or wait for their next attempt.", *_PAIR
+)
+DEAD_LETTERS: Final = _gauge("dead_letters", "Dead letters, counted up to 10,000.", "queue")
+SCHEDULED: Final = _gauge(
+    "scheduled_messages", "Messages that are not due yet, counted up to 10,000.", "queue"
+)
+WAITERS: Final = _gauge("waiters", "Pops that wait for messages.")
+
+WAIT: Final = _histogram("message_wait_seconds", "From push to pop, per message.", *_PAIR)
+PROCESSING: Final = _histogram(
+    "message_processing_seconds", "From pop to settlement, per message.", *_PAIR
+)
+HTTP: Final = _histogram(
+    "http_request_seconds",
+    "From the headers of a call to its answer; long polls are long.",
+    "route",
+    "method",
+    "status",
+)
+FLUSH_SECONDS: Final = _histogram(
+    "flush_seconds", "One flush: many calls, one transaction.", "kind", is_fine=True
+)
+FLUSH_MESSAGES: Final = _histogram(
+    "flush_messages", "Messages (push, pop) or deliveries (ack) of one flush.", "kind"
+)
+DB_CALL: Final = _histogram(
+    "db_call_seconds", "One statement, without the wait for a connection.", "call"
+)
+DB_POOL_WAIT: Final = _histogram(
+    "db_pool_wait_seconds", "Wait for a connection of the pool.", is_fine=True
+)
+
+DB_POOL: Final = _gauge("db_pool_connections", "Connections of the pool: idle or used.", "state")
+DB_WAITING: Final = _gauge("db_pool_waiting", "Calls that wait for a connection.")
+CACHE_BYTES: Final = _gauge("segment_cache_bytes", "Recent segments kept in memory.")
+CACHE_HITS: Final = _counter("segment_cache_hits_total", "Segments found in memory.")
+CACHE_MISSES: Final = _counter("segment_cache_misses_total", "Segments read from the database.")
+LOOP_LAG: Final = _gauge(
+    "event_loop_lag_seconds",
+    "How late the event loop of the slowest process was in the last second, at worst.",
+    merge="max",
+)
+CONNECTIONS: Final = _gauge("http_connections", "Open connections of clients.")
+WEBSOCKETS: Final = _gauge("websocket_connections", "Open dashboards.")
+PROCESSES: Final = _gauge("processes", "Processes that this answer sums up.")
+UPKEEP: Final = _gauge(
+    "upkeep_last_success_timestamp_seconds", "When a duty was last done.", "duty", merge="max"
+)
+TABLE_DEAD: Final = _gauge(
+    "table_dead_tuples", "Row versions that wait for vacuum.", "table", merge="max"
+)
+TABLE_BYTES: Final = _gauge(
+    "table_bytes", "Size of a table with its indexes and TOAST.", "table", merge="max"
+)
+OLDEST_TRANSACTION: Final = _gauge(
+    "oldest_transaction_age_seconds", "Age of the oldest open transaction.", merge="max"
+)
+STARTED: Final = _gauge(
+    "start_timestamp_seconds", "When the youngest process started.", merge="max"
+)
+BUILD: Final = _gauge("build_info", "Always 1.", "version", "python", merge="max")
+
+METRICS: Final = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+"""All of them, in the order of this page."""
+
+
+class Event:
+    """Names of log events: dotted, constant, what a search or an alert goes by."""
+
+    STARTED = "server.started"
+    STOPPING = "server.stopping"
+    STOPPED = "server.stopped"
+    START_FAILED = "server.start_failed"
+    WORKER_STARTED = "worker.started"
+    WORKER_ENDED = "worker.ended"
+    REQUEST = "http.request"
+    UNEXPECTED = "http.unexpected_error"
+    DATABASE_LOST = "database.lost"
+    DATABASE_BACK = "database.back"
+    COUNTERS_LATE = "counters.flush_failed"
+    SAMPLE_FAILED = "sampler.failed"
+    SOCKET_REFUSED = "websocket.refused"
+    SOCKET_DROPPED = "websocket.dropped"
+    LIBRARY = "library"
+
+
+EVENTS: Final = {
+    Event.STARTED: "The server listens; says where, with how many processes, and its version.",
+    Event.STOPPING: "A signal came: nothing new is taken, what runs is finished.",
+    Event.STOPPED: "All processes have ended.",
+    Event.START_FAILED: "The server could not start; `error` says why.",
+    Event.WORKER_STARTED: "A worker process is ready.",
+    Event.WORKER_ENDED: "A worker process ended unasked and is started again.",
+    Event.REQUEST: "A call was answered: debug, or warning from status 500 on. Never for probes.",
+    Event.UNEXPECTED: "A call met an error that nobody foresaw; it has the traceback.",
+    Event.DATABASE_LOST: "The database does not answer.",
+    Event.DATABASE_BACK: "The database answers again.",
+    Event.COUNTERS_LATE: "Counters could not be stored; they are kept and tried again.",
+    Event.SAMPLE_FAILED: "Depths and table sizes could not be sampled.",
+    Event.SOCKET_REFUSED: "A WebSocket was not let in.",
+    Event.SOCKET_DROPPED: "A WebSocket read too slowly, or said nothing for too long.",
+    Event.LIBRARY: "A line of a library, whose name is in `library`.",
+}
+"""Every event and what it tells; the reference page lists the same."""

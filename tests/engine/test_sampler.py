@@ -1,0 +1,127 @@
+"""Depth, lag and age as they are sampled, and that one process does it."""
+
+from datetime import timedelta
+
+from queen import telemetry
+from queen.engine.engine import Engine
+from queen.engine.sampler import Sampler
+from queen.settings import Settings
+from queen.store.database import Record
+from tests.clock import Clock
+from tests.engine.helpers import ack, pop, pop_one, push, settle
+
+SETTINGS = Settings(sample_seconds=10, analytics_retention_hours=1)
+
+
+async def sample(engine: Engine, most: int = 1_000) -> dict[str | None, Record]:
+    """What is measured, by group; None is the queue."""
+    rows = await engine.store.database.fetch("sample", 0, 100, most)
+    return {row["group"]: row for row in rows}
+
+
+async def test_the_lag_of_a_group_is_what_it_has_not_settled(engine: Engine) -> None:
+    await push(engine, "orders", *range(6))
+    await push(engine, "orders", *range(4), partition="other")
+    delivery = await pop_one(engine, "orders", group="g", batch=3)
+    assert (await sample(engine))["g"]["depth"] == 10
+    await settle(engine, delivery, 0)
+    assert (await sample(engine))["g"]["depth"] == 9
+    await ack(engine, delivery)
+
+    found = await sample(engine)
+
+    assert found["g"]["depth"] == 7
+    assert found["g"]["is_exact"]
+
+
+async def test_the_depth_of_a_queue_is_that_of_its_slowest_group(engine: Engine) -> None:
+    await push(engine, "orders", *range(5))
+    await ack(engine, await pop_one(engine, "orders", group="fast", batch=5))
+    await ack(engine, await pop_one(engine, "orders", group="slow", batch=1))
+
+    found = await sample(engine)
+
+    assert (found["fast"]["depth"], found["slow"]["depth"]) == (0, 4)
+    assert found[None]["depth"] == 4
+
+
+async def test_a_queue_that_nobody_reads_is_as_deep_as_what_it_holds(engine: Engine) -> None:
+    await push(engine, "orders", *range(5))
+    await push(engine, "orders", 1, delay_seconds=60)
+
+    found = await sample(engine)
+
+    assert (found[None]["depth"], found[None]["scheduled"]) == (6, 1)
+
+
+async def test_the_oldest_age_is_of_the_first_message_that_is_not_settled(
+    engine: Engine, clock: Clock
+) -> None:
+    await push(engine, "orders", 1)
+    await clock.advance(seconds=100)
+    await push(engine, "orders", 2)
+    await clock.advance(seconds=10)
+    delivery = await pop_one(engine, "orders", group="g", batch=1)
+    assert 110 <= (await sample(engine))["g"]["oldest_age_seconds"] < 111
+    await ack(engine, delivery)
+
+    assert 10 <= (await sample(engine))["g"]["oldest_age_seconds"] < 11
+
+
+async def test_an_empty_group_has_no_oldest_age(engine: Engine) -> None:
+    await push(engine, "orders", 1)
+    await pop(engine, "orders", group="g", auto_ack=True)
+
+    found = await sample(engine)
+
+    assert (found["g"]["depth"], found["g"]["oldest_age_seconds"]) == (0, None)
+
+
+async def test_very_many_partitions_are_estimated_from_some(engine: Engine) -> None:
+    for n in range(40):
+        await push(engine, "orders", 1, 2, partition=str(n))
+    await pop(engine, "orders", group="g")
+
+    found = await sample(engine, most=10)
+
+    assert not found["g"]["is_exact"]
+    assert 78 <= found["g"]["depth"] <= 82
+
+
+async def test_one_process_samples_until_it_is_gone(engine: Engine, dsn: str, clock: Clock) -> None:
+    await push(engine, "orders", 1)
+    async with await Engine.open(dsn) as other:
+        first, second = Sampler(engine, SETTINGS), Sampler(other, SETTINGS)
+
+        assert (await first.step()).of(telemetry.QUEUE_MESSAGES, "orders") == 1
+        assert not (await second.step()).values
+        await clock.advance(seconds=20)
+        assert (await first.step()).values
+        await clock.advance(seconds=31)
+        assert (await second.step()).of(telemetry.TABLE_BYTES, "segments") > 0
+        assert not (await first.step()).values
+
+
+async def test_what_is_old_is_forgotten(engine: Engine, clock: Clock) -> None:
+    await push(engine, "orders", 1)
+    await engine.learn_clock()
+    await engine.store_counters()
+    sampler = Sampler(engine, SETTINGS)
+    await sampler.step()
+    now = await clock.now()
+    ids = list(engine.counters.queues)
+    arguments = (now - timedelta(days=1), now + timedelta(days=1), ids)
+    assert await engine.store.database.fetch("queue_totals", *arguments)
+    await clock.advance(seconds=3_700)
+    await sampler.step()
+
+    assert not await engine.store.database.fetch("queue_totals", *arguments)
+
+
+async def test_a_deleted_queue_leaves_the_figures(engine: Engine) -> None:
+    await push(engine, "orders", 1)
+    sampler = Sampler(engine, SETTINGS)
+    await sampler.step()
+    await engine.delete_queue("orders")
+
+    assert not (await sampler.step()).of(telemetry.QUEUE_MESSAGES)

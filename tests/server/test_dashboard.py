@@ -1,0 +1,185 @@
+"""The WebSocket of the dashboard: what it is told, who is let in, and who is dropped."""
+
+import asyncio
+import socket as sockets
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.server.server import Server, until
+
+FAST = {
+    "QUEEN_COUNTERS_FLUSH_SECONDS": "0.1",
+    "QUEEN_SAMPLE_SECONDS": "0.1",
+    "QUEUE_DEPTH_UPDATE_INTERVAL": "100",
+    "SYSTEM_STATS_UPDATE_INTERVAL": "100",
+}
+
+
+@pytest.fixture
+async def fast(dsn: str) -> AsyncIterator[Server]:
+    async with Server(dsn, FAST) as server:
+        yield server
+
+
+@asynccontextmanager
+async def dashboard(
+    server: Server, **headers: str
+) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
+    url = f"{server.base_url}/ws/dashboard"
+    async with server.session.ws_connect(url, headers=headers) as opened:
+        yield opened
+
+
+async def heard(opened: aiohttp.ClientWebSocketResponse, event: str) -> dict[str, Any]:
+    """The next frame of this event."""
+    async with asyncio.timeout(10):
+        while True:
+            frame = await opened.receive_json()
+            if frame["event"] == event:
+                return frame
+
+
+async def push(server: Server, queue: str, count: int = 1) -> None:
+    items = [{"queue": queue, "payload": n} for n in range(count)]
+    assert (await server.post("/push", {"items": items})).status == 201
+
+
+async def test_depths_sums_and_the_system_are_told(fast: Server) -> None:
+    await push(fast, "orders", 3)
+    async with dashboard(fast) as opened:
+        stats = await heard(opened, "system.stats")
+        assert stats["data"]["processes"] == 1
+        assert stats["data"]["websockets"] == 1
+        depth = await heard(opened, "queue.depth.updated")
+        assert depth["data"]["queues"][0]["depth"] == 3
+        assert depth["at"].endswith("Z")
+        await push(fast, "orders", 2)
+        processed = await heard(opened, "message.processed")
+        assert processed["data"]["queues"] == [
+            {
+                "queue": "orders",
+                "pushed": 2,
+                "popped": 0,
+                "acked": 0,
+                "nacked": 0,
+                "deadLettered": 0,
+            }
+        ]
+
+
+async def test_long_work_is_told_as_it_goes(fast: Server) -> None:
+    await push(fast, "orders", 3)
+    async with dashboard(fast) as opened:
+        await heard(opened, "system.stats")
+        reply = await fast.post("/resources/queues/orders/purge", {"scope": "all"})
+        assert reply.status == 202
+        while True:
+            told = (await heard(opened, "operation.updated"))["data"]
+            assert told["id"] == reply.body["operation"]["id"]
+            if told["state"] == "done":
+                break
+
+    assert told["queue"] == "orders"
+
+
+async def test_a_client_hears_what_it_asked_for_and_nothing_else(fast: Server) -> None:
+    async with dashboard(fast) as opened:
+        await opened.send_json({"subscribe": ["message.processed"], "queues": ["orders"]})
+        events = ["system.stats"]
+        while events[-2:] != ["message.processed"] * 2:  # Each tick would tell of the system too.
+            await push(fast, "orders", 1)
+            async with asyncio.timeout(10):
+                events.append((await opened.receive_json())["event"])
+        await push(fast, "secret", 1)
+        await push(fast, "orders", 1)
+        frames = [await heard(opened, "message.processed")]
+        while frames[-1]["data"]["queues"][0]["queue"] != "orders":
+            frames.append(await heard(opened, "message.processed"))
+
+        assert "secret" not in str(frames)
+
+
+async def test_a_misspelt_subscription_ends_the_conversation(fast: Server) -> None:
+    async with dashboard(fast) as opened:
+        await opened.send_json({"subscribe": ["message.proccessed"]})
+        async with asyncio.timeout(10):
+            while (message := await opened.receive()).type == aiohttp.WSMsgType.TEXT:
+                pass
+
+        assert message.type == aiohttp.WSMsgType.CLOSE
+        assert opened.close_code == 1008
+
+
+async def test_a_page_of_another_site_is_refused(fast: Server) -> None:
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        async with dashboard(fast, Origin="https://evil.example"):
+            pass
+    assert refused.value.status == 403
+
+    async with dashboard(fast, Origin=fast.base_url) as opened:
+        await heard(opened, "system.stats")
+
+
+async def test_one_dashboard_too_many_is_refused(dsn: str) -> None:
+    async with Server(dsn, {**FAST, "WS_MAX_CONNECTIONS": "1"}) as server, dashboard(server):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            async with dashboard(server):
+                pass
+
+        assert refused.value.status == 503
+
+
+async def test_a_message_that_is_too_large_ends_the_conversation(fast: Server) -> None:
+    async with dashboard(fast) as opened:
+        await opened.send_str(" " * 20_000)
+        async with asyncio.timeout(10):
+            while (message := await opened.receive()).type == aiohttp.WSMsgType.TEXT:
+                pass
+
+        assert message.type == aiohttp.WSMsgType.CLOSE
+        assert opened.close_code == 1009
+
+
+async def test_there_is_no_other_websocket(fast: Server) -> None:
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await fast.session.ws_connect(f"{fast.base_url}/ws/other")
+    assert refused.value.status == 403
+
+
+async def test_a_server_stops_although_dashboards_are_open(fast: Server) -> None:
+    async with dashboard(fast) as opened:
+        await heard(opened, "system.stats")
+
+        assert await fast.stop() == 0
+
+
+async def test_a_dashboard_that_does_not_read_is_dropped(dsn: str) -> None:
+    # Many queues make large frames, and a small window lets few of them wait in the kernel.
+    async with Server(dsn, FAST) as server:
+        names = [f"{n}-{'long' * 50}" for n in range(1_000)]
+        await server.post("/push", {"items": [{"queue": n, "payload": 1} for n in names]})
+        raw = sockets.socket()
+        raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+        raw.connect(("127.0.0.1", server.port))
+        raw.sendall(
+            b"GET /ws/dashboard HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n"
+            b"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+            b"Sec-WebSocket-Version: 13\r\n\r\n"
+        )
+
+        async def is_dropped() -> bool:
+            await server.post("/push", {"items": [{"queue": n, "payload": 1} for n in names]})
+            return "websocket.dropped" in server.log
+
+        async def is_gone() -> bool:
+            return b"queen_websocket_connections 0" in (await server.get("/metrics")).body
+
+        try:
+            await until(is_dropped, seconds=55)
+            await until(is_gone)
+        finally:
+            raw.close()
