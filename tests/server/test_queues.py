@@ -211,7 +211,8 @@ async def test_deliveries_that_wait_behind_another_are_paged_too(server: Server)
     await push(server, "orders", *range(4))
     for _ in range(3):
         await bury(server, "orders")
-    assert (await server.post("/dlq/redrive", {"filter": {"queue": "orders"}})).status == 202
+    started = await server.post("/dlq/redrive", {"filter": {"queue": "orders"}})
+    assert (await finished(server, started.body))["done"] == 3
     path = "/resources/queues/orders/deliveries"
 
     found = await pages(server, path, "deliveries", limit=1)
