@@ -146,7 +146,6 @@ async def test_too_much_is_lowered_to_what_is_allowed(dsn: str) -> None:
             assert await pop(server, "empty", wait=True, timeout=10**9) == []
 
 
-@pytest.mark.xfail(strict=False, reason="the claim does not count bytes yet")
 async def test_an_answer_holds_so_many_bytes_but_always_one_message(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_POP_BYTES": "1000"}) as server:
         await push(server, "q", *["x" * 400 for _ in range(5)])

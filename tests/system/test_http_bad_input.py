@@ -60,7 +60,7 @@ def bad(rng: random.Random) -> tuple[str, bytes]:
             whole = posted(path, b'{"items":[{"queue":"bad","payload":1}]}')
             return "truncated", whole[: rng.randrange(1, len(whole) - 1)]
         case 1:
-            head = f"POST /api/v1{path} HTTP/1.1\r\nhost: x\r\n{JSON}\r\ncontent-length: "
+            head = f"POST /api/v1{path} HTTP/1.1\r\nhost: localhost\r\n{JSON}\r\ncontent-length: "
             return "oversized", f"{head}{2**30 + rng.randrange(10**9)}\r\n\r\n{{".encode()
         case 2:
             deep = b"[" * rng.randrange(100, 100_000)
