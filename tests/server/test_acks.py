@@ -296,7 +296,6 @@ async def test_without_a_lease_the_message_must_be_out(shared: Server) -> None:
     await _settle_twice(shared, queue, pushed)
 
 
-@pytest.mark.xfail(strict=False, reason="a key of the client's own is not looked up once settled")
 async def test_a_key_of_ones_own_is_known_after_it_was_settled(shared: Server) -> None:
     queue = a_queue()
     (pushed,) = await push(shared, queue, 1, transactionId=queue)

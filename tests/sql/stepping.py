@@ -208,7 +208,7 @@ def transact(*, acked: str, pushed: str) -> Verb:
             [(lease.delivery_id, lease.token)],
             segment([scene.partition_ids[pushed]]),
         )
-        if any(row["kind"] != "stored" for row in answer):
+        if any(row["kind"] not in ("stored", "acked") for row in answer):
             raise Violation(f"a transaction was refused: {answer}")
         scene.pushed[pushed] += 1
         scene.settled[acked, lease.offsets[0]] += 1

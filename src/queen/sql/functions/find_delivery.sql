@@ -120,6 +120,37 @@ begin
     end if;
   end if;
 
+  if p_delivery_id is null and p_partition_id is not null then
+    -- Known by its key, not out: the group is done with it if it was handed out.
+    return query
+    select null::bigint, null::uuid, p_partition_id, k."offset", true
+    from queen.partitions p
+    join queen.groups g on g.queue_id = p.queue_id and g.name = p_group and g.deleted_at is null
+    cross join lateral (
+      select k."offset"
+      from queen.dedup k
+      where k.key = queen.dedup_key(p_partition_id, p_transaction_id)
+      offset 0
+    ) k
+    cross join lateral (
+      select c.claimed
+      from queen.consumers c
+      where c.partition_id = p.id and c.group_id = g.id
+      order by c.version desc
+      limit 1
+    ) c
+    where p.id = p_partition_id
+      and c.claimed > k."offset"
+      and not exists (
+        select 1 from queen.deliveries o
+        where o.group_id = g.id and o.partition_id = p_partition_id and o.pending @> k."offset"
+      )
+    limit 1;
+    if found then
+      return;
+    end if;
+  end if;
+
   if p_place_id is not null then
     return query
     select
