@@ -32,7 +32,7 @@ def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
     # A payload like `1,2` or `[1` can hide among others; not if each is as long as what was sent.
     if list(map(len, raws)) != list(map(len, payloads)):
         return False
-    if max(map(len, payloads)) <= 3 * max_depth and _ADJOINING.search(joined) is None:
+    if 2 * max(map(len, payloads)) <= 7 * max_depth and _ADJOINING.search(joined) is None:
         return True
     # As many levels as brackets that open, at the most.
     texts = [bytes(each) for each in payloads]  # A Raw counts nothing.
