@@ -611,7 +611,7 @@ class Program(RuleBasedStateMachine):
             partitions=partitions,
             is_auto=is_auto,
             got=got,
-            current=seen.leases,
+            current={lease for lease in self.given if _pair(lease) in seen.leases},
         )
         await self._judge(seen)
         return len(got)
