@@ -321,6 +321,62 @@ async def test_a_sleeping_waiter_sends_no_statement(patient: Engine) -> None:
     assert patient.store.database.statements - before <= 1
 
 
+async def test_who_joins_those_that_sleep_sends_no_statement(patient: Engine) -> None:
+    await patient.configure("orders")
+    await listening(patient)
+    waiters = [asyncio.create_task(pop(patient, "orders", wait=True))]
+    await asleep(patient, 1)
+    before = patient.store.database.statements
+
+    waiters += [asyncio.create_task(pop(patient, "orders", wait=True)) for _ in range(50)]
+    await asleep(patient, 51)
+
+    assert patient.store.database.statements - before <= 1
+    await push(patient, "orders", *range(3), partition="a")
+    done, _ = await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+    assert values(done.pop().result()) == [0]
+    await cancel(waiters)
+
+
+async def test_an_ack_of_all_there_was_searches_for_nobody(patient: Engine) -> None:
+    await patient.configure("orders")
+    await listening(patient)
+    await push(patient, "orders", "a")
+    (delivery,) = await pop(patient, "orders")
+    waiter = asyncio.create_task(pop(patient, "orders", wait=True))
+    await asleep(patient, 1)
+    before = patient.store.database.statements
+
+    await patient.ack(delivery.lease_id or "")
+
+    # The ack itself, and at most one round of the slow poll.
+    assert patient.store.database.statements - before <= 2
+    await cancel([waiter])
+
+
+async def test_a_lease_that_ends_while_messages_stream_in_is_found(patient: Engine) -> None:
+    """Wake-ups for new messages leave what is due to a search a moment later."""
+    await patient.configure("orders")
+    await push(patient, "orders", "held", partition="a")
+    await pop(patient, "orders", lease_seconds=1)
+    got: list[object] = []
+
+    async def consume() -> None:
+        while "held" not in got:
+            for delivery in await pop(patient, "orders", wait=True, timeout_seconds=5):
+                got.extend(values([delivery]))
+                await patient.ack(delivery.lease_id or "")
+
+    consumer = asyncio.create_task(consume())
+    number = 0
+    async with asyncio.timeout(10):
+        while not consumer.done():
+            number += 1
+            await push(patient, "orders", number, partition=f"p{number % 5}")
+
+    assert "held" in got
+
+
 async def test_who_does_not_wait_is_answered_behind_any_number_who_do(patient: Engine) -> None:
     await patient.configure("orders")
     waiters = [asyncio.create_task(pop(patient, "orders", wait=True)) for _ in range(300)]

@@ -87,7 +87,7 @@ def pop(
                 partitions=[partitions],
                 leases=[lease_seconds],
                 is_auto=is_auto,
-                is_due_first=is_due_first,
+                due="first" if is_due_first else "last",
                 turn=0,
             )
         )

@@ -88,7 +88,7 @@ CREATE TYPE queen.popped AS (
 -- Name: ack(bigint[], uuid[], int8multirange[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text)
+CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, has_more boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -116,7 +116,6 @@ CREATE FUNCTION queen.allow(p_key_id text, p_rate double precision, p_wanted int
 
 CREATE FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms integer, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -223,7 +222,6 @@ CREATE TABLE queen.queues (
 
 CREATE FUNCTION queen.backoff(p_queue queen.queues, p_attempts integer) RETURNS interval
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -256,6 +254,7 @@ CREATE TABLE queen.deliveries (
     parked_until timestamp with time zone,
     held boolean NOT NULL,
     ordered boolean NOT NULL,
+    limited boolean DEFAULT false NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     error text,
     payload bytea,
@@ -272,7 +271,6 @@ WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000',
 
 CREATE FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, p_attempts integer, p_kind text, p_error text, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -282,7 +280,6 @@ CREATE FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, p_attem
 
 CREATE FUNCTION queen.cancel_scheduled(p_queue_id bigint, p_partition_ids bigint[]) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -292,7 +289,6 @@ CREATE FUNCTION queen.cancel_scheduled(p_queue_id bigint, p_partition_ids bigint
 
 CREATE FUNCTION queen.change_order(p_queue_id bigint) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -302,7 +298,6 @@ CREATE FUNCTION queen.change_order(p_queue_id bigint) RETURNS boolean
 
 CREATE FUNCTION queen.check_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -312,7 +307,6 @@ CREATE FUNCTION queen.check_producers(p_producers text[], p_sequences bigint[], 
 
 CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -322,7 +316,6 @@ CREATE FUNCTION queen.claim_due(p_group_id bigint, p_queue queen.queues, p_level
 
 CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_left integer[], p_lanes_left integer[], p_leases double precision[], p_auto boolean, p_budget bigint, p_slots bigint, p_now timestamp with time zone) RETURNS queen.claim
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -332,7 +325,6 @@ CREATE FUNCTION queen.claim_new(p_group_id bigint, p_queue queen.queues, p_level
 
 CREATE FUNCTION queen.complete(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -447,7 +439,6 @@ CREATE FUNCTION queen.delete_queue(p_queue text) RETURNS bigint
 
 CREATE FUNCTION queen.drop_expired(p_delivery queen.deliveries, p_dead int8multirange) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -457,7 +448,6 @@ CREATE FUNCTION queen.drop_expired(p_delivery queen.deliveries, p_dead int8multi
 
 CREATE FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, p_lanes bigint[], p_since timestamp with time zone, p_now timestamp with time zone, p_limit integer) RETURNS SETOF queen.deliveries
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -509,7 +499,6 @@ CREATE FUNCTION queen.erase(p_limit integer) RETURNS boolean
 
 CREATE FUNCTION queen.erase_messages(p_queue_id bigint, p_partition_ids bigint[]) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -519,7 +508,6 @@ CREATE FUNCTION queen.erase_messages(p_queue_id bigint, p_partition_ids bigint[]
 
 CREATE FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -529,7 +517,6 @@ CREATE FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) 
 
 CREATE FUNCTION queen.expired_of(p_delivery queen.deliveries, p_now timestamp with time zone) RETURNS int8multirange
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -563,7 +550,6 @@ CREATE FUNCTION queen.extra_at(p_extras bytea, p_count integer, p_index integer)
 
 CREATE FUNCTION queen.fail(p_delivery queen.deliveries, p_queue queen.queues, p_offset bigint, p_kind text, p_error text, p_delay double precision, p_from timestamp with time zone, p_now timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -618,7 +604,6 @@ CREATE FUNCTION queen.find_message(p_partition_id bigint, p_transaction_id text,
 
 CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS int8multirange
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -638,7 +623,6 @@ CREATE FUNCTION queen.forget_counters(p_seconds double precision, p_limit intege
 
 CREATE FUNCTION queen.forget_keys(p_keys bytea[]) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -646,14 +630,8 @@ CREATE FUNCTION queen.forget_keys(p_keys bytea[]) RETURNS void
 -- Name: free(bigint[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]) RETURNS void
+CREATE FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -693,7 +671,6 @@ CREATE FUNCTION queen.group_figures(p_group_id bigint, p_most integer) RETURNS T
 
 CREATE FUNCTION queen.group_of(p_partition_id bigint, p_group text) RETURNS bigint
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -712,7 +689,6 @@ CREATE FUNCTION queen.handed_out(p_delivery queen.deliveries) RETURNS int8multir
 
 CREATE FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_seconds double precision, p_now timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -722,7 +698,6 @@ CREATE FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_secon
 
 CREATE FUNCTION queen.is_alive(p_partition_id bigint, p_offset bigint, p_now timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -732,7 +707,6 @@ CREATE FUNCTION queen.is_alive(p_partition_id bigint, p_offset bigint, p_now tim
 
 CREATE FUNCTION queen.is_over(p_id bigint, p_token uuid) RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -751,7 +725,6 @@ CREATE FUNCTION queen.join_extras(p_extras bytea[]) RETURNS bytea
 
 CREATE FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bigint[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -761,7 +734,6 @@ CREATE FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bigint[],
 
 CREATE FUNCTION queen.keep_sample(p_now timestamp with time zone, p_queue_id bigint, p_group_id bigint, p_depth bigint, p_oldest_age_seconds double precision, p_deliveries bigint, p_dead_letters bigint, p_scheduled bigint, p_is_exact boolean) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -780,11 +752,6 @@ CREATE FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_key_place
 
 CREATE FUNCTION queen.lag_of(p_group_id bigint, p_levels integer[], p_most integer) RETURNS TABLE(messages bigint, oldest_at timestamp with time zone, deliveries bigint, is_exact boolean)
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
     AS $$ … $$;
 
 
@@ -814,7 +781,6 @@ CREATE FUNCTION queen.lead_sampling(p_holder bigint, p_seconds double precision)
 
 CREATE FUNCTION queen.levels_by_turn(p_levels integer[], p_turn integer) RETURNS integer[]
     LANGUAGE sql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -824,12 +790,6 @@ CREATE FUNCTION queen.levels_by_turn(p_levels integer[], p_turn integer) RETURNS
 
 CREATE FUNCTION queen.lock_consumers(p_ids bigint[], p_tokens uuid[]) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -839,7 +799,6 @@ CREATE FUNCTION queen.lock_consumers(p_ids bigint[], p_tokens uuid[]) RETURNS vo
 
 CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, budget bigint, slots bigint, opens_at timestamp with time zone)
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -849,7 +808,6 @@ CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now 
 
 CREATE FUNCTION queen.message_at(p_delivery queen.deliveries, p_offset bigint) RETURNS TABLE(payload bytea, extras bytea, created_at timestamp with time zone)
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -874,7 +832,6 @@ CREATE FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigi
 
 CREATE FUNCTION queen.new_queue(p_defaults jsonb) RETURNS jsonb
     LANGUAGE sql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -884,7 +841,6 @@ CREATE FUNCTION queen.new_queue(p_defaults jsonb) RETURNS jsonb
 
 CREATE FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) RETURNS double precision
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -903,7 +859,6 @@ CREATE FUNCTION queen.now() RETURNS timestamp with time zone
 
 CREATE FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -913,7 +868,6 @@ CREATE FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp with ti
 
 CREATE FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8multirange) RETURNS int8multirange
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -938,7 +892,6 @@ CREATE FUNCTION queen.partition_ids(p_queues text[], p_partitions text[], p_leve
 
 CREATE FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_queue queen.queues) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -948,7 +901,6 @@ CREATE FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_queue quee
 
 CREATE FUNCTION queen.pass_over(p_partition_id bigint, p_end bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -962,10 +914,10 @@ CREATE FUNCTION queen.payload_at(p_body bytea, p_ends bytea, p_index integer) RE
 
 
 --
--- Name: pop(bigint[], timestamp with time zone[], timestamp with time zone[], text, integer[], integer[], double precision[], boolean, boolean, integer); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: pop(bigint[], timestamp with time zone[], timestamp with time zone[], text, integer[], integer[], double precision[], boolean, text, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due_first boolean, p_turn integer) RETURNS SETOF queen.popped
+CREATE FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer) RETURNS SETOF queen.popped
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -982,7 +934,6 @@ CREATE FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with tim
 
 CREATE FUNCTION queen.postpone(p_group_id bigint, p_partition_ids bigint[], p_ctids tid[], p_now timestamp with time zone) RETURNS bigint[]
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -992,12 +943,6 @@ CREATE FUNCTION queen.postpone(p_group_id bigint, p_partition_ids bigint[], p_ct
 
 CREATE FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT promoted bigint, OUT expired bigint) RETURNS record
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -1047,7 +992,6 @@ CREATE FUNCTION queen.push(p_partition_ids bigint[], p_counts integer[], p_bodie
 
 CREATE FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_partition_ids bigint[], p_counts integer[], p_now timestamp with time zone) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1072,7 +1016,6 @@ CREATE FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) RETURNS T
 
 CREATE FUNCTION queen.rate_opens_at(p_recent bigint[], p_max integer, p_ms integer, p_now timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1097,7 +1040,6 @@ CREATE FUNCTION queen.ready_groups(p_group_ids bigint[]) RETURNS TABLE(group_id 
 
 CREATE FUNCTION queen.record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1182,12 +1124,6 @@ CREATE FUNCTION queen.retry(p_partition_id bigint, p_offset bigint, p_group text
 
 CREATE FUNCTION queen.runs_of(p_group_id bigint, p_claim queen.claim) RETURNS SETOF queen.popped
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -1246,7 +1182,6 @@ WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000',
 
 CREATE FUNCTION queen.set_aside(p_consumer queen.consumers, p_offset bigint, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1256,7 +1191,6 @@ CREATE FUNCTION queen.set_aside(p_consumer queen.consumers, p_offset bigint, p_n
 
 CREATE FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange, p_partition_id bigint) RETURNS TABLE(group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text)
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1266,7 +1200,6 @@ CREATE FUNCTION queen.settle(p_id bigint, p_token uuid, p_offsets int8multirange
 
 CREATE FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1291,7 +1224,6 @@ CREATE FUNCTION queen.shorten(p_ids bigint[], p_tokens uuid[], p_ends bigint[]) 
 
 CREATE FUNCTION queen.shorten_waits(p_queue queen.queues, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1301,7 +1233,6 @@ CREATE FUNCTION queen.shorten_waits(p_queue queen.queues, p_now timestamp with t
 
 CREATE FUNCTION queen.shrink(p_delivery queen.deliveries, p_done int8multirange) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1311,7 +1242,6 @@ CREATE FUNCTION queen.shrink(p_delivery queen.deliveries, p_done int8multirange)
 
 CREATE FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timestamp with time zone, p_count bigint) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1321,7 +1251,6 @@ CREATE FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timestamp wit
 
 CREATE FUNCTION queen.stored_at(p_partition_id bigint, p_offset bigint) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1331,11 +1260,6 @@ CREATE FUNCTION queen.stored_at(p_partition_id bigint, p_offset bigint) RETURNS 
 
 CREATE FUNCTION queen.stored_in(p_queue_id bigint, p_most integer) RETURNS TABLE(messages bigint, oldest_at timestamp with time zone, is_exact boolean)
     LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET enable_bitmapscan TO 'off'
     AS $$ … $$;
 
 
@@ -1346,6 +1270,11 @@ CREATE FUNCTION queen.stored_in(p_queue_id bigint, p_most integer) RETURNS TABLE
 CREATE FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from timestamp with time zone) RETURNS TABLE(queue_id bigint, group_id bigint, is_filled boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -1370,7 +1299,6 @@ CREATE FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_of
 
 CREATE FUNCTION queen.unpark(p_partition_id bigint, p_group_id bigint, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE sql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1380,7 +1308,6 @@ CREATE FUNCTION queen.unpark(p_partition_id bigint, p_group_id bigint, p_now tim
 
 CREATE FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -3173,10 +3100,10 @@ REVOKE ALL ON FUNCTION queen.payload_at(p_body bytea, p_ends bytea, p_index inte
 
 
 --
--- Name: FUNCTION pop(p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due_first boolean, p_turn integer); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION pop(p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due_first boolean, p_turn integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.pop(p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer) FROM PUBLIC;
 
 
 --

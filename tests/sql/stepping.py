@@ -240,7 +240,7 @@ async def take(
             partitions=[10],
             leases=[None],
             is_auto=is_auto,
-            is_due_first=due_first,
+            due="first" if due_first else "last",
             turn=0,
         )
     )

@@ -65,7 +65,7 @@ IDLE_WITHOUT_LOCK: Final = {
     ),
     "when all is claimed": Change(
         "claim_new",
-        r"v_locked := array\([^;]*?any \(v_ids\)[^;]*?skip locked\s*\)",
+        r"v_locked := array\([^;]*?any \(v_taken\)[^;]*?skip locked\s*\)",
         "v_locked := v_ids",
     ),
     "when there was nothing": Change(

@@ -105,20 +105,57 @@ async def test_no_function_runs_with_the_rights_of_its_owner(connection: "Connec
     assert [row["name"] for row in functions if row["prosecdef"]] == []
 
 
-async def test_functions_that_touch_tables_fix_their_search_path(connection: "Connection") -> None:
+def _name(function: "asyncpg.Record") -> str:
+    """Without schema and arguments."""
+    return function["name"].partition("(")[0].removeprefix("queen.")
+
+
+async def test_what_is_called_from_outside_fixes_its_search_path(connection: "Connection") -> None:
+    """What only those call inherits it: setting it again in each costs a pop a quarter."""
     relations = await connection.fetch(
         "select relname from pg_class where relnamespace = 'queen'::regnamespace and relkind <> 'i'"
     )
     touches = re.compile(rf"\bqueen\.({'|'.join(row['relname'] for row in relations)})\b")
     functions = await connection.fetch(FUNCTIONS)
+    sent = set(re.findall(r"\bqueen\.(\w+) ?\(", "".join(sql.CALLS.values())))
+    bodies = "".join(row["prosrc"] for row in functions)
+    inner = set(re.findall(r"\bqueen\.(\w+) ?\(", bodies)) - sent
 
     loose = [
         row["name"]
         for row in functions
         if (row["lanname"] == "plpgsql" or touches.search(row["prosrc"]))
+        and _name(row) not in inner
         and "search_path=pg_catalog, pg_temp" not in (row["proconfig"] or [])
     ]
     assert loose == []
+
+
+async def test_what_a_call_reaches_plans_under_its_settings(connection: "Connection") -> None:
+    """A plan is kept for the session: one made without them would stay for all who come after."""
+    functions = {_name(row): row for row in await connection.fetch(FUNCTIONS)}
+    sent = set(re.findall(r"\bqueen\.(\w+) ?\(", "".join(sql.CALLS.values())))
+    reached: dict[str, set[str]] = {}
+    for entry in sent & functions.keys():
+        todo = [entry]
+        while todo:
+            for name in re.findall(r"\bqueen\.(\w+) ?\(", functions[todo.pop()]["prosrc"]):
+                if name in functions and entry not in reached.setdefault(name, set()):
+                    reached[name].add(entry)
+                    todo.append(name)
+    planned = {
+        name for name, row in functions.items() if "enable_hashjoin=off" in (row["proconfig"] or [])
+    }
+    hot = {name for name, entries in reached.items() if entries & {"push", "pop", "ack", "nack"}}
+
+    assert {"claim_new", "free"} <= hot
+    loose = {
+        (name, entry)
+        for name in hot
+        for entry in reached[name] - planned
+        if functions[name]["lanname"] == "plpgsql" and name not in planned
+    }
+    assert loose == set()
 
 
 async def test_no_function_builds_its_statements_as_text(connection: "Connection") -> None:

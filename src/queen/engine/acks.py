@@ -236,7 +236,7 @@ class Acks:
             else:
                 self._counters.count_refused("ack")
             unit.finish([row])
-        self._wake({row["group_id"] for row in settled if row["is_over"]})
+        self._wake({row["group_id"] for row in settled if row["has_more"]})
 
     async def _nack(self, units: list[AckUnit]) -> None:
         settlements = [each for unit in units for each in unit.settlements]

@@ -24,13 +24,15 @@ class Unit(Protocol):
 
 U = TypeVar("U", bound=Unit)
 _CROWD: Final = 32
+_CROWD_BYTES: Final = 64 * 1024
 
 
 class Lanes(Generic[U]):
     """
     Gathers units into flushes, at most ``lanes`` of them at once.
 
-    No linger timer: a lone unit is flushed at once, and a crowd shares one flush. Units of one key
+    No linger timer: a lone unit is flushed at once, and a crowd shares one flush. While one runs,
+    another begins only for a crowd: a few cost less in the flush after this. Units of one key
     keep their order, and two flushes never hold the same key. Units with several keys are rare;
     while one waits, its keys are kept free for it.
     """
@@ -46,7 +48,7 @@ class Lanes(Generic[U]):
         max_queued_bytes: int,
     ) -> None:
         self._flush = flush
-        self._free_lanes = lanes
+        self._all_lanes = self._free_lanes = lanes
         self._max_units = max_units
         self._max_bytes = max_bytes
         self._max_queued = max_queued
@@ -100,13 +102,19 @@ class Lanes(Generic[U]):
 
     def _schedule(self) -> None:
         """Flush at the end of this turn of the loop: whoever is ready by then comes along."""
-        if self._free_lanes and not self._is_scheduled and (self._units or self._wide):
+        if not self._is_scheduled and self._is_lane_open() and (self._units or self._wide):
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._start)
 
+    def _is_lane_open(self) -> bool:
+        return self._free_lanes == self._all_lanes or (self._free_lanes > 0 and self._is_crowd())
+
+    def _is_crowd(self) -> bool:
+        return self._queued >= _CROWD or self._queued_bytes >= _CROWD_BYTES
+
     def _start(self) -> None:
         self._is_scheduled = False
-        while self._free_lanes and (taken := self._take(self._share())):
+        while self._is_lane_open() and (taken := self._take(self._share())):
             keys = {key for unit in taken for key in unit.keys}
             self._busy |= keys
             self._free_lanes -= 1
@@ -136,7 +144,7 @@ class Lanes(Generic[U]):
         A crowd is parted among the lanes that are free, so that one is laid out while another is
         stored; a few share one commit.
         """
-        if self._queued < _CROWD:
+        if not self._is_crowd():
             return len(self._open_keys)
         return -(-len(self._open_keys) // self._free_lanes)
 

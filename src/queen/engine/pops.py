@@ -125,7 +125,8 @@ class Pops:
             loop = asyncio.get_running_loop()
             unit.timer = loop.call_later(request.timeout_seconds, self._time_out, target, unit)
         self.waiting += 1
-        self.waiters.wake(target)
+        if not (request.wait and target.is_dry):
+            self.waiters.wake(target, is_new=request.wait)
         try:
             return await unit.answer
         except asyncio.CancelledError:
@@ -265,6 +266,8 @@ class Pops:
             target.is_hot = True
         if not is_dry and target.answered < len(target.units):
             target.is_hot = True
+        # Unless something was heard meanwhile.
+        target.is_dry = is_dry and not target.is_hot
 
     async def _hand_out(
         self, target: Target, claimed: Sequence[rows.Record], units: Sequence[PopUnit]
@@ -294,10 +297,12 @@ class Pops:
                 await self._store.messages.release(leases)
                 self._wake({each.group_id for each in deliveries})
 
-    def _sleep(self, target: Target, seconds: float) -> None:
-        if target.timer is not None:
-            target.timer.cancel()
+    def _sleep(self, target: Target, seconds: float, *, is_at_latest: bool = False) -> None:
         loop = asyncio.get_running_loop()
+        if target.timer is not None:
+            if is_at_latest and loop.time() < target.timer.when() <= loop.time() + seconds:
+                return
+            target.timer.cancel()
         target.timer = loop.call_later(max(seconds, 0.001), self.waiters.wake, target)
 
     async def _subscribe(self, target: Target) -> None:
@@ -364,14 +369,19 @@ class Pops:
         is_auto = target.name.is_auto
         is_lent = is_auto and self._portions.is_lent(units)
         marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
-        is_due_first = False
+        # Many wake-ups a second are for new messages alone.
+        is_new = not target.seeks_due and all(unit.request.wait for unit in units)
+        target.seeks_due = False
+        due: rows.Due = "never" if is_new else "last"
         for mark in marks:
             if now >= mark.full_at:
                 mark.full_at = now + self._settings.full_search_ms / 1000
                 mark.ready_since = mark.due_since = None
             if now >= mark.searched_due_at + self._settings.due_search_ms / 1000:
                 mark.searched_due_at = now
-                is_due_first = True
+                due = "first"
+        if due == "never":
+            self._sleep(target, self._settings.due_search_ms / 1000, is_at_latest=True)
         return await self._store.messages.pop(
             rows.Pop(
                 group_ids=target.group_ids,
@@ -382,7 +392,7 @@ class Pops:
                 partitions=[unit.request.partitions for unit in units],
                 leases=[LENT_SECONDS if is_lent else unit.request.lease_seconds for unit in units],
                 is_auto=is_auto and not is_lent,
-                is_due_first=is_due_first,
+                due=due,
                 turn=self._turn(target.name),
             )
         )

@@ -38,7 +38,7 @@ class Pushes:
         backlogs: Backlogs,
         counters: Counters,
         *,
-        wake: Callable[[Iterable[int]], None],
+        wake: Callable[[Iterable[int], bool], None],
     ) -> None:
         self._store = store
         self._settings = settings
@@ -176,7 +176,7 @@ class Pushes:
             stored = await self._store.messages.push(flush.push)
             if not stored or stored[0]["kind"] == "stored":
                 flush.place(stored, self._cache)
-                self._wake(flush.queue_ids)
+                self._wake(flush.queue_ids, not flush.push.scheduled_partition_ids)
                 break
             units = flush.without(stored, self._catalogue)
         else:

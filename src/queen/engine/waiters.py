@@ -65,11 +65,13 @@ class Target:
         "answered",
         "group_ids",
         "hurried",
+        "is_dry",
         "is_hot",
         "is_running",
         "name",
         "queue_ids",
         "queues",
+        "seeks_due",
         "timer",
         "units",
     )
@@ -83,6 +85,10 @@ class Target:
         """Those of the units that do not wait."""
         self.is_hot = False
         """Something may be there: search again before sleeping."""
+        self.is_dry = False
+        """The last search left somebody without, and nothing was heard since: nobody need look."""
+        self.seeks_due = False
+        """More than new messages may be there."""
         self.is_running = False
         self.timer: asyncio.TimerHandle | None = None
         self.group_ids: list[int] = []
@@ -191,10 +197,10 @@ class Waiters:
                         del index[key]
         target.group_ids, target.queue_ids, target.queues = [], [], {}
 
-    def wake_queues(self, queue_ids: Iterable[int]) -> None:
+    def wake_queues(self, queue_ids: Iterable[int], *, is_new: bool = False) -> None:
         for queue_id in queue_ids:
             for target in tuple(self._by_queue.get(queue_id, ())):
-                self.wake(target)
+                self.wake(target, is_new=is_new)
 
     def wake_groups(self, group_ids: Iterable[int]) -> None:
         for group_id in group_ids:
@@ -219,8 +225,11 @@ class Waiters:
         for target in tuple(self._targets.values()):
             self.wake(target)
 
-    def wake(self, target: Target) -> None:
+    def wake(self, target: Target, *, is_new: bool = False) -> None:
+        """Let it search; ``is_new``: nothing but new messages has come."""
         target.is_hot = True
+        target.is_dry = False
+        target.seeks_due |= not is_new
         if not target.is_running and target.units:
             self._run(target)
 

@@ -65,10 +65,10 @@ class Wakeups:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def tell(self, queue_ids: Iterable[int]) -> None:
-        """These queues have work: wake those here, and tell the other processes."""
+    def tell(self, queue_ids: Iterable[int], is_new: bool = False) -> None:
+        """These queues have work, or just new messages: wake those here, and tell the others."""
         ids = set(queue_ids)
-        self._wake(ids)
+        self._wake(ids, is_new=is_new)
         if self.notifications is not None:
             self.notifications.tell(queue_ids=ids)
 
@@ -92,8 +92,8 @@ class Wakeups:
         # It may have moved into a namespace that somebody reads.
         self._waiters.wake_open()
 
-    def _wake(self, queue_ids: Collection[int]) -> None:
-        self._waiters.wake_queues(queue_ids)
+    def _wake(self, queue_ids: Collection[int], *, is_new: bool = False) -> None:
+        self._waiters.wake_queues(queue_ids, is_new=is_new)
         # Not by the highest id: queues commit in another order than they take their ids.
         if unseen := self._unseen(queue_ids):
             self._seen_queue_ids |= unseen

@@ -56,7 +56,7 @@ cross join lateral (
 
 -- name: ack
 -- Settle messages; one row a request, in the order asked.
-select group_id, settled, refused, is_over, code
+select group_id, settled, refused, is_over, has_more, code
 from queen.ack($1, $2, $3::text[]::int8multirange[], $4) order by ordinal;
 
 -- name: nack

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -84,6 +84,9 @@ class Ack(NamedTuple):
     """Refuse a lease of another partition; None: unchecked."""
 
 
+Due = Literal["first", "last", "never"]
+
+
 class Pop(msgspec.Struct, kw_only=True, frozen=True):
     """Several requests at one target."""
 
@@ -95,7 +98,8 @@ class Pop(msgspec.Struct, kw_only=True, frozen=True):
     partitions: list[int]
     leases: list[float | None]
     is_auto: bool
-    is_due_first: bool
+    due: Due
+    """When to look for what is due again: before what is new, after it, or not now."""
     turn: int
 
 
@@ -119,7 +123,7 @@ class Messages:
             pop.partitions,
             pop.leases,
             pop.is_auto,
-            pop.is_due_first,
+            pop.due,
             pop.turn,
         )
 

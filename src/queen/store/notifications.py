@@ -118,7 +118,11 @@ class Notifications:
                 connection = await asyncpg.connect(
                     self._dsn,
                     timeout=10,
-                    server_settings={"application_name": f"{self._application_name} notifications"},
+                    server_settings={
+                        "application_name": f"{self._application_name} notifications",
+                        # A crash loses the listeners with what was said to them.
+                        "synchronous_commit": "off",
+                    },
                 )
                 pause = 0.1
                 await self._listen(connection)

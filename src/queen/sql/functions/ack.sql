@@ -1,7 +1,8 @@
 -- Settle messages of deliveries: all that was handed out where p_offsets is null, else the offsets named.
 --
 -- Answers one row a request, in the order asked: how many messages it settled, those of the offsets named that are not
--- settled and were not handed out (null: none), and whether the delivery is over, or the refusal QN002 when (id, token) is not the current pair, or is of another partition than the one in
+-- settled and were not handed out (null: none), whether the delivery is over, and whether its group has, or will have,
+-- something to give because of that (then who waits for the group is woken), or the refusal QN002 when (id, token) is not the current pair, or is of another partition than the one in
 -- p_partition_ids (null: unchecked). Late but not yet redelivered is in time.
 -- A refusal is a row and not an exception: many callers share this transaction. A delivery stands in a call once.
 -- Locks: consumers of ordered deliveries, then deliveries.
@@ -12,7 +13,7 @@ create or replace function queen.ack (
   p_partition_ids bigint[] default null
 )
   returns table (
-    ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text
+    ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, has_more boolean, code text
   )
   language plpgsql
   volatile
@@ -31,6 +32,7 @@ declare
   v_counts     bigint[];
   v_partitions bigint[];
   v_pairs      bigint[];
+  v_has_more   boolean;
   v_request    record;
   v_settled    record;
 begin
@@ -43,11 +45,12 @@ begin
     array_agg(l.group_id) filter (where l.is_whole),
     array_agg(l.settled) filter (where l.is_whole),
     array_agg(l.partition_id) filter (where l.is_whole and l.ordered),
-    array_agg(l.group_id) filter (where l.is_whole and l.ordered)
-  into v_whole, v_ctids, v_groups, v_counts, v_partitions, v_pairs
+    array_agg(l.group_id) filter (where l.is_whole and l.ordered),
+    bool_or(l.limited)
+  into v_whole, v_ctids, v_groups, v_counts, v_partitions, v_pairs, v_has_more
   from (
     select
-      a.ordinal::integer as ordinal, d.ctid, d.group_id, d.partition_id, d.ordered,
+      a.ordinal::integer as ordinal, d.ctid, d.group_id, d.partition_id, d.ordered, d.limited,
       (a.offsets is null or a.offsets = d.pending) and d.head is null and d.out_end is null as is_whole,
       case
         when int8multirange(range_merge(d.pending)) = d.pending then upper(d.pending) - lower(d.pending)
@@ -60,7 +63,7 @@ begin
       order by u.id
     ) a
     cross join lateral (
-      select d.ctid, d.group_id, d.partition_id, d.ordered, d.head, d.out_end, d.pending
+      select d.ctid, d.group_id, d.partition_id, d.ordered, d.limited, d.head, d.out_end, d.pending
       from queen.deliveries d
       where d.id = a.id and d.token = a.token and d.held
         and d.partition_id = coalesce(a.partition_id, d.partition_id)
@@ -70,10 +73,10 @@ begin
   if v_whole is not null then
     delete from queen.deliveries d using unnest(v_ctids) u (ctid) where d.ctid = u.ctid;
     if v_partitions is not null then
-      perform queen.free(v_partitions, v_pairs);
+      v_has_more := queen.free(v_partitions, v_pairs) or v_has_more;
     end if;
     return query
-    select w.ordinal, w.group_id, w.settled, null::int8multirange, true, null::text
+    select w.ordinal, w.group_id, w.settled, null::int8multirange, true, v_has_more, null::text
     from unnest(v_whole, v_groups, v_counts) w (ordinal, group_id, settled);
   end if;
 
@@ -91,7 +94,8 @@ begin
     from queen.settle(v_request.id, v_request.token, v_request.offsets, v_request.partition_id) s;
     return query
     select
-      v_request.ordinal, v_settled.group_id, v_settled.settled, v_settled.refused, v_settled.is_over, v_settled.code;
+      v_request.ordinal, v_settled.group_id, v_settled.settled, v_settled.refused, v_settled.is_over,
+      v_settled.is_over, v_settled.code;
   end loop;
 end
 $$;
@@ -101,12 +105,6 @@ create or replace function queen.lock_consumers (p_ids bigint[], p_tokens uuid[]
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
-  set plan_cache_mode = force_generic_plan
 as $$
 begin
   perform 1
@@ -143,7 +141,6 @@ create or replace function queen.settle (
   returns table (group_id bigint, settled bigint, refused int8multirange, is_over boolean, code text)
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -177,7 +174,6 @@ create or replace function queen.open_of (p_delivery queen.deliveries, p_offsets
   returns int8multirange
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return nullif(p_offsets * (
@@ -213,7 +209,6 @@ create or replace function queen.shrink (p_delivery queen.deliveries, p_done int
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_left int8multirange := p_delivery.pending - p_done;
@@ -241,21 +236,16 @@ begin
 end
 $$;
 
--- Give ordered pairs free after their delivery ended: ready if there is more, idle if not.
+-- Give ordered pairs free after their delivery ended: ready if there is more, idle if not. Answers whether any of
+-- them may have something to give.
 --
 -- Idle is said only under the partition's lock, which a push holds until its commit. Who cannot have that lock
 -- at once says ready instead: the next pop will see what the push brought. Nobody waits here.
 -- The caller has locked the pairs.
 create or replace function queen.free (p_partition_ids bigint[], p_group_ids bigint[])
-  returns void
+  returns boolean
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
-  set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_ctids    tid[];
@@ -264,28 +254,33 @@ declare
   v_drained  bigint[];
   v_locked   bigint[];
   v_now      timestamptz;
+  v_has_more boolean;
 begin
   select
-    array_agg(c.ctid order by r.ordinal),
-    array_agg(c.claimed order by r.ordinal),
-    array_agg(c.parked order by r.ordinal),
-    array_agg(r.partition_id) filter (where c.claimed >= n.next_offset)
+    array_agg(f.ctid),
+    array_agg(f.claimed),
+    array_agg(f.parked),
+    array_agg(f.partition_id) filter (where f.claimed >= f.next_offset)
   into v_ctids, v_claimeds, v_parked, v_drained
-  from unnest(p_partition_ids, p_group_ids) with ordinality r (partition_id, group_id, ordinal)
-  cross join lateral (
-    select c.ctid, c.claimed, c.parked
-    from queen.consumers c
-    where c.partition_id = r.partition_id and c.group_id = r.group_id
-    order by c.version desc
-    limit 1
-  ) c
-  cross join lateral (
-    select s.base_offset + s.message_count as next_offset
-    from queen.segments s
-    where s.partition_id = r.partition_id
-    order by s.base_offset desc
-    limit 1
-  ) n;
+  from (
+    select r.partition_id, c.ctid, c.claimed, c.parked, n.next_offset
+    from unnest(p_partition_ids, p_group_ids) with ordinality r (partition_id, group_id, ordinal)
+    cross join lateral (
+      select c.ctid, c.claimed, c.parked
+      from queen.consumers c
+      where c.partition_id = r.partition_id and c.group_id = r.group_id
+      order by c.version desc
+      limit 1
+    ) c
+    cross join lateral (
+      select s.base_offset + s.message_count as next_offset
+      from queen.segments s
+      where s.partition_id = r.partition_id
+      order by s.base_offset desc
+      limit 1
+    ) n
+    order by r.ordinal
+  ) f;
   if v_drained is not null then
     v_locked := array(
       select p.id from queen.partitions p where p.id = any (v_drained) for no key update skip locked
@@ -293,46 +288,56 @@ begin
   end if;
   v_now := queen.now();
 
-  update queen.consumers c
-  set
-    version = c.version + 1,
-    held = n.parked_id is not null,
-    parked = c.parked - (n.parked_id is not null)::integer,
-    idle_at = case when n.is_idle and n.parked_id is null then greatest(v_now, n.created_at) end,
-    ready_at = case
-      when n.is_idle or n.parked_id is not null then null
-      when n.rate_per = 'partition' then greatest(n.ready_at, queen.rate_opens_at(c.recent, n.rate_max, n.rate_ms, v_now))
-      else n.ready_at
-    end
-  from (
-    select
-      r.ctid, s.created_at, q.rate_per, q.rate_max, q.rate_ms,
-      r.claimed >= s.next_offset and r.partition_id = any (v_locked) as is_idle,
-      case
-        when r.claimed >= s.next_offset or q.wait_seconds = 0 then v_now
-        else queen.head_ready(r.partition_id, r.claimed, q.wait_seconds, v_now)
-      end as ready_at,
-      case when r.parked > 0 then queen.unpark(r.partition_id, r.group_id, v_now) end as parked_id
+  with freed as (
+    update queen.consumers c
+    set
+      version = c.version + 1,
+      held = n.parked_id is not null,
+      parked = c.parked - (n.parked_id is not null)::integer,
+      idle_at = case when n.is_idle and n.parked_id is null then greatest(v_now, n.created_at) end,
+      ready_at = case
+        when n.is_idle or n.parked_id is not null then null
+        when n.rate_per = 'partition' then greatest(n.ready_at, queen.rate_opens_at(c.recent, n.rate_max, n.rate_ms, v_now))
+        else n.ready_at
+      end
     from (
-      -- A few groups, read once.
-      select g.id, q.rate_per, q.rate_max, q.rate_ms, greatest(q.delay_seconds, q.window_seconds) as wait_seconds
-      from (select distinct u.id from unnest(p_group_ids) u (id)) u
-      cross join lateral (select g.id, g.queue_id from queen.groups g where g.id = u.id offset 0) g
-      cross join lateral (select q.* from queen.queues q where q.id = g.queue_id offset 0) q
+      select
+        r.ctid, s.created_at, q.rate_per, q.rate_max, q.rate_ms,
+        r.claimed >= s.next_offset and r.partition_id = any (v_locked) as is_idle,
+        case
+          when r.claimed >= s.next_offset or q.wait_seconds = 0 then v_now
+          else queen.head_ready(r.partition_id, r.claimed, q.wait_seconds, v_now)
+        end as ready_at,
+        case when r.parked > 0 then queen.unpark(r.partition_id, r.group_id, v_now) end as parked_id
+      from (
+        -- A few groups, read once.
+        select g.id, q.rate_per, q.rate_max, q.rate_ms, greatest(q.delay_seconds, q.window_seconds) as wait_seconds
+        from (select distinct u.id from unnest(p_group_ids) u (id)) u
+        cross join lateral (select g.id, g.queue_id from queen.groups g where g.id = u.id offset 0) g
+        cross join lateral (
+          select q.rate_per, q.rate_max, q.rate_ms, q.delay_seconds, q.window_seconds
+          from queen.queues q
+          where q.id = g.queue_id
+          offset 0
+        ) q
+        offset 0
+      ) q
+      join unnest(p_partition_ids, p_group_ids, v_ctids, v_claimeds, v_parked)
+        r (partition_id, group_id, ctid, claimed, parked) on r.group_id = q.id
+      cross join lateral (
+        select s.base_offset + s.message_count as next_offset, s.created_at
+        from queen.segments s
+        where s.partition_id = r.partition_id
+        order by s.base_offset desc
+        limit 1
+      ) s
       offset 0
-    ) q
-    join unnest(p_partition_ids, p_group_ids, v_ctids, v_claimeds, v_parked)
-      r (partition_id, group_id, ctid, claimed, parked) on r.group_id = q.id
-    cross join lateral (
-      select s.base_offset + s.message_count as next_offset, s.created_at
-      from queen.segments s
-      where s.partition_id = r.partition_id
-      order by s.base_offset desc
-      limit 1
-    ) s
-    offset 0
-  ) n
-  where c.ctid = n.ctid;
+    ) n
+    where c.ctid = n.ctid
+    returning c.ready_at is not null or c.held as has_more
+  )
+  select bool_or(f.has_more) into v_has_more from freed f;
+  return v_has_more;
 end
 $$;
 
@@ -341,7 +346,6 @@ create or replace function queen.unpark (p_partition_id bigint, p_group_id bigin
   returns bigint
   language sql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
   update queen.deliveries d
   set until = greatest(p_now, d.parked_until), parked_until = null

@@ -6,7 +6,6 @@ create or replace function queen.change_order (p_queue_id bigint)
   returns boolean
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform 1 from queen.queues q where q.id = p_queue_id for no key update skip locked;
@@ -31,7 +30,6 @@ create or replace function queen.settle_change (p_queue queen.queues, p_now time
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_is_over boolean := p_now > greatest(p_queue.order_changed_at, p_queue.shortened_at) + interval '1 minute';
@@ -67,7 +65,6 @@ create or replace function queen.shorten_waits (p_queue queen.queues, p_now time
   returns bigint
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_wait  double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
@@ -133,7 +130,6 @@ create or replace function queen.postpone (
   returns bigint[]
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_late bigint[];

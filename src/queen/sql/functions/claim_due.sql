@@ -18,7 +18,6 @@ create or replace function queen.claim_due (
   returns queen.claim
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -140,6 +139,7 @@ begin
       pending = v_delivery.pending,
       out_end = case when v_delivery.head is null and v_out <> v_delivery.pending then upper(v_out) end,
       held = true,
+      limited = p_queue.concurrency_limit > 0,
       until = p_now + make_interval(secs => coalesce(p_leases[v_request], p_queue.lease_seconds))
     where d.id = v_delivery.id
     returning d.* into v_delivery;
@@ -186,7 +186,6 @@ create or replace function queen.due_deliveries (
   returns setof queen.deliveries
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   if p_lanes is null then
@@ -220,7 +219,6 @@ create or replace function queen.drop_expired (p_delivery queen.deliveries, p_de
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   if p_dead @> p_delivery.pending then
@@ -241,7 +239,6 @@ create or replace function queen.expired_of (p_delivery queen.deliveries, p_now 
   returns int8multirange
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return (

@@ -20,36 +20,58 @@ create or replace function queen.claim_new (
   returns queen.claim
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  v_slots      integer[];
+  v_slots      integer[] := '{}';
   v_ids        bigint[];
   v_ctids      tid[];
   v_claimeds   bigint[];
+  v_available  bigint[];
+  v_allowed    bigint[];
   v_first_at   timestamptz;
-  v_takes      bigint[];
   v_passed     integer[];
   v_found      integer;
   v_locked     bigint[];
   v_late       bigint[];
   v_hold       boolean := p_queue.in_order and not p_auto;
   v_wait       double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
-  v_expired    bigint := 0;
   v_left       integer[] := p_left;
   v_lanes_left integer[] := p_lanes_left;
+  v_most       integer := case when p_budget is null and p_slots is null then 1000 else 1 end;
+  v_request    integer;
+  v_take       bigint;
+  v_messages   bigint := 0;
+  v_requests   integer[] := '{}';
+  v_taken      bigint[] := '{}';
+  v_taken_rows tid[] := '{}';
+  v_firsts     bigint[] := '{}';
+  v_ends       bigint[] := '{}';
+  v_delivered  bigint[];
+  v_tokens     uuid[];
+  v_untils     timestamptz[];
   v_claim      queen.claim;
 begin
+  v_claim.taken := 0;
+  v_claim.expired := 0;
   -- One slot for each partition that a request may still take, first ones first.
-  v_slots := array(
-    select u.request::integer
-    from unnest(p_left, p_lanes_left) with ordinality u (messages, lanes, request)
-    cross join lateral generate_series(1, u.lanes) as k
-    where u.messages > 0
-    order by k, u.request
-    limit case when p_budget is null and p_slots is null then 1000 else 1 end
-  );
+  if 1 >= all (p_lanes_left) then
+    for v_request in 1 .. cardinality(p_left) loop
+      exit when cardinality(v_slots) >= v_most;
+      if p_left[v_request] > 0 and p_lanes_left[v_request] > 0 then
+        v_slots := array_append(v_slots, v_request);
+      end if;
+    end loop;
+  else
+    v_slots := array(
+      select u.request::integer
+      from unnest(p_left, p_lanes_left) with ordinality u (messages, lanes, request)
+      cross join lateral generate_series(1, u.lanes) as k
+      where u.messages > 0
+      order by k, u.request
+      limit v_most
+    );
+  end if;
 
   if p_lanes is null then
     select array_agg(c.partition_id), array_agg(c.ctid), array_agg(c.claimed), min(c.ready_at)
@@ -84,10 +106,8 @@ begin
     ) c;
   end if;
   v_found := coalesce(cardinality(v_ids), 0);
+  v_claim.has_more := v_found > 0 and v_found = cardinality(v_slots);
   if v_found = 0 then
-    v_claim.taken := 0;
-    v_claim.expired := 0;
-    v_claim.has_more := false;
     return v_claim;
   end if;
 
@@ -100,33 +120,17 @@ begin
       where k.id <> all (v_late);
     end if;
   end if;
-  -- How much of each may be taken: what is there, due and alive, and what its request still wants.
-  select
-    array_agg(m.take order by m.slot),
-    array_agg(m.slot::integer) filter (where m.available = 0 or m.allowed <= 0)
-  into v_takes, v_passed
-  from (
-    select
-      c.slot,
-      e.available,
-      a.allowed,
-      greatest(0, least(
-        e.available,
-        p_left[v_slots[c.slot]] - (
-          sum(e.available) over (partition by v_slots[c.slot] order by c.slot) - e.available
-        ),
-        a.allowed,
-        p_budget
-      )) as take
-    from unnest(v_ids, v_ctids, v_claimeds) with ordinality c (partition_id, ctid, claimed, slot)
+  -- How much of each there is, due and alive, as far as its request may want it.
+  v_available := array(
+    select e.available
+    from unnest(v_ids, v_claimeds) with ordinality c (partition_id, claimed, slot)
     cross join lateral (
       select case
         when min(s.base_offset) <= c.claimed
           and coalesce(min(s.base_offset) filter (where s.expires_at <= p_now) > c.claimed, true)
         then greatest(0, least(
           max(s.base_offset + s.message_count),
-          min(s.base_offset) filter (where s.expires_at <= p_now),
-          c.claimed + p_left[v_slots[c.slot]]
+          min(s.base_offset) filter (where s.expires_at <= p_now)
         ) - c.claimed)
         else 0
       end as available
@@ -146,122 +150,131 @@ begin
         and s.created_at <= p_now - make_interval(secs => p_queue.delay_seconds)
         and s.body is not null
     ) e
-    cross join lateral (
-      select case when p_queue.rate_per = 'partition' then (
-        select queen.allowance(r.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
-        from queen.consumers r
-        where r.ctid = c.ctid
-      ) end as allowed
-    ) a
-  ) m;
+    order by c.slot
+  );
+  if p_queue.rate_per = 'partition' then
+    v_allowed := array(
+      select queen.allowance(r.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
+      from unnest(v_ctids) with ordinality c (ctid, slot)
+      cross join lateral (select r.recent from queen.consumers r where r.ctid = c.ctid offset 0) r
+      order by c.slot
+    );
+  end if;
 
+  for v_slot in 1 .. coalesce(cardinality(v_ids), 0) loop
+    if v_available[v_slot] = 0 or v_allowed[v_slot] <= 0 then
+      v_passed := array_append(v_passed, v_slot);
+      continue;
+    end if;
+    v_request := v_slots[v_slot];
+    v_take := least(v_available[v_slot], v_left[v_request], v_allowed[v_slot], p_budget);
+    continue when v_take <= 0;
+    v_left[v_request] := v_left[v_request] - v_take;
+    v_lanes_left[v_request] := v_lanes_left[v_request] - 1;
+    v_messages := v_messages + v_take;
+    v_requests := array_append(v_requests, v_request);
+    v_taken := array_append(v_taken, v_ids[v_slot]);
+    v_taken_rows := array_append(v_taken_rows, v_ctids[v_slot]);
+    v_firsts := array_append(v_firsts, v_claimeds[v_slot]);
+    v_ends := array_append(v_ends, v_claimeds[v_slot] + v_take);
+    if not p_auto then
+      v_delivered := array_append(v_delivered, nextval('queen.delivery_ids'));
+      v_tokens := array_append(v_tokens, gen_random_uuid());
+      v_untils := array_append(
+        v_untils, p_now + make_interval(secs => coalesce(p_leases[v_request], p_queue.lease_seconds))
+      );
+    end if;
+  end loop;
   if v_passed is not null then
-    v_expired := queen.pass(
+    v_claim.expired := queen.pass(
       array(select v_ctids[p] from unnest(v_passed) p), array(select v_ids[p] from unnest(v_passed) p), p_queue
     );
   end if;
-  -- Idle is said only under the partition's lock; who cannot have it at once stays ready.
-  if not v_hold then
+  v_claim.first_at := v_first_at;
+  if cardinality(v_taken) = 0 then
+    return v_claim;
+  end if;
+
+  if v_hold then
+    -- What comes next is seen to when this is settled.
+    update queen.consumers c
+    set
+      version = c.version + 1, claimed = t.end_offset, held = true, ready_at = null,
+      recent = case
+        when p_queue.rate_per = 'partition' then queen.spend(c.recent, p_queue.rate_ms, p_now, t.end_offset - c.claimed)
+      end
+    from unnest(v_taken_rows, v_ends) t (ctid, end_offset)
+    where c.ctid = t.ctid;
+  else
+    -- Idle is said only under the partition's lock; who cannot have it at once stays ready.
     v_locked := array(
       select p.id
       from queen.partitions p
-      where p.id = any (v_ids)
+      where p.id = any (v_taken)
       for no key update skip locked
     );
-  end if;
-
-  -- What each request still wants after this.
-  for v_slot in 1 .. v_found loop
-    if v_takes[v_slot] > 0 then
-      v_left[v_slots[v_slot]] := v_left[v_slots[v_slot]] - v_takes[v_slot];
-      v_lanes_left[v_slots[v_slot]] := v_lanes_left[v_slots[v_slot]] - 1;
-    end if;
-  end loop;
-
-  with take as materialized (
-    select
-      v_slots[t.slot] as request,
-      t.slot,
-      t.partition_id,
-      t.ctid,
-      t.claimed as first_offset,
-      t.claimed + t.take as end_offset,
-      t.take,
-      case when not p_auto then nextval('queen.delivery_ids') end as delivery_id,
-      case when not p_auto then gen_random_uuid() end as token,
-      p_now + make_interval(secs => coalesce(p_leases[v_slots[t.slot]], p_queue.lease_seconds)) as until
-    from unnest(v_ids, v_ctids, v_claimeds, v_takes) with ordinality t (partition_id, ctid, claimed, take, slot)
-    where t.take > 0
-  ),
-  moved as (
     update queen.consumers c
     set
       version = c.version + 1,
       claimed = t.end_offset,
-      held = v_hold,
-      idle_at = case when not v_hold and t.is_idle then greatest(p_now, t.newest_at) end,
+      held = false,
+      idle_at = case when t.is_idle then greatest(p_now, t.newest_at) end,
       ready_at = case
-        when v_hold or t.is_idle then null
+        when t.is_idle then null
         when p_queue.rate_per = 'partition' then greatest(t.ready_at, queen.rate_opens_at(
-          queen.spend(c.recent, p_queue.rate_ms, p_now, t.take), p_queue.rate_max, p_queue.rate_ms, p_now
+          queen.spend(c.recent, p_queue.rate_ms, p_now, t.end_offset - c.claimed),
+          p_queue.rate_max, p_queue.rate_ms, p_now
         ))
         else t.ready_at
       end,
       recent = case
-        when p_queue.rate_per = 'partition' then queen.spend(c.recent, p_queue.rate_ms, p_now, t.take)
+        when p_queue.rate_per = 'partition' then queen.spend(c.recent, p_queue.rate_ms, p_now, t.end_offset - c.claimed)
       end
     from (
       select
-        t.*,
+        t.ctid,
+        t.end_offset,
         n.created_at as newest_at,
         t.end_offset >= n.next_offset and t.partition_id = any (v_locked) as is_idle,
         case
-          when v_hold then null
           when t.end_offset >= n.next_offset or v_wait = 0 then queen.now()
           else queen.head_ready(t.partition_id, t.end_offset, v_wait, queen.now())
         end as ready_at
-      from take t
-      -- Who holds the pair will look when it is settled.
-      left join lateral (
+      from unnest(v_taken, v_taken_rows, v_ends) t (partition_id, ctid, end_offset)
+      cross join lateral (
         select s.base_offset + s.message_count as next_offset, s.created_at
         from queen.segments s
-        where s.partition_id = t.partition_id and not v_hold
+        where s.partition_id = t.partition_id
         order by s.base_offset desc
         limit 1
-      ) n on true
+      ) n
       offset 0
     ) t
-    where c.ctid = t.ctid
-  ),
-  lent as (
-    insert into queen.deliveries (id, token, group_id, partition_id, priority, pending, until, held, ordered)
+    where c.ctid = t.ctid;
+  end if;
+  if not p_auto then
+    insert into queen.deliveries (
+      id, token, group_id, partition_id, priority, pending, until, held, ordered, limited
+    )
     select
-      t.delivery_id, t.token, p_group_id, t.partition_id, p_level,
-      int8multirange(int8range(t.first_offset, t.end_offset)), t.until, true, p_queue.in_order
-    from take t
-    where not p_auto
-  )
-  select
-    count(t.slot)::integer,
-    coalesce(sum(t.take), 0)::bigint,
-    v_first_at,
-    v_expired,
-    v_found = cardinality(v_slots),
-    array_agg(t.request order by t.slot),
-    array_agg(t.delivery_id order by t.slot),
-    array_agg(t.token order by t.slot),
-    array_agg(t.partition_id order by t.slot),
-    array_agg(0 order by t.slot),
-    array_agg(case when not p_auto then t.until end order by t.slot),
-    array_agg(t.first_offset order by t.slot),
-    array_agg(t.end_offset order by t.slot),
-    array_agg(null::bytea),
-    array_agg(null::bytea),
-    array_agg(null::timestamptz),
-    v_left,
-    v_lanes_left
-  into v_claim
-  from take t;
+      t.id, t.token, p_group_id, t.partition_id, p_level,
+      int8multirange(int8range(t.first_offset, t.end_offset)), t.until, true, p_queue.in_order,
+      p_queue.concurrency_limit > 0
+    from unnest(v_delivered, v_tokens, v_taken, v_firsts, v_ends, v_untils)
+      t (id, token, partition_id, first_offset, end_offset, until);
+  end if;
+
+  v_claim.taken := cardinality(v_taken);
+  v_claim.messages := v_messages;
+  v_claim.requests := v_requests;
+  v_claim.delivery_ids := v_delivered;
+  v_claim.tokens := v_tokens;
+  v_claim.partition_ids := v_taken;
+  v_claim.untils := v_untils;
+  v_claim.firsts := v_firsts;
+  v_claim.ends := v_ends;
+  v_claim.left_messages := v_left;
+  v_claim.left_lanes := v_lanes_left;
   return v_claim;
 end
 $$;
@@ -272,7 +285,6 @@ create or replace function queen.pass (p_ctids tid[], p_partition_ids bigint[], 
   returns bigint
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_locked  bigint[];

@@ -118,7 +118,6 @@ create or replace function queen.erase_places (p_partition_ids bigint[], p_group
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform 1
@@ -149,7 +148,6 @@ create or replace function queen.erase_messages (p_queue_id bigint, p_partition_
   returns boolean
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   c_rows constant integer := 2000;

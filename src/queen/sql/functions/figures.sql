@@ -140,7 +140,6 @@ create or replace function queen.stored_at (p_partition_id bigint, p_offset bigi
   returns timestamptz
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return queen.head_ready(p_partition_id, p_offset, 0, '-infinity');

@@ -77,7 +77,6 @@ create or replace function queen.set_aside (p_consumer queen.consumers, p_offset
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_queue    queen.queues;

@@ -117,7 +117,6 @@ create or replace function queen.complete (
   )
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -152,7 +151,6 @@ create or replace function queen.is_over (p_id bigint, p_token uuid)
   returns boolean
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return (
@@ -180,7 +178,6 @@ create or replace function queen.fail (
   returns timestamptz
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_failed   int8multirange := int8multirange(int8range(p_offset, p_offset + 1));
@@ -270,7 +267,6 @@ create or replace function queen.bury (
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   insert into queen.dead_letters (
@@ -294,7 +290,6 @@ create or replace function queen.message_at (p_delivery queen.deliveries, p_offs
   returns table (payload bytea, extras bytea, created_at timestamptz)
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin

@@ -126,7 +126,6 @@ create or replace function queen.new_queue (p_defaults jsonb)
   returns jsonb
   language sql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
   select queen.default_options() || coalesce(p_defaults, '{}') || jsonb_build_object(
     'id', nextval('queen.queues_id_seq'), 'namespace', '', 'task', '', 'version', 1, 'created_at', queen.now(), 'levels', array[0], 'in_order',

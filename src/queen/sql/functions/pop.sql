@@ -2,8 +2,9 @@
 --
 -- p_group_ids: where to look, each with the low-water marks that the caller remembers (null: search from the
 -- start). p_partition: only this one. p_batches, p_partitions, p_leases: per request, how many messages, from how
--- many partitions, for how long (null: the queue's). p_auto: settled at once, no lease. p_due_first: look for
--- what is due again before what is new; else only if the new does not suffice. p_turn counts calls: every fourth
+-- many partitions, for how long (null: the queue's). p_auto: settled at once, no lease. p_due: look for what is due
+-- again `first`, before what is new; `last`, if the new does not suffice; or `never`, when the caller has looked a
+-- moment ago and will again: then nothing is said of how long to wait. p_turn counts calls: every fourth
 -- of an unordered queue begins at another priority, so that none starves.
 --
 -- Answers a row for each run of messages inside one segment, and for each group a row without request: how
@@ -20,7 +21,7 @@ create or replace function queen.pop (
   p_partitions  integer[],
   p_leases      double precision[],
   p_auto        boolean,
-  p_due_first   boolean,
+  p_due         text,
   p_turn        integer
 )
   returns setof queen.popped
@@ -52,10 +53,11 @@ declare
   v_spent      bigint;
   v_opens_at   timestamptz;
   v_is_fresh   boolean;
+  v_seeks_due  boolean;
   v_has_looked boolean;
   v_has_news   boolean;
   v_had_news   boolean;
-  v_marks      timestamptz[];
+  v_mark       timestamptz;
   v_note       queen.popped;
   v_promotion  record;
 begin
@@ -119,7 +121,13 @@ begin
 
     -- First all that is new and all that is due; then again, as long as something was promoted, freed or passed
     -- over: what stands behind it is ready since then, which is later than this search began.
-    v_phase := case when p_due_first then 'due' else 'new' end;
+    v_phase := case when p_due = 'first' then 'due' else 'new' end;
+    -- Where time holds messages back, a search that finds nothing must say for how long.
+    v_seeks_due := p_due <> 'never'
+      or v_queue.delay_seconds > 0
+      or v_queue.window_seconds > 0
+      or v_queue.rate_per is not null
+      or v_queue.concurrency_limit > 0;
     v_round := 0;
     v_had_news := false;
     loop
@@ -133,7 +141,7 @@ begin
       end if;
       -- The earliest instant found at any level: below it all was empty. The marks move only when every level was
       -- looked at.
-      v_marks := array[v_now];
+      v_mark := v_now;
       foreach v_level in array v_levels loop
         v_has_looked := false;
         loop
@@ -154,7 +162,7 @@ begin
             );
             v_has_news := v_has_news or v_claim.expired > 0;
           end if;
-          v_marks := v_marks || v_claim.first_at;
+          v_mark := least(v_mark, v_claim.first_at);
           v_note.expired := v_note.expired + v_claim.expired;
           v_note.lapsed := v_note.lapsed + coalesce(v_claim.lapsed, 0);
           v_note.buried := v_note.buried + coalesce(v_claim.buried, 0);
@@ -174,17 +182,17 @@ begin
       -- A search for one partition says nothing of the others.
       if v_has_looked and p_partition is null then
         if v_phase = 'due' then
-          v_note.due_since := (select min(m) from unnest(v_marks) m) - c_margin;
+          v_note.due_since := v_mark - c_margin;
         else
-          v_note.ready_since := (select min(m) from unnest(v_marks) m) - c_margin;
+          v_note.ready_since := v_mark - c_margin;
         end if;
       end if;
-      exit when v_round >= 2 and not (v_has_news or v_had_news);
+      exit when not v_has_news and (not v_seeks_due or (v_round >= 2 and not v_had_news));
       v_had_news := v_has_news;
       if v_has_news then
         v_now := queen.now();
       end if;
-      v_phase := case when v_phase = 'due' then 'new' else 'due' end;
+      v_phase := case when v_phase = 'new' and v_seeks_due then 'due' else 'new' end;
     end loop;
 
     if v_spent > 0 and v_queue.rate_per = 'queue' then
@@ -193,7 +201,7 @@ begin
       where l.group_id = v_note.group_id and l.version = v_limit.version
       returning queen.rate_opens_at(l.recent, v_queue.rate_max, v_queue.rate_ms, v_now) into v_opens_at;
     end if;
-    if queen.wants_more(v_left, v_lanes_left) then
+    if v_seeks_due and queen.wants_more(v_left, v_lanes_left) then
       v_note.wait_seconds := queen.next_at(v_note.group_id, v_queue, v_slots, v_opens_at, v_now);
     end if;
     return next v_note;
@@ -206,7 +214,6 @@ create or replace function queen.wants_more (p_left integer[], p_lanes_left inte
   returns boolean
   language plpgsql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   for v_request in reverse cardinality(p_left) .. 1 loop
@@ -223,7 +230,6 @@ create or replace function queen.levels_by_turn (p_levels integer[], p_turn inte
   returns integer[]
   language sql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
   select array(
     select u.level
@@ -237,17 +243,11 @@ create or replace function queen.runs_of (p_group_id bigint, p_claim queen.claim
   returns setof queen.popped
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
-  set plan_cache_mode = force_generic_plan
 as $$
 begin
   return query
   select
-    t.request, p_group_id, t.delivery_id, t.token, t.partition_id, p.name, p.level, t.attempts, t.until,
+    t.request, p_group_id, t.delivery_id, t.token, t.partition_id, p.name, p.level, coalesce(t.attempts, 0), t.until,
     greatest(t.first_offset, s.base_offset), least(t.end_offset, s.base_offset + s.message_count),
     s.base_offset, s.message_count, s.created_at, s.xid, t.payload, t.extras,
     null::double precision, null::timestamptz, null::timestamptz, null::bigint, null::text, null::bigint,
@@ -293,42 +293,42 @@ create or replace function queen.next_at (
   returns double precision
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_level integer;
+  v_at    timestamptz;
 begin
-  return (
-    select extract(epoch from greatest(coalesce(min(n.at), p_opens_at), p_opens_at, p_now) - p_now)::double precision
-    -- Nothing in sight and no limit in the way: null, until somebody wakes.
-    from (
-      select (
+  v_at := (
+    select s.due_at
+    from queen.scheduled s
+    where s.queue_id = p_queue.id and s.due_at > p_now
+    order by s.due_at
+    limit 1
+  );
+  foreach v_level in array p_queue.levels loop
+    v_at := least(
+      v_at,
+      (
+        select d.until
+        from queen.deliveries d
+        where d.group_id = p_group_id and d.priority = v_level and d.until > p_now and d.until < 'infinity'
+        order by d.until
+        limit 1
+      ),
+      (
         select c.ready_at
         from queen.consumers c
-        where c.group_id = p_group_id and c.priority = l.level and c.ready_at > p_now
+        where (p_slots is null or p_slots > 0)
+          and c.group_id = p_group_id and c.priority = v_level and c.ready_at > p_now
         order by c.ready_at
         limit 1
       )
-      from unnest(p_queue.levels) l (level)
-      where p_slots is null or p_slots > 0
-      union all
-      select (
-        select d.until
-        from queen.deliveries d
-        where d.group_id = p_group_id and d.priority = l.level and d.until > p_now and d.until < 'infinity'
-        order by d.until
-        limit 1
-      )
-      from unnest(p_queue.levels) l (level)
-      union all
-      (
-        select s.due_at
-        from queen.scheduled s
-        where s.queue_id = p_queue.id and s.due_at > p_now
-        order by s.due_at
-        limit 1
-      )
-    ) n (at)
-    having min(n.at) is not null or p_opens_at is not null
-  );
+    );
+  end loop;
+  if v_at is null and p_opens_at is null then
+    return null;
+  end if;
+  return extract(epoch from greatest(v_at, p_opens_at, p_now) - p_now);
 end
 $$;
 
@@ -338,7 +338,6 @@ create or replace function queen.lock_limit (p_group_id bigint, p_queue queen.qu
   returns table (version bigint, budget bigint, slots bigint, opens_at timestamptz)
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_limit queen.limits;

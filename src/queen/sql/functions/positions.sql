@@ -10,7 +10,6 @@ create or replace function queen.head_ready (
   returns timestamptz
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return (
@@ -39,7 +38,6 @@ create or replace function queen.offset_after (p_partition_id bigint, p_at times
   returns bigint
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_low    bigint;
@@ -75,7 +73,6 @@ create or replace function queen.first_of (p_offsets int8multirange, p_count big
   returns int8multirange
   language plpgsql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return (
@@ -114,7 +111,6 @@ create or replace function queen.allowance (p_recent bigint[], p_max integer, p_
   returns bigint
   language plpgsql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return (
@@ -130,7 +126,6 @@ create or replace function queen.spend (p_recent bigint[], p_ms integer, p_now t
   returns bigint[]
   language plpgsql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return (
@@ -156,7 +151,6 @@ create or replace function queen.rate_opens_at (p_recent bigint[], p_max integer
   returns timestamptz
   language plpgsql
   immutable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return (
@@ -175,7 +169,6 @@ create or replace function queen.backoff (p_queue queen.queues, p_attempts integ
   returns interval
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return (

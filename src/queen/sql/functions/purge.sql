@@ -144,7 +144,6 @@ create or replace function queen.pass_over (p_partition_id bigint, p_end bigint)
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now      timestamptz;
@@ -197,7 +196,6 @@ create or replace function queen.cancel_scheduled (p_queue_id bigint, p_partitio
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_keys bytea[];
@@ -217,7 +215,6 @@ create or replace function queen.forget_keys (p_keys bytea[])
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   delete from queen.dedup d

@@ -58,10 +58,10 @@ begin
   -- One row an entry, also where two entries are of one partition.
   select
     array_agg(l.id),
-    array_agg(l.queue_id order by l.ordinal),
-    array_agg(l.ttl_seconds order by l.ordinal),
-    array_agg(l.delay_seconds order by l.ordinal),
-    array_agg(l.window_seconds order by l.ordinal)
+    array_agg(l.queue_id),
+    array_agg(l.ttl_seconds),
+    array_agg(l.delay_seconds),
+    array_agg(l.window_seconds)
   into v_found, v_queue_ids, v_ttls, v_delays, v_windows
   from (
     select w.ordinal, p.id, p.queue_id, q.ttl_seconds, q.delay_seconds, q.window_seconds
@@ -75,6 +75,7 @@ begin
       where q.id = p.queue_id and q.deleted_at is null
       offset 0
     ) q
+    order by w.ordinal
   ) l;
   -- Only now: a time read before the last wait could run against the offsets.
   v_now := queen.now();
@@ -214,7 +215,6 @@ create or replace function queen.check_producers (p_producers text[], p_sequence
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
@@ -258,7 +258,6 @@ create or replace function queen.record_producers (p_producers text[], p_sequenc
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   update queen.producers p
@@ -292,7 +291,6 @@ create or replace function queen.push_keys (
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

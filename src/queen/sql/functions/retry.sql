@@ -51,7 +51,6 @@ create or replace function queen.group_of (p_partition_id bigint, p_group text)
   returns bigint
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_group_id bigint;

@@ -96,11 +96,6 @@ create or replace function queen.lag_of (p_group_id bigint, p_levels integer[], 
   returns table (messages bigint, oldest_at timestamptz, deliveries bigint, is_exact boolean)
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -194,11 +189,6 @@ create or replace function queen.stored_in (p_queue_id bigint, p_most integer)
   returns table (messages bigint, oldest_at timestamptz, is_exact boolean)
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off
-  set enable_hashjoin = off
-  set enable_mergejoin = off
-  set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin
@@ -234,7 +224,6 @@ create or replace function queen.keep_sample (
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   insert into queen.samples (

@@ -160,7 +160,6 @@ create or replace function queen.keep_redriven (p_group_id bigint, p_partition_i
   returns void
   language plpgsql
   volatile
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   update queen.deliveries d
@@ -196,7 +195,6 @@ create or replace function queen.is_alive (p_partition_id bigint, p_offset bigin
   returns boolean
   language plpgsql
   stable
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   return coalesce(

@@ -1,0 +1,84 @@
+"""Flush on idle: a few share the flush after the one that runs, a crowd gets a lane of its own."""
+
+import asyncio
+
+import pytest
+
+from queen.engine.lanes import Lanes
+
+
+class Unit:
+    def __init__(self, key: int, size_bytes: int = 10) -> None:
+        self.keys = (key,)
+        self.size_bytes = size_bytes
+
+    def fail(self, error: BaseException) -> None:
+        raise error
+
+
+class Slow:
+    """A flush that ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.flushes: list[list[Unit]] = []
+        self.goes_on = asyncio.Event()
+
+    async def flush(self, units: list[Unit]) -> None:
+        self.flushes.append(units)
+        await self.goes_on.wait()
+
+    def lanes(self) -> Lanes[Unit]:
+        return Lanes[Unit](
+            self.flush,
+            lanes=2,
+            max_units=1_000,
+            max_bytes=10**6,
+            max_queued=1_000,
+            max_queued_bytes=10**6,
+        )
+
+
+async def turns() -> None:
+    """Let all that is ready run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_lone_unit_is_flushed_at_once() -> None:
+    slow = Slow()
+    slow.lanes().submit(Unit(1))
+    await turns()
+
+    assert [len(each) for each in slow.flushes] == [1]
+    slow.goes_on.set()
+
+
+async def test_a_few_wait_for_the_flush_that_runs_and_share_the_next() -> None:
+    slow = Slow()
+    lanes = slow.lanes()
+    lanes.submit(Unit(1))
+    await turns()
+    for key in range(2, 7):
+        lanes.submit(Unit(key))
+    await turns()
+
+    assert [len(each) for each in slow.flushes] == [1]
+    slow.goes_on.set()
+    await turns()
+    assert [len(each) for each in slow.flushes] == [1, 5]
+    await lanes.close()
+
+
+@pytest.mark.parametrize(("units", "size_bytes"), [(40, 10), (3, 40_000)])
+async def test_a_crowd_takes_a_second_lane(units: int, size_bytes: int) -> None:
+    slow = Slow()
+    lanes = slow.lanes()
+    lanes.submit(Unit(1))
+    await turns()
+    for key in range(2, 2 + units):
+        lanes.submit(Unit(key, size_bytes))
+    await turns()
+
+    assert [len(each) for each in slow.flushes] == [1, units]
+    slow.goes_on.set()
+    await lanes.close()
