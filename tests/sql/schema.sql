@@ -789,6 +789,18 @@ CREATE FUNCTION queen.lag_of(p_group_id bigint, p_levels integer[], p_most integ
 
 
 --
+-- Name: last_pop_at(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.last_pop_at(p_group_id bigint) RETURNS timestamp with time zone
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: last_sequence(text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1062,6 +1074,18 @@ CREATE FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) RETURNS T
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: queue_rates(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.queue_rates(p_queue_id bigint) RETURNS TABLE(pushed_per_second double precision, popped_per_second double precision)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
@@ -1439,6 +1463,7 @@ CREATE TABLE queen.counters (
     expired bigint NOT NULL,
     evicted bigint NOT NULL,
     leases_expired bigint NOT NULL,
+    popped_at timestamp with time zone,
     wait_bins smallint[] NOT NULL,
     wait_counts bigint[] NOT NULL,
     processing_bins smallint[] NOT NULL,
@@ -2361,6 +2386,13 @@ CREATE INDEX consumers_ready ON queen.consumers USING btree (group_id, priority,
 
 
 --
+-- Name: counters_of_group; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX counters_of_group ON queen.counters USING btree (group_id, minute) WHERE (group_id <> 0);
+
+
+--
 -- Name: counters_old; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -3061,6 +3093,13 @@ REVOKE ALL ON FUNCTION queen.lag_of(p_group_id bigint, p_levels integer[], p_mos
 
 
 --
+-- Name: FUNCTION last_pop_at(p_group_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.last_pop_at(p_group_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION last_sequence(p_producer_id text); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3226,6 +3265,13 @@ REVOKE ALL ON FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_
 --
 
 REVOKE ALL ON FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION queue_rates(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.queue_rates(p_queue_id bigint) FROM PUBLIC;
 
 
 --

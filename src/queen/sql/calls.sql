@@ -218,10 +218,12 @@ limit $5;
 select
   q.id, q.name, q.namespace, q.task, q.version, q.created_at, q.paused, q.priority, q.ordered,
   f.partitions, f.groups, f.pending, f.held, f.waiting, f.scheduled, f.dead_letters,
-  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds
+  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds,
+  r.pushed_per_second, r.popped_per_second
 from unnest($1::bigint[]) with ordinality k (id, ordinal)
 cross join lateral (select q.* from queen.queues q where q.id = k.id offset 0) q
 cross join lateral queen.queue_figures(q.id, $2) f
+cross join lateral queen.queue_rates(q.id) r
 order by k.ordinal;
 
 -- name: queue_names
@@ -229,8 +231,8 @@ order by k.ordinal;
 select q.id, q.name, q.namespace, q.task from queen.queues q where q.deleted_at is null order by q.name limit $1;
 
 -- name: namespaces
--- Namespaces behind one, with the names of their queues.
-select q.namespace as name, array_agg(q.name) as queues
+-- Namespaces behind one, with their queues.
+select q.namespace as name, array_agg(q.name) as queues, array_agg(q.id) as ids
 from queen.queues q
 where q.deleted_at is null and q.namespace > $1
 group by q.namespace
@@ -238,8 +240,8 @@ order by q.namespace
 limit $2;
 
 -- name: tasks
--- Tasks behind one, with the names of their queues.
-select q.task as name, array_agg(q.name) as queues
+-- Tasks behind one, with their queues.
+select q.task as name, array_agg(q.name) as queues, array_agg(q.id) as ids
 from queen.queues q
 where q.deleted_at is null and q.task > $1
 group by q.task
@@ -251,7 +253,8 @@ limit $2;
 select
   g.id, g.name, g.start_mode, nullif(g.start_at, '-infinity') as start_at, g.created_at, q.name as queue, q.namespace,
   f.lag, f.held, f.waiting,
-  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds
+  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds,
+  queen.last_pop_at(g.id) as last_pop_at
 from (
   select g.*
   from queen.groups g

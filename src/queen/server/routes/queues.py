@@ -95,10 +95,23 @@ async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
     (after,) = place_of(query.cursor, tuple[Text], ("",))
     rows = await read(after, limit)
     seen = await call.visible({name for row in rows for name in row["queues"]})
-    scopes = [
-        Scope(name=row["name"], queues=count)
+    ids_of = {
+        row["name"]: [
+            id_ for id_, name in zip(row["ids"], row["queues"], strict=True) if name in seen
+        ]
         for row in rows
-        if (count := len(seen.intersection(row["queues"])))
+    }
+    all_ids = [id_ for ids in ids_of.values() for id_ in ids]
+    is_known = len(all_ids) <= _MOST_QUEUES
+    found = {row["id"]: row for row in await queues.figures(all_ids if is_known else [], LIST)}
+    scopes = [
+        Scope(
+            name=name,
+            queues=len(ids),
+            **total([found[id_] for id_ in ids if id_ in found], is_known=is_known),
+        )
+        for name, ids in ids_of.items()
+        if ids
     ]
     return scopes, cursor_to(rows[-1]["name"]) if len(rows) == limit else None
 

@@ -16,6 +16,8 @@ create table queen.counters (
   expired           bigint not null,
   evicted           bigint not null,
   leases_expired    bigint not null,
+  -- When this process last handed messages out.
+  popped_at         timestamptz,
   -- Sparse histograms: bins of a quarter octave, and how many messages fell into each.
   wait_bins         smallint[] not null,
   wait_counts       bigint[] not null,
@@ -24,6 +26,7 @@ create table queen.counters (
   primary key (queue_id, minute, group_id, process)
 ) with (fillfactor = 60);
 create index counters_old on queen.counters (minute);
+create index counters_of_group on queen.counters (group_id, minute) where group_id <> 0;
 
 create table queen.samples (
   minute             timestamptz not null,
