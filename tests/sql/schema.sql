@@ -756,10 +756,33 @@ CREATE FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bigint[],
 
 
 --
--- Name: keep_sample(timestamp with time zone, bigint, bigint, bigint, double precision, bigint, bigint, bigint, boolean); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: samples; Type: TABLE; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.keep_sample(p_now timestamp with time zone, p_queue_id bigint, p_group_id bigint, p_depth bigint, p_oldest_age_seconds double precision, p_deliveries bigint, p_dead_letters bigint, p_scheduled bigint, p_is_exact boolean) RETURNS void
+CREATE TABLE queen.samples (
+    minute timestamp with time zone NOT NULL,
+    queue_id bigint NOT NULL,
+    group_id bigint NOT NULL,
+    sampled_at timestamp with time zone NOT NULL,
+    depth bigint NOT NULL,
+    oldest_age_seconds double precision,
+    deliveries bigint NOT NULL,
+    dead_letters bigint NOT NULL,
+    scheduled bigint NOT NULL,
+    bytes bigint,
+    ready_partitions bigint,
+    leased_partitions bigint,
+    idle_partitions bigint,
+    is_exact boolean NOT NULL
+)
+WITH (fillfactor='60');
+
+
+--
+-- Name: keep_sample(queen.samples); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.keep_sample(p_sample queen.samples) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -856,6 +879,18 @@ CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now 
 
 
 --
+-- Name: mean_bytes(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.mean_bytes(p_queue_id bigint) RETURNS double precision
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: message_at(queen.deliveries, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -941,6 +976,20 @@ CREATE FUNCTION queen.partition_ids(p_queues text[], p_partitions text[], p_leve
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: partition_states(bigint, integer[], integer, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.partition_states(p_queue_id bigint, p_levels integer[], p_most integer, p_now timestamp with time zone) RETURNS TABLE(ready bigint, leased bigint, idle bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
     AS $$ … $$;
 
 
@@ -1079,10 +1128,10 @@ CREATE FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) RETURNS T
 
 
 --
--- Name: queue_rates(bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: queue_rates(bigint, double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.queue_rates(p_queue_id bigint) RETURNS TABLE(pushed_per_second double precision, popped_per_second double precision)
+CREATE FUNCTION queen.queue_rates(p_queue_id bigint, p_seconds double precision) RETURNS TABLE(pushed_per_second double precision, popped_per_second double precision)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1219,7 +1268,7 @@ CREATE FUNCTION queen.runs_of(p_group_id bigint, p_claim queen.claim) RETURNS SE
 -- Name: sample(bigint, integer, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.sample(p_after bigint, p_limit integer, p_most integer) RETURNS TABLE(queue_id bigint, group_id bigint, queue text, "group" text, is_paused boolean, depth bigint, oldest_age_seconds double precision, deliveries bigint, dead_letters bigint, scheduled bigint, is_exact boolean)
+CREATE FUNCTION queen.sample(p_after bigint, p_limit integer, p_most integer) RETURNS TABLE(queue_id bigint, group_id bigint, queue text, "group" text, paused boolean, depth bigint, oldest_age_seconds double precision, deliveries bigint, dead_letters bigint, scheduled bigint, bytes bigint, ready_partitions bigint, leased_partitions bigint, idle_partitions bigint, is_exact boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1949,25 +1998,6 @@ CREATE TABLE queen.sampler (
     until timestamp with time zone NOT NULL,
     CONSTRAINT there_is_one_sampler CHECK (is_only)
 );
-
-
---
--- Name: samples; Type: TABLE; Schema: queen; Owner: -
---
-
-CREATE TABLE queen.samples (
-    minute timestamp with time zone NOT NULL,
-    queue_id bigint NOT NULL,
-    group_id bigint NOT NULL,
-    sampled_at timestamp with time zone NOT NULL,
-    depth bigint NOT NULL,
-    oldest_age_seconds double precision,
-    deliveries bigint NOT NULL,
-    dead_letters bigint NOT NULL,
-    scheduled bigint NOT NULL,
-    is_exact boolean NOT NULL
-)
-WITH (fillfactor='60');
 
 
 --
@@ -3072,10 +3102,10 @@ REVOKE ALL ON FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bi
 
 
 --
--- Name: FUNCTION keep_sample(p_now timestamp with time zone, p_queue_id bigint, p_group_id bigint, p_depth bigint, p_oldest_age_seconds double precision, p_deliveries bigint, p_dead_letters bigint, p_scheduled bigint, p_is_exact boolean); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION keep_sample(p_sample queen.samples); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.keep_sample(p_now timestamp with time zone, p_queue_id bigint, p_group_id bigint, p_depth bigint, p_oldest_age_seconds double precision, p_deliveries bigint, p_dead_letters bigint, p_scheduled bigint, p_is_exact boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.keep_sample(p_sample queen.samples) FROM PUBLIC;
 
 
 --
@@ -3135,6 +3165,13 @@ REVOKE ALL ON FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues,
 
 
 --
+-- Name: FUNCTION mean_bytes(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.mean_bytes(p_queue_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION message_at(p_delivery queen.deliveries, p_offset bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3188,6 +3225,13 @@ REVOKE ALL ON FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8
 --
 
 REVOKE ALL ON FUNCTION queen.partition_ids(p_queues text[], p_partitions text[], p_levels smallint[], p_create boolean, p_defaults jsonb) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION partition_states(p_queue_id bigint, p_levels integer[], p_most integer, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.partition_states(p_queue_id bigint, p_levels integer[], p_most integer, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -3268,10 +3312,10 @@ REVOKE ALL ON FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) FR
 
 
 --
--- Name: FUNCTION queue_rates(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION queue_rates(p_queue_id bigint, p_seconds double precision); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.queue_rates(p_queue_id bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.queue_rates(p_queue_id bigint, p_seconds double precision) FROM PUBLIC;
 
 
 --

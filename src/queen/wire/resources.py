@@ -39,7 +39,7 @@ class Figures(Wire, frozen=True, kw_only=True):
     oldest_age_seconds: float | None
     """Age of the oldest pending message; null also when there is none."""
     pushed_per_second: float | None
-    """Over the minute that is and the one before; null where nothing was ever counted."""
+    """Over the last minute or two; null where nothing was ever counted."""
     popped_per_second: float | None
 
 

@@ -63,7 +63,7 @@ async def overview(call: Call) -> Answer:
     rows = [row for row in rows if row["name"] in seen]
     found: list[Record] = []
     if len(rows) <= _MOST_QUEUES:
-        found = await store.queues.figures([row["id"] for row in rows], LIST)
+        found = await _figures(call, [row["id"] for row in rows])
     return Answer(
         Overview(
             queues=len(rows),
@@ -103,7 +103,7 @@ async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
     }
     all_ids = [id_ for ids in ids_of.values() for id_ in ids]
     is_known = len(all_ids) <= _MOST_QUEUES
-    found = {row["id"]: row for row in await queues.figures(all_ids if is_known else [], LIST)}
+    found = {row["id"]: row for row in await _figures(call, all_ids if is_known else [])}
     scopes = [
         Scope(
             name=name,
@@ -136,13 +136,18 @@ async def list_queues(call: Call) -> Answer:
         limit=limit,
     )
     seen = await call.visible({row["name"] for row in rows})
-    found = await store.queues.figures([row["id"] for row in rows if row["name"] in seen], LIST)
+    found = await _figures(call, [row["id"] for row in rows if row["name"] in seen])
     cursor = None
     if len(rows) == limit:
         cursor = cursor_to(rows[-1]["name" if is_by_name else "id"])
     return Answer(
         Queues(queues=[QueueSummary(**_summary(row)) for row in found], next_cursor=cursor)
     )
+
+
+async def _figures(call: Call, ids: list[int], most: int = LIST) -> list[Record]:
+    window = call.state.settings.recent_message_window_seconds
+    return await call.state.engine.store.queues.figures(ids, most, window_seconds=window)
 
 
 def _summary(row: Record) -> dict[str, Any]:
@@ -154,7 +159,7 @@ async def show(call: Call) -> Answer:
     """A queue: options, version, figures, groups."""
     row = await _find(call, Permission.BROWSE)
     store = call.state.engine.store
-    (found,) = await store.queues.figures([row["id"]], DETAIL)
+    (found,) = await _figures(call, [row["id"]], DETAIL)
     groups = await store.groups.page(
         after=0, queue_id=row["id"], limit=call.state.settings.api_max_limit, most=DETAIL
     )

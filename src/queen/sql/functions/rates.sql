@@ -1,5 +1,6 @@
--- Messages a second of a queue, over the minute that is and the one before; null where nothing was ever counted of it.
-create or replace function queen.queue_rates (p_queue_id bigint)
+-- Messages a second of a queue, over the whole minutes that hold the last p_seconds and what has passed of this one; null
+-- where nothing was ever counted of it.
+create or replace function queen.queue_rates (p_queue_id bigint, p_seconds double precision)
   returns table (pushed_per_second double precision, popped_per_second double precision)
   language plpgsql
   stable
@@ -10,7 +11,7 @@ as $$
 #variable_conflict use_variable
 declare
   v_now   timestamptz := queen.now();
-  v_since timestamptz := date_trunc('minute', v_now, 'UTC') - interval '1 minute';
+  v_since timestamptz := date_trunc('minute', v_now - make_interval(secs => p_seconds), 'UTC');
 begin
   if exists (select 1 from queen.counters c where c.queue_id = p_queue_id) then
     select coalesce(sum(c.pushed), 0) / s.seconds, coalesce(sum(c.popped), 0) / s.seconds

@@ -39,6 +39,11 @@ create table queen.samples (
   deliveries         bigint not null,
   dead_letters       bigint not null,
   scheduled          bigint not null,
+  -- Of the queue as a whole: what its depth takes up, estimated, and its partitions by state.
+  bytes              bigint,
+  ready_partitions   bigint,
+  leased_partitions  bigint,
+  idle_partitions    bigint,
   -- False where so many partitions have work that the depth was estimated from some of them.
   is_exact           boolean not null,
   primary key (queue_id, minute, group_id)
