@@ -139,7 +139,11 @@ def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
     )
 
 
-def render(snapshot: Snapshot, is_shown: Callable[[str], bool] = lambda queue: True) -> bytes:
+def render(
+    snapshot: Snapshot,
+    is_shown: Callable[[str], bool] = lambda queue: True,
+    metrics: Iterable[Metric] = METRICS,
+) -> bytes:
     """Prometheus text; queues for which ``is_shown`` is false are left out."""
     values: dict[str, list[Value]] = {}
     histograms: dict[str, list[Bins]] = {}
@@ -148,7 +152,7 @@ def render(snapshot: Snapshot, is_shown: Callable[[str], bool] = lambda queue: T
     for each in snapshot.histograms:
         histograms.setdefault(each.name, []).append(each)
     lines: list[str] = []
-    for metric in METRICS:
+    for metric in metrics:
         lines.append(f"# HELP {metric.name} {metric.help}")
         lines.append(f"# TYPE {metric.name} {metric.kind}")
         at = metric.labels.index("queue") if "queue" in metric.labels else None

@@ -177,6 +177,8 @@ class Settings(
     )
     log_format: Literal["json", "console"] = field(default="json", name="LOG_FORMAT")
     metrics_endpoint_enabled: bool = field(default=True, name="METRICS_ENDPOINT_ENABLED")
+    metrics_per_object: bool = False
+    """Serve `/metrics/per-object`: depths of all queues and groups, however many."""
     health_check_enabled: bool = field(default=True, name="HEALTH_CHECK_ENABLED")
     metrics_max_queues: Count = 2_000
     """Queues, and as many groups, that a process counts apart; the others count together."""

@@ -85,6 +85,11 @@ ERRORS: Final = _counter(
 QUEUE_MESSAGES: Final = _gauge(
     "queue_messages", "Messages that the slowest group has not settled, as last sampled.", "queue"
 )
+QUEUE_BYTES: Final = _gauge(
+    "queue_bytes",
+    "Payload of these messages, estimated from the newest hundred segments.",
+    "queue",
+)
 QUEUE_PAUSED: Final = _gauge("queue_paused", "1 while a queue is paused.", "queue")
 GROUP_LAG: Final = _gauge(
     "group_lag_messages", "Messages that a group has not settled, as last sampled.", *_PAIR
@@ -101,7 +106,14 @@ DEAD_LETTERS: Final = _gauge("dead_letters", "Dead letters, counted up to 10,000
 SCHEDULED: Final = _gauge(
     "scheduled_messages", "Messages that are not due yet, counted up to 10,000.", "queue"
 )
-WAITERS: Final = _gauge("waiters", "Pops that wait for messages.")
+PARTITIONS: Final = _gauge(
+    "partitions",
+    "Partitions with something to give (ready), messages out (leased) or neither (idle), counted "
+    "up to 10,000.",
+    "queue",
+    "state",
+)
+WAITERS: Final = _gauge("waiters", "Pops that wait for messages.", *_PAIR)
 
 WAIT: Final = _histogram("message_wait_seconds", "From push to pop, per message.", *_PAIR)
 PROCESSING: Final = _histogram(
@@ -156,6 +168,12 @@ STARTED: Final = _gauge(
     "start_timestamp_seconds", "When the youngest process started.", merge="max"
 )
 BUILD: Final = _gauge("build_info", "Always 1.", "version", "python", merge="max")
+
+PER_OBJECT: Final = (
+    *(QUEUE_MESSAGES, QUEUE_BYTES, QUEUE_PAUSED, GROUP_LAG, OLDEST, DELIVERIES),
+    *(DEAD_LETTERS, SCHEDULED, PARTITIONS),
+)
+"""What ``/metrics/per-object`` serves."""
 
 METRICS: Final = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 """All of them, in the order of this page."""

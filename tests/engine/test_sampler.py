@@ -125,3 +125,46 @@ async def test_a_deleted_queue_leaves_the_figures(engine: Engine) -> None:
     await engine.delete_queue("orders")
 
     assert not (await sampler.step()).of(telemetry.QUEUE_MESSAGES)
+
+
+async def test_bytes_are_those_of_the_depth(engine: Engine) -> None:
+    await push(engine, "orders", "a" * 98, "b" * 98)
+    await push(engine, "orders", "c" * 198, partition="other")
+    assert (await sample(engine))[None]["bytes"] == 400
+    await pop(engine, "orders", batch=10, auto_ack=True, partitions=10)
+
+    found = await sample(engine)
+
+    assert (found[None]["depth"], found[None]["bytes"]) == (0, 0)
+    assert found["__QUEUE_MODE__"]["bytes"] is None
+
+
+def states(row: Record) -> tuple[int, int, int]:
+    return row["ready_partitions"], row["leased_partitions"], row["idle_partitions"]
+
+
+async def test_partitions_are_counted_by_state(engine: Engine, clock: Clock) -> None:
+    for name in "abcd":
+        await push(engine, "orders", 1, partition=name)
+    assert states((await sample(engine))[None]) == (4, 0, 0)
+    await pop(engine, "orders", partition="a", auto_ack=True)
+    # Of two groups: one that is leased for any is leased, one that is ready for any is ready.
+    await pop(engine, "orders", partition="b", group="g")
+    await pop(engine, "orders", partition="a", group="g", auto_ack=True)
+    await pop(engine, "orders", partition="a", group="g", auto_ack=True)
+    await pop(engine, "orders", partition="a", auto_ack=True)
+
+    assert states((await sample(engine))[None]) == (2, 1, 1)
+    await clock.advance(seconds=301)
+    assert states((await sample(engine))[None])[1] == 0
+
+
+async def test_what_was_measured_is_kept(engine: Engine) -> None:
+    await push(engine, "orders", "aa")
+    await pop(engine, "orders", group="g")
+    await sample(engine)
+
+    rows = await engine.store.database.fetch("newest_samples", None)
+
+    kept = {row["group"]: (row["depth"], row["bytes"], *states(row)) for row in rows}
+    assert kept == {None: (1, 4, 0, 1, 0), "g": (1, None, None, None, None)}

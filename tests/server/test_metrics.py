@@ -1,5 +1,6 @@
 """What `/metrics` serves, and that it is the sum of all processes."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Mapping
@@ -143,6 +144,23 @@ async def test_what_was_pushed_is_settled_dead_dropped_or_still_there(dsn: str) 
         assert await value(server, "queen_dead_letters", queue="orders") == 2
         assert await value(server, "queen_deliveries", queue="orders") == 1
         assert await value(server, "queen_http_connections") >= 1
+
+
+async def test_those_who_wait_are_counted_by_queue_and_group(server: Server) -> None:
+    await push(server, "orders")
+    await server.get("/pop/queue/orders", consumerGroup="g")
+    polls = [
+        asyncio.create_task(server.get(path, wait="true", timeout=20_000, consumerGroup="g"))
+        for path in ("/pop/queue/orders", "/pop/queue/orders/partition/p", "/pop?namespace=n")
+    ]
+
+    async def are_counted() -> bool:
+        return await value(server, "queen_waiters") == 3
+
+    await until(are_counted)
+    assert await value(server, "queen_waiters", queue="orders", group="g") == 2
+    for poll in polls:
+        poll.cancel()
 
 
 @pytest.fixture

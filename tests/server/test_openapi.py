@@ -5,6 +5,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -36,13 +37,14 @@ CHECKS = (
 
 
 @pytest.fixture
-async def served(server: Server) -> Server:
-    """With something to find under the names that generated requests use."""
-    await server.post(
-        "/push",
-        {"items": [{"queue": "orders", "partition": p, "payload": {"n": 1}} for p in "ab"]},
-    )
-    return server
+async def served(dsn: str) -> AsyncIterator[Server]:
+    """All switched on, and something to find under the names that generated requests use."""
+    async with Server(dsn, {"QUEEN_METRICS_PER_OBJECT": "true"}) as server:
+        await server.post(
+            "/push",
+            {"items": [{"queue": "orders", "partition": p, "payload": {"n": 1}} for p in "ab"]},
+        )
+        yield server
 
 
 def operations() -> list[tuple[str, str]]:

@@ -729,10 +729,33 @@ CREATE FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bigint[],
 
 
 --
--- Name: keep_sample(timestamp with time zone, bigint, bigint, bigint, double precision, bigint, bigint, bigint, boolean); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: samples; Type: TABLE; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.keep_sample(p_now timestamp with time zone, p_queue_id bigint, p_group_id bigint, p_depth bigint, p_oldest_age_seconds double precision, p_deliveries bigint, p_dead_letters bigint, p_scheduled bigint, p_is_exact boolean) RETURNS void
+CREATE TABLE queen.samples (
+    minute timestamp with time zone NOT NULL,
+    queue_id bigint NOT NULL,
+    group_id bigint NOT NULL,
+    sampled_at timestamp with time zone NOT NULL,
+    depth bigint NOT NULL,
+    oldest_age_seconds double precision,
+    deliveries bigint NOT NULL,
+    dead_letters bigint NOT NULL,
+    scheduled bigint NOT NULL,
+    bytes bigint,
+    ready_partitions bigint,
+    leased_partitions bigint,
+    idle_partitions bigint,
+    is_exact boolean NOT NULL
+)
+WITH (fillfactor='60');
+
+
+--
+-- Name: keep_sample(queen.samples); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.keep_sample(p_sample queen.samples) RETURNS void
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -752,6 +775,18 @@ CREATE FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_key_place
 
 CREATE FUNCTION queen.lag_of(p_group_id bigint, p_levels integer[], p_most integer) RETURNS TABLE(messages bigint, oldest_at timestamp with time zone, deliveries bigint, is_exact boolean)
     LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: last_pop_at(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.last_pop_at(p_group_id bigint) RETURNS timestamp with time zone
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -799,6 +834,18 @@ CREATE FUNCTION queen.lock_consumers(p_ids bigint[], p_tokens uuid[]) RETURNS vo
 
 CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) RETURNS TABLE(version bigint, budget bigint, slots bigint, opens_at timestamp with time zone)
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: mean_bytes(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.mean_bytes(p_queue_id bigint) RETURNS double precision
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     AS $$ … $$;
 
 
@@ -883,6 +930,20 @@ CREATE FUNCTION queen.partition_ids(p_queues text[], p_partitions text[], p_leve
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: partition_states(bigint, integer[], integer, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.partition_states(p_queue_id bigint, p_levels integer[], p_most integer, p_now timestamp with time zone) RETURNS TABLE(ready bigint, leased bigint, idle bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
     AS $$ … $$;
 
 
@@ -1011,6 +1072,18 @@ CREATE FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) RETURNS T
 
 
 --
+-- Name: queue_rates(bigint, double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.queue_rates(p_queue_id bigint, p_seconds double precision) RETURNS TABLE(pushed_per_second double precision, popped_per_second double precision)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: rate_opens_at(bigint[], integer, integer, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1131,7 +1204,7 @@ CREATE FUNCTION queen.runs_of(p_group_id bigint, p_claim queen.claim) RETURNS SE
 -- Name: sample(bigint, integer, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.sample(p_after bigint, p_limit integer, p_most integer) RETURNS TABLE(queue_id bigint, group_id bigint, queue text, "group" text, is_paused boolean, depth bigint, oldest_age_seconds double precision, deliveries bigint, dead_letters bigint, scheduled bigint, is_exact boolean)
+CREATE FUNCTION queen.sample(p_after bigint, p_limit integer, p_most integer) RETURNS TABLE(queue_id bigint, group_id bigint, queue text, "group" text, paused boolean, depth bigint, oldest_age_seconds double precision, deliveries bigint, dead_letters bigint, scheduled bigint, bytes bigint, ready_partitions bigint, leased_partitions bigint, idle_partitions bigint, is_exact boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1366,6 +1439,7 @@ CREATE TABLE queen.counters (
     expired bigint NOT NULL,
     evicted bigint NOT NULL,
     leases_expired bigint NOT NULL,
+    popped_at timestamp with time zone,
     wait_bins smallint[] NOT NULL,
     wait_counts bigint[] NOT NULL,
     processing_bins smallint[] NOT NULL,
@@ -1854,25 +1928,6 @@ CREATE TABLE queen.sampler (
 
 
 --
--- Name: samples; Type: TABLE; Schema: queen; Owner: -
---
-
-CREATE TABLE queen.samples (
-    minute timestamp with time zone NOT NULL,
-    queue_id bigint NOT NULL,
-    group_id bigint NOT NULL,
-    sampled_at timestamp with time zone NOT NULL,
-    depth bigint NOT NULL,
-    oldest_age_seconds double precision,
-    deliveries bigint NOT NULL,
-    dead_letters bigint NOT NULL,
-    scheduled bigint NOT NULL,
-    is_exact boolean NOT NULL
-)
-WITH (fillfactor='60');
-
-
---
 -- Name: scheduled; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -2285,6 +2340,13 @@ CREATE INDEX consumers_idle ON queen.consumers USING btree (partition_id, idle_a
 --
 
 CREATE INDEX consumers_ready ON queen.consumers USING btree (group_id, priority, ready_at) WHERE (ready_at IS NOT NULL);
+
+
+--
+-- Name: counters_of_group; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX counters_of_group ON queen.counters USING btree (group_id, minute) WHERE (group_id <> 0);
 
 
 --
@@ -2967,10 +3029,10 @@ REVOKE ALL ON FUNCTION queen.keep_redriven(p_group_id bigint, p_partition_ids bi
 
 
 --
--- Name: FUNCTION keep_sample(p_now timestamp with time zone, p_queue_id bigint, p_group_id bigint, p_depth bigint, p_oldest_age_seconds double precision, p_deliveries bigint, p_dead_letters bigint, p_scheduled bigint, p_is_exact boolean); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION keep_sample(p_sample queen.samples); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.keep_sample(p_now timestamp with time zone, p_queue_id bigint, p_group_id bigint, p_depth bigint, p_oldest_age_seconds double precision, p_deliveries bigint, p_dead_letters bigint, p_scheduled bigint, p_is_exact boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.keep_sample(p_sample queen.samples) FROM PUBLIC;
 
 
 --
@@ -2985,6 +3047,13 @@ REVOKE ALL ON FUNCTION queen.keys_of(p_keys bytea, p_key_entries integer[], p_ke
 --
 
 REVOKE ALL ON FUNCTION queen.lag_of(p_group_id bigint, p_levels integer[], p_most integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION last_pop_at(p_group_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.last_pop_at(p_group_id bigint) FROM PUBLIC;
 
 
 --
@@ -3020,6 +3089,13 @@ REVOKE ALL ON FUNCTION queen.lock_consumers(p_ids bigint[], p_tokens uuid[]) FRO
 --
 
 REVOKE ALL ON FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION mean_bytes(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.mean_bytes(p_queue_id bigint) FROM PUBLIC;
 
 
 --
@@ -3076,6 +3152,13 @@ REVOKE ALL ON FUNCTION queen.open_of(p_delivery queen.deliveries, p_offsets int8
 --
 
 REVOKE ALL ON FUNCTION queen.partition_ids(p_queues text[], p_partitions text[], p_levels smallint[], p_create boolean, p_defaults jsonb) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION partition_states(p_queue_id bigint, p_levels integer[], p_most integer, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.partition_states(p_queue_id bigint, p_levels integer[], p_most integer, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -3153,6 +3236,13 @@ REVOKE ALL ON FUNCTION queen.push_keys(p_keys bytea, p_key_entries integer[], p_
 --
 
 REVOKE ALL ON FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION queue_rates(p_queue_id bigint, p_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.queue_rates(p_queue_id bigint, p_seconds double precision) FROM PUBLIC;
 
 
 --

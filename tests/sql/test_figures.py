@@ -62,7 +62,7 @@ async def test_figures_and_lists_read_no_more_at_20_000_partitions_than_at_2_000
             queue_id,
         )
         calls: dict[str, tuple[object, ...]] = {
-            "list_queues": (f"{{{queue_id}}}", 1_000),
+            "list_queues": (f"{{{queue_id}}}", 1_000, 60),
             "list_groups": (0, None, 100, 1_000),
             "list_partitions": (queue_id, "", -1, "", 100, None),
             "list_deliveries": (queue_id, None, 0, -1, "-infinity", 0, 100),

@@ -53,7 +53,7 @@ def test_two_processes_add_up_but_for_what_is_a_maximum() -> None:
 def test_a_process_leaves_its_counters_behind_and_not_its_gauges() -> None:
     snapshot = Snapshot()
     snapshot.add(telemetry.PUSHED, 1, "orders")
-    snapshot.add(telemetry.WAITERS, 5)
+    snapshot.add(telemetry.WAITERS, 5, "orders", "g")
 
     left = snapshot.lasting()
 

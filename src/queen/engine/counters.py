@@ -49,6 +49,7 @@ class Tally:
         "exhausted",
         "group",
         "group_id",
+        "popped_at",
         "processing",
         "queue",
         "queue_id",
@@ -72,6 +73,8 @@ class Tally:
         self.exhausted = 0
         """Messages out of attempts, of a queue without dead letters."""
         self.retries = self.redrives = self.redriven = self.empty = 0
+        self.popped_at: float | None = None
+        """When messages were last handed out, by the database's clock."""
         self.wait = Histogram()
         self.processing = Histogram()
         self.base = self.sent = Figures((0,) * len(_STORED), {}, {})
@@ -87,6 +90,7 @@ class Tally:
             "queue_id": self.queue_id or None,
             "group_id": self.group_id,
             **dict(zip(_STORED, map(int.__sub__, now.counts, base.counts), strict=True)),
+            "popped_at": self.popped_at and datetime.fromtimestamp(self.popped_at, UTC).isoformat(),
             **_columns("wait", now.wait, base.wait),
             **_columns("processing", now.processing, base.processing),
         }
@@ -162,6 +166,7 @@ class Counters:
                 count += size
                 tally.wait.observe(now - run.created_at.timestamp(), size)
             tally.popped += count
+            tally.popped_at = now
             if delivery.lease is None:
                 tally.acked += count
             if isinstance(delivery.runs[0].source, Copy):

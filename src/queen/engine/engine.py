@@ -168,7 +168,8 @@ class Engine:
                 self.counters.name(await self.store.database.fetch("group_names", nameless))
         snapshot = Snapshot()
         self.counters.fill(snapshot)
-        snapshot.add(telemetry.WAITERS, self.waiting)
+        for pair, count in self._pops.waiters.waiting(self.settings.metrics_max_queues).items():
+            snapshot.add(telemetry.WAITERS, count, *pair)
         for kind, part in (("push", self._pushes), ("pop", self._pops), ("ack", self._acks)):
             snapshot.add_histogram(telemetry.FLUSH_SECONDS, part.flush_seconds, kind)
             snapshot.add_histogram(telemetry.FLUSH_MESSAGES, part.flushed, kind)

@@ -63,7 +63,7 @@ class Sampler:
                 break
             values: dict[int, list[Value]] = {}
             for row in rows:
-                values.setdefault(row["queue_id"], []).extend(_values(row))
+                values.setdefault(row["queue_id"], []).extend(values_of(row))
             self._values.update(values)
             seen.update(values)
             self._after = max(values)
@@ -89,15 +89,19 @@ class Sampler:
         snapshot.add(telemetry.OLDEST_TRANSACTION, row["seconds"])
 
 
-def _values(row: Record) -> list[Value]:
+def values_of(row: Record) -> list[Value]:
+    """What was measured of a queue, or of a group, as it is served."""
     snapshot = Snapshot()
     queue = row["queue"]
     if row["group_id"] == 0:
         snapshot.add(telemetry.QUEUE_MESSAGES, row["depth"], queue)
-        snapshot.add(telemetry.QUEUE_PAUSED, int(row["is_paused"]), queue)
+        snapshot.add(telemetry.QUEUE_BYTES, row["bytes"] or 0, queue)
+        for state in ("ready", "leased", "idle"):
+            snapshot.add(telemetry.PARTITIONS, row[f"{state}_partitions"] or 0, queue, state)
+        snapshot.add(telemetry.QUEUE_PAUSED, int(row["paused"]), queue)
         snapshot.add(telemetry.DEAD_LETTERS, row["dead_letters"], queue)
         snapshot.add(telemetry.SCHEDULED, row["scheduled"], queue)
-    else:
+    elif row["group"] is not None:
         snapshot.add(telemetry.GROUP_LAG, row["depth"], queue, row["group"])
         snapshot.add(telemetry.OLDEST, row["oldest_age_seconds"] or 0, queue, row["group"])
         snapshot.add(telemetry.DELIVERIES, row["deliveries"], queue, row["group"])

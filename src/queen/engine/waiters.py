@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from queen.engine.deliveries import Delivery
+from queen.telemetry import OTHER
 from queen.wire.messages import PopRequest
 
 QUEUE_MODE: Final = "__QUEUE_MODE__"
@@ -196,6 +197,18 @@ class Waiters:
                     if not linked:
                         del index[key]
         target.group_ids, target.queue_ids, target.queues = [], [], {}
+
+    def waiting(self, most: int) -> dict[tuple[str, str], int]:
+        """How many wait, by queue and group; beyond so many pairs together."""
+        found: dict[tuple[str, str], int] = {}
+        for target in self._targets.values():
+            count = sum(unit.request.wait for unit in target.asking())
+            if count:
+                pair = (target.name.queue or OTHER, target.group)
+                if pair not in found and len(found) >= most:
+                    pair = (OTHER, OTHER)
+                found[pair] = found.get(pair, 0) + count
+        return found
 
     def wake_queues(self, queue_ids: Iterable[int], *, is_new: bool = False) -> None:
         for queue_id in queue_ids:

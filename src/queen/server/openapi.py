@@ -125,12 +125,14 @@ def _query_parameters(
 def _responses(route: Route, shown: dict[type[Any], dict[str, Any]]) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, answer in route.answers.items():
-        responses[str(status)] = {"description": _described(answer)}
+        text_alone = route.is_text_too and answer is None
+        said = "Plain text." if text_alone else _described(answer)
+        responses[str(status)] = {"description": said}
         if answer is not None:
             responses[str(status)]["content"] = {"application/json": {"schema": shown[answer]}}
-            if route.is_text_too:
-                text = {"text/plain": {"schema": {"type": "string"}}}
-                responses[str(status)]["content"].update(text)
+        if route.is_text_too:
+            text = {"text/plain": {"schema": {"type": "string"}}}
+            responses[str(status)].setdefault("content", {}).update(text)
     problems: dict[int, set[str]] = {}
     raised = [*_OF_ALL, *route.problems]
     if not route.is_public:

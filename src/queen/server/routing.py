@@ -33,7 +33,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     answers: Mapping[int, type[Any] | None] = {}
     """Status to struct; None where the answer has no body or is not JSON."""
     is_text_too: bool = False
-    """Who does not ask for JSON gets plain text."""
+    """Who does not ask for JSON, if there is any, gets plain text."""
     problems: tuple[type[errors.QueenError], ...] = ()
     """What it may refuse besides what every route may."""
 

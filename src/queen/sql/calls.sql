@@ -214,14 +214,16 @@ order by q.id desc
 limit $5;
 
 -- name: list_queues
--- Queues with what is known of each without visiting all partitions, in the order asked.
+-- Queues with what is known of each without visiting all partitions, and rates over $3 seconds, in the order asked.
 select
   q.id, q.name, q.namespace, q.task, q.version, q.created_at, q.paused, q.priority, q.ordered,
   f.partitions, f.groups, f.pending, f.held, f.waiting, f.scheduled, f.dead_letters,
-  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds
+  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds,
+  r.pushed_per_second, r.popped_per_second
 from unnest($1::bigint[]) with ordinality k (id, ordinal)
 cross join lateral (select q.* from queen.queues q where q.id = k.id offset 0) q
 cross join lateral queen.queue_figures(q.id, $2) f
+cross join lateral queen.queue_rates(q.id, $3) r
 order by k.ordinal;
 
 -- name: queue_names
@@ -229,8 +231,8 @@ order by k.ordinal;
 select q.id, q.name, q.namespace, q.task from queen.queues q where q.deleted_at is null order by q.name limit $1;
 
 -- name: namespaces
--- Namespaces behind one, with the names of their queues.
-select q.namespace as name, array_agg(q.name) as queues
+-- Namespaces behind one, with their queues.
+select q.namespace as name, array_agg(q.name) as queues, array_agg(q.id) as ids
 from queen.queues q
 where q.deleted_at is null and q.namespace > $1
 group by q.namespace
@@ -238,8 +240,8 @@ order by q.namespace
 limit $2;
 
 -- name: tasks
--- Tasks behind one, with the names of their queues.
-select q.task as name, array_agg(q.name) as queues
+-- Tasks behind one, with their queues.
+select q.task as name, array_agg(q.name) as queues, array_agg(q.id) as ids
 from queen.queues q
 where q.deleted_at is null and q.task > $1
 group by q.task
@@ -251,7 +253,8 @@ limit $2;
 select
   g.id, g.name, g.start_mode, nullif(g.start_at, '-infinity') as start_at, g.created_at, q.name as queue, q.namespace,
   f.lag, f.held, f.waiting,
-  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds
+  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds,
+  queen.last_pop_at(g.id) as last_pop_at
 from (
   select g.*
   from queen.groups g
@@ -911,7 +914,8 @@ select queen.lead_sampling($1, $2) as is_leader;
 -- name: sample
 -- Measure queues behind an id and keep what was found; one row a queue and one a group.
 select
-  queue_id, group_id, queue, "group", is_paused, depth, oldest_age_seconds, deliveries, dead_letters, scheduled, is_exact
+  queue_id, group_id, queue, "group", paused, depth, oldest_age_seconds, deliveries, dead_letters, scheduled, bytes,
+  ready_partitions, leased_partitions, idle_partitions, is_exact
 from queen.sample($1, $2, $3);
 
 -- name: forget_counters
@@ -1020,7 +1024,8 @@ group by 1, 2, 3;
 -- What was last measured of queues; nothing that is older than ten minutes.
 select
   q.id as queue_id, q.name as queue, q.namespace, q.task, q.paused, g.name as "group", s.group_id, s.depth,
-  s.oldest_age_seconds, s.deliveries, s.dead_letters, s.scheduled, s.is_exact, s.sampled_at
+  s.oldest_age_seconds, s.deliveries, s.dead_letters, s.scheduled, s.bytes, s.ready_partitions, s.leased_partitions,
+  s.idle_partitions, s.is_exact, s.sampled_at
 from queen.queues q
 cross join lateral (
   select max(s.minute) as minute

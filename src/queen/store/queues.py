@@ -105,9 +105,11 @@ class Queues:
             f"queues_by_{order}", after, namespace, task, search, limit
         )
 
-    async def figures(self, ids: Sequence[int], most: int) -> list[Record]:
-        """Queues with what is known of each from at most so many rows of anything."""
-        return await self._database.fetch("list_queues", ids, most)
+    async def figures(
+        self, ids: Sequence[int], most: int, *, window_seconds: float
+    ) -> list[Record]:
+        """What is known of queues from at most so many rows of anything, and rates of late."""
+        return await self._database.fetch("list_queues", ids, most, window_seconds)
 
     async def names(self, limit: int) -> list[Record]:
         return await self._database.fetch("queue_names", limit)

@@ -38,8 +38,9 @@ class Figures(Wire, frozen=True, kw_only=True):
     dead_letters: int | None
     oldest_age_seconds: float | None
     """Age of the oldest pending message; null also when there is none."""
-    pushed_per_second: float | None = None
-    popped_per_second: float | None = None
+    pushed_per_second: float | None
+    """Over the last minute or two; null where nothing was ever counted."""
+    popped_per_second: float | None
 
 
 class Overview(Figures, frozen=True, kw_only=True):
@@ -50,8 +51,8 @@ class Overview(Figures, frozen=True, kw_only=True):
     tasks: int
 
 
-class Scope(Wire, frozen=True, kw_only=True):
-    """A namespace or a task."""
+class Scope(Figures, frozen=True, kw_only=True):
+    """A namespace or a task, its queues as one."""
 
     name: str
     queues: int
@@ -116,7 +117,8 @@ class GroupSummary(Wire, frozen=True, kw_only=True):
     subscription_mode: Literal["all", "new", "time"]
     subscription_from: datetime | None
     created_at: datetime
-    last_pop_at: datetime | None = None
+    last_pop_at: datetime | None
+    """When the group was last given messages; null where that is long ago, or never was."""
 
 
 class QueueDetail(QueueSummary, frozen=True, kw_only=True):

@@ -19,12 +19,14 @@ _NAMES: Final = {
     "scheduled": "scheduled",
     "dead_letters": "dead_letters",
 }
+_RATES: Final = ("pushed_per_second", "popped_per_second")
 
 
 def figures(row: Record) -> dict[str, Any]:
     """The figures of one queue."""
     return {
         **{name: row[column] for name, column in _NAMES.items()},
+        **{name: row[name] for name in _RATES},
         "oldest_age_seconds": row["oldest_seconds"],
     }
 
@@ -35,6 +37,10 @@ def total(rows: Sequence[Record], *, is_known: bool) -> dict[str, Any]:
     for name, column in _NAMES.items():
         values = [row[column] for row in rows]
         found[name] = sum(values) if is_known and None not in values else None
+    for name in _RATES:
+        # Of a queue that nothing was ever counted of, nothing went through.
+        known = [row[name] for row in rows if row[name] is not None]
+        found[name] = sum(known) if is_known and known else None
     ages = [row["oldest_seconds"] for row in rows if row["oldest_seconds"] is not None]
     found["oldest_age_seconds"] = max(ages, default=None) if found["pending"] is not None else None
     return found
@@ -54,6 +60,7 @@ def group_summary(row: Record) -> GroupSummary:
         subscription_mode=row["start_mode"],
         subscription_from=row["start_at"],
         created_at=row["created_at"],
+        last_pop_at=row["last_pop_at"],
     )
 
 

@@ -3,11 +3,14 @@
 from typing import Final
 
 from queen import errors, telemetry
+from queen.engine.analytics import Analytics
+from queen.engine.sampler import values_of
 from queen.meters import Snapshot, render
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routing import Route
-from queen.wire.messages import Wire
+from queen.wire.messages import Request, Wire
+from queen.wire.resources import Text
 
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -34,6 +37,14 @@ class Metrics(Wire, frozen=True, kw_only=True):
     database: DatabaseFigures
 
 
+class ObjectsQuery(Request, frozen=True, kw_only=True):
+    """Which queues; all if not said."""
+
+    namespace: Text | None = None
+    task: Text | None = None
+    queue: Text | None = None
+
+
 async def metrics(call: Call) -> Answer:
     """Everything that the processes of this host count, summed up."""
     if not call.state.settings.metrics_endpoint_enabled:
@@ -43,6 +54,24 @@ async def metrics(call: Call) -> Answer:
     if _wants_json(call.header(b"accept") or ""):
         return Answer(_figures(snapshot, seen))
     return Answer(render(snapshot, seen.__contains__), media_type=_TEXT)
+
+
+async def metrics_per_object(call: Call) -> Answer:
+    """What was last sampled of every queue and group that the caller may see."""
+    if not call.state.settings.metrics_per_object:
+        raise errors.NoSuchRoute("QUEEN_METRICS_PER_OBJECT is off")
+    query = call.query(ObjectsQuery)
+    analytics = Analytics(call.state.engine.store, call.state.settings)
+    ids: list[int] | None = None
+    if query != ObjectsQuery():
+        found = await analytics.queues(
+            namespace=query.namespace, task=query.task, queue=query.queue
+        )
+        ids = [row["id"] for row in found]
+    rows = await analytics.depths(ids)
+    snapshot = Snapshot(values=[each for row in rows for each in values_of(row)])
+    seen = await call.visible({row["queue"] for row in rows})
+    return Answer(render(snapshot, seen.__contains__, telemetry.PER_OBJECT), media_type=_TEXT)
 
 
 def _queues(snapshot: Snapshot) -> set[str]:
@@ -94,5 +123,20 @@ ROUTES: Final = (
         answers={200: Metrics},
         is_text_too=True,
         is_probe=True,
+        # Where it is switched off.
+        problems=(errors.NoSuchRoute,),
+    ),
+    Route(
+        method="GET",
+        path="/metrics/per-object",
+        handler=metrics_per_object,
+        summary="Metrics of every queue and group",
+        permission=Permission.BROWSE,
+        query=ObjectsQuery,
+        answers={200: None},
+        is_text_too=True,
+        is_probe=True,
+        # Where it is switched off.
+        problems=(errors.NoSuchRoute,),
     ),
 )

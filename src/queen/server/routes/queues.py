@@ -63,7 +63,7 @@ async def overview(call: Call) -> Answer:
     rows = [row for row in rows if row["name"] in seen]
     found: list[Record] = []
     if len(rows) <= _MOST_QUEUES:
-        found = await store.queues.figures([row["id"] for row in rows], LIST)
+        found = await _figures(call, [row["id"] for row in rows])
     return Answer(
         Overview(
             queues=len(rows),
@@ -95,10 +95,23 @@ async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
     (after,) = place_of(query.cursor, tuple[Text], ("",))
     rows = await read(after, limit)
     seen = await call.visible({name for row in rows for name in row["queues"]})
-    scopes = [
-        Scope(name=row["name"], queues=count)
+    ids_of = {
+        row["name"]: [
+            id_ for id_, name in zip(row["ids"], row["queues"], strict=True) if name in seen
+        ]
         for row in rows
-        if (count := len(seen.intersection(row["queues"])))
+    }
+    all_ids = [id_ for ids in ids_of.values() for id_ in ids]
+    is_known = len(all_ids) <= _MOST_QUEUES
+    found = {row["id"]: row for row in await _figures(call, all_ids if is_known else [])}
+    scopes = [
+        Scope(
+            name=name,
+            queues=len(ids),
+            **total([found[id_] for id_ in ids if id_ in found], is_known=is_known),
+        )
+        for name, ids in ids_of.items()
+        if ids
     ]
     return scopes, cursor_to(rows[-1]["name"]) if len(rows) == limit else None
 
@@ -123,13 +136,18 @@ async def list_queues(call: Call) -> Answer:
         limit=limit,
     )
     seen = await call.visible({row["name"] for row in rows})
-    found = await store.queues.figures([row["id"] for row in rows if row["name"] in seen], LIST)
+    found = await _figures(call, [row["id"] for row in rows if row["name"] in seen])
     cursor = None
     if len(rows) == limit:
         cursor = cursor_to(rows[-1]["name" if is_by_name else "id"])
     return Answer(
         Queues(queues=[QueueSummary(**_summary(row)) for row in found], next_cursor=cursor)
     )
+
+
+async def _figures(call: Call, ids: list[int], most: int = LIST) -> list[Record]:
+    window = call.state.settings.recent_message_window_seconds
+    return await call.state.engine.store.queues.figures(ids, most, window_seconds=window)
 
 
 def _summary(row: Record) -> dict[str, Any]:
@@ -141,7 +159,7 @@ async def show(call: Call) -> Answer:
     """A queue: options, version, figures, groups."""
     row = await _find(call, Permission.BROWSE)
     store = call.state.engine.store
-    (found,) = await store.queues.figures([row["id"]], DETAIL)
+    (found,) = await _figures(call, [row["id"]], DETAIL)
     groups = await store.groups.page(
         after=0, queue_id=row["id"], limit=call.state.settings.api_max_limit, most=DETAIL
     )

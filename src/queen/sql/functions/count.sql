@@ -11,12 +11,12 @@ as $$
 begin
   insert into queen.counters as k (
     minute, queue_id, group_id, process, pushed, duplicates, popped, acked, nacked, dead_lettered, expired, evicted,
-    leases_expired, wait_bins, wait_counts, processing_bins, processing_counts
+    leases_expired, popped_at, wait_bins, wait_counts, processing_bins, processing_counts
   )
   select
     p_minute, coalesce(r.queue_id, g.queue_id), r.group_id, p_process, r.pushed, r.duplicates, r.popped, r.acked,
-    r.nacked, r.dead_lettered, r.expired, r.evicted, r.leases_expired, r.wait_bins, r.wait_counts, r.processing_bins,
-    r.processing_counts
+    r.nacked, r.dead_lettered, r.expired, r.evicted, r.leases_expired, r.popped_at, r.wait_bins, r.wait_counts,
+    r.processing_bins, r.processing_counts
   from jsonb_populate_recordset(null::queen.counters, p_rows) r
   left join queen.groups g on g.id = r.group_id and r.queue_id is null
   where coalesce(r.queue_id, g.queue_id) is not null
@@ -24,7 +24,7 @@ begin
   set
     pushed = excluded.pushed, duplicates = excluded.duplicates, popped = excluded.popped, acked = excluded.acked,
     nacked = excluded.nacked, dead_lettered = excluded.dead_lettered, expired = excluded.expired,
-    evicted = excluded.evicted, leases_expired = excluded.leases_expired, wait_bins = excluded.wait_bins,
+    evicted = excluded.evicted, leases_expired = excluded.leases_expired, popped_at = excluded.popped_at, wait_bins = excluded.wait_bins,
     wait_counts = excluded.wait_counts, processing_bins = excluded.processing_bins,
     processing_counts = excluded.processing_counts;
   return queen.now();

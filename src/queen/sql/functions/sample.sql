@@ -6,8 +6,9 @@
 -- each group. Locks: the rows that it keeps; one process samples at a time.
 create or replace function queen.sample (p_after bigint, p_limit integer, p_most integer)
   returns table (
-    queue_id bigint, group_id bigint, queue text, "group" text, is_paused boolean, depth bigint,
-    oldest_age_seconds double precision, deliveries bigint, dead_letters bigint, scheduled bigint, is_exact boolean
+    queue_id bigint, group_id bigint, queue text, "group" text, paused boolean, depth bigint,
+    oldest_age_seconds double precision, deliveries bigint, dead_letters bigint, scheduled bigint, bytes bigint,
+    ready_partitions bigint, leased_partitions bigint, idle_partitions bigint, is_exact boolean
   )
   language plpgsql
   volatile
@@ -19,15 +20,12 @@ create or replace function queen.sample (p_after bigint, p_limit integer, p_most
 as $$
 #variable_conflict use_column
 declare
-  c_counted    constant integer := 10000;
-  v_now        timestamptz := queen.now();
-  v_queue      record;
-  v_group      record;
-  -- Of the slowest group.
-  v_messages   bigint;
-  v_oldest_at  timestamptz;
-  v_deliveries bigint;
-  v_is_exact   boolean;
+  c_counted constant integer := 10000;
+  v_now     timestamptz := queen.now();
+  v_minute  timestamptz := date_trunc('minute', v_now, 'UTC');
+  v_queue   record;
+  v_group   record;
+  v_slowest record;
 begin
   for v_queue in
     select q.id, q.name, q.levels, q.paused
@@ -38,18 +36,14 @@ begin
   loop
     queue_id := v_queue.id;
     queue := v_queue.name;
-    is_paused := v_queue.paused;
-    scheduled := (
-      select count(*) from (
-        select 1 from queen.scheduled s where s.queue_id = v_queue.id limit c_counted
-      ) s
-    );
-    dead_letters := (
-      select count(*) from (
-        select 1 from queen.dead_letters l where l.queue_id = v_queue.id limit c_counted
-      ) l
-    );
-    v_messages := null;
+    paused := v_queue.paused;
+    dead_letters := 0;
+    scheduled := 0;
+    bytes := null;
+    ready_partitions := null;
+    leased_partitions := null;
+    idle_partitions := null;
+    v_slowest := null;
     for v_group in
       select g.id, g.name, l.*
       from queen.groups g
@@ -64,28 +58,38 @@ begin
       oldest_age_seconds := extract(epoch from v_now - v_group.oldest_at);
       deliveries := v_group.deliveries;
       is_exact := v_group.is_exact;
-      if v_messages is null or v_group.messages > v_messages then
-        v_messages := v_group.messages;
-        v_oldest_at := v_group.oldest_at;
-        v_deliveries := v_group.deliveries;
-        v_is_exact := v_group.is_exact;
+      if v_slowest is null then
+        v_slowest := v_group;
+      elsif v_group.messages > v_slowest.messages then
+        v_slowest := v_group;
       end if;
-      perform queen.keep_sample(v_now, queue_id, group_id, depth, oldest_age_seconds, deliveries, 0, 0, is_exact);
+      perform queen.keep_sample(row(
+        v_minute, queue_id, group_id, v_now, depth, oldest_age_seconds, deliveries, dead_letters, scheduled, bytes,
+        ready_partitions, leased_partitions, idle_partitions, is_exact
+      )::queen.samples);
       return next;
     end loop;
-    if v_messages is null then
-      select s.messages, s.oldest_at, 0, s.is_exact into v_messages, v_oldest_at, v_deliveries, v_is_exact
+    if v_slowest is null then
+      select s.messages, s.oldest_at, 0::bigint as deliveries, s.is_exact into v_slowest
       from queen.stored_in(v_queue.id, p_most) s;
     end if;
+    select count(*) into scheduled
+    from (select 1 from queen.scheduled s where s.queue_id = v_queue.id limit c_counted) s;
+    select count(*) into dead_letters
+    from (select 1 from queen.dead_letters l where l.queue_id = v_queue.id limit c_counted) l;
+    select t.ready, t.leased, t.idle into ready_partitions, leased_partitions, idle_partitions
+    from queen.partition_states(v_queue.id, v_queue.levels, c_counted, v_now) t;
     group_id := 0;
     "group" := null;
-    depth := v_messages + scheduled;
-    oldest_age_seconds := extract(epoch from v_now - v_oldest_at);
-    deliveries := v_deliveries;
-    is_exact := v_is_exact;
-    perform queen.keep_sample(
-      v_now, queue_id, 0, depth, oldest_age_seconds, deliveries, dead_letters, scheduled, is_exact
-    );
+    depth := v_slowest.messages + scheduled;
+    bytes := depth * queen.mean_bytes(v_queue.id);
+    oldest_age_seconds := extract(epoch from v_now - v_slowest.oldest_at);
+    deliveries := v_slowest.deliveries;
+    is_exact := v_slowest.is_exact;
+    perform queen.keep_sample(row(
+      v_minute, queue_id, group_id, v_now, depth, oldest_age_seconds, deliveries, dead_letters, scheduled, bytes,
+      ready_partitions, leased_partitions, idle_partitions, is_exact
+    )::queen.samples);
     return next;
   end loop;
 end
@@ -209,33 +213,107 @@ begin
 end
 $$;
 
--- Keep what was measured; the last of a minute counts.
-create or replace function queen.keep_sample (
-  p_now                timestamptz,
-  p_queue_id           bigint,
-  p_group_id           bigint,
-  p_depth              bigint,
-  p_oldest_age_seconds double precision,
-  p_deliveries         bigint,
-  p_dead_letters       bigint,
-  p_scheduled          bigint,
-  p_is_exact           boolean
+-- How many partitions of a queue somebody holds messages of, have something to give, or neither. Of each kind no more
+-- than p_most are visited, and of all partitions too.
+create or replace function queen.partition_states (
+  p_queue_id bigint, p_levels integer[], p_most integer, p_now timestamptz
 )
+  returns table (ready bigint, leased bigint, idle bigint)
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_all bigint;
+begin
+  select count(*) into v_all
+  from (select 1 from queen.partitions p where p.queue_id = p_queue_id limit p_most) p;
+  if not exists (select 1 from queen.groups g where g.queue_id = p_queue_id and g.deleted_at is null) then
+    -- Nobody reads it: whatever is there may be taken.
+    return query select v_all, 0::bigint, 0::bigint;
+    return;
+  end if;
+  return query
+  with leased as materialized (
+    select distinct d.partition_id
+    from (
+      select d.partition_id, d.held
+      from queen.groups g
+      cross join lateral (
+        select d.partition_id, d.held
+        from queen.deliveries d
+        where d.group_id = g.id and d.priority = any (p_levels) and d.until > p_now and d.until < 'infinity'
+        limit p_most
+      ) d
+      where g.queue_id = p_queue_id and g.deleted_at is null
+      limit p_most
+    ) d
+    where d.held
+  ),
+  ready as (
+    select c.partition_id
+    from (
+      select c.partition_id
+      from queen.groups g
+      cross join lateral (
+        select c.partition_id
+        from queen.consumers c
+        where c.group_id = g.id and c.priority = any (p_levels) and c.ready_at is not null
+        limit p_most
+      ) c
+      where g.queue_id = p_queue_id and g.deleted_at is null
+      limit p_most
+    ) c
+    except
+    select l.partition_id from leased l
+  ),
+  counted as (select (select count(*) from ready) as ready, (select count(*) from leased) as leased)
+  select c.ready, c.leased, greatest(0, v_all - c.ready - c.leased) from counted c;
+end
+$$;
+
+-- How many bytes of payload a message of a queue has, by its newest hundred segments.
+create or replace function queen.mean_bytes (p_queue_id bigint)
+  returns double precision
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_bitmapscan = off
+as $$
+begin
+  return coalesce(sum(octet_length(s.body))::double precision / sum(s.message_count), 0)
+  from (
+    select s.body, s.message_count
+    from queen.segments s
+    where s.queue_id = p_queue_id
+    order by s.xid desc
+    limit 100
+  ) s
+  where s.body is not null;
+end
+$$;
+
+-- Keep what was measured; the last of a minute counts.
+create or replace function queen.keep_sample (p_sample queen.samples)
   returns void
   language plpgsql
   volatile
 as $$
 begin
-  insert into queen.samples (
-    minute, queue_id, group_id, sampled_at, depth, oldest_age_seconds, deliveries, dead_letters, scheduled, is_exact
-  ) values (
-    date_trunc('minute', p_now, 'UTC'), p_queue_id, p_group_id, p_now, p_depth, p_oldest_age_seconds, p_deliveries,
-    p_dead_letters, p_scheduled, p_is_exact
-  )
+  insert into queen.samples
+  select p_sample.*
   on conflict (queue_id, minute, group_id) do update
   set
     sampled_at = excluded.sampled_at, depth = excluded.depth, oldest_age_seconds = excluded.oldest_age_seconds,
     deliveries = excluded.deliveries, dead_letters = excluded.dead_letters, scheduled = excluded.scheduled,
+    bytes = excluded.bytes, ready_partitions = excluded.ready_partitions,
+    leased_partitions = excluded.leased_partitions, idle_partitions = excluded.idle_partitions,
     is_exact = excluded.is_exact;
 end
 $$;

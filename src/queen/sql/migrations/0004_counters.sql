@@ -16,6 +16,8 @@ create table queen.counters (
   expired           bigint not null,
   evicted           bigint not null,
   leases_expired    bigint not null,
+  -- When this process last handed messages out.
+  popped_at         timestamptz,
   -- Sparse histograms: bins of a quarter octave, and how many messages fell into each.
   wait_bins         smallint[] not null,
   wait_counts       bigint[] not null,
@@ -24,6 +26,7 @@ create table queen.counters (
   primary key (queue_id, minute, group_id, process)
 ) with (fillfactor = 60);
 create index counters_old on queen.counters (minute);
+create index counters_of_group on queen.counters (group_id, minute) where group_id <> 0;
 
 create table queen.samples (
   minute             timestamptz not null,
@@ -36,6 +39,11 @@ create table queen.samples (
   deliveries         bigint not null,
   dead_letters       bigint not null,
   scheduled          bigint not null,
+  -- Of the queue as a whole: what its depth takes up, estimated, and its partitions by state.
+  bytes              bigint,
+  ready_partitions   bigint,
+  leased_partitions  bigint,
+  idle_partitions    bigint,
   -- False where so many partitions have work that the depth was estimated from some of them.
   is_exact           boolean not null,
   primary key (queue_id, minute, group_id)
