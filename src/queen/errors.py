@@ -406,3 +406,8 @@ def worst(outcomes: Sequence[object]) -> BaseException | None:
 def of_code(code: str) -> type[QueenError] | None:
     """The error with this code of the contract."""
     return next((error for error in _tree(QueenError) if error.code == code), None)
+
+
+def every() -> dict[str, type[QueenError]]:
+    """All errors by their code; where a family shares the code of a leaf, the leaf."""
+    return {error.code: error for error in reversed([*_tree(QueenError)])}

@@ -16,7 +16,17 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Millis = Annotated[float, msgspec.Meta(gt=0)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
-OF_OTHERS = frozenset({"QUEEN_BASE_URL", "QUEEN_CLIENT_LOG", "QUEEN_SERVER", "QUEEN_CONTEXT"})
+OF_OTHERS = frozenset(
+    {
+        "QUEEN_BASE_URL",
+        "QUEEN_CLIENT_LOG",
+        "QUEEN_CONTEXT",
+        "QUEEN_QUIET",
+        "QUEEN_SERVER",
+        "QUEEN_TIMEOUT",
+        "QUEEN_TOKEN",
+    }
+)
 """Variables that begin like ours and are read by SDK and command line."""
 
 SECRETS = frozenset({"DATABASE_URL", "JWT_SECRET", "PG_PASSWORD"})

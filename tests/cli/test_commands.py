@@ -1,65 +1,9 @@
 """Commands that speak to a server, as a person or a script runs them."""
 
-import asyncio
 import json
-import os
-import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any, NamedTuple
 
-import pytest
-
+from tests.cli.shell import Shell
 from tests.server.server import Server
-
-SOURCE = Path(__file__).parents[2] / "src"
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    said: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 - of JSON
-        return json.loads(self.out)
-
-
-class Shell:
-    """Runs `queen …` against one server."""
-
-    def __init__(self, server: Server) -> None:
-        self._environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(SOURCE),
-            "QUEEN_BASE_URL": server.base_url,
-        }
-
-    async def run(self, *arguments: str, given: str = "") -> Ended:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "queen",
-            *arguments,
-            env=self._environment,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, said = await process.communicate(given.encode())
-        assert process.returncode is not None
-        return Ended(process.returncode, out.decode(), said.decode())
-
-
-@pytest.fixture
-async def server(dsn: str) -> AsyncIterator[Server]:
-    async with Server(dsn) as server:
-        yield server
-
-
-@pytest.fixture
-def shell(server: Server) -> Shell:
-    return Shell(server)
 
 
 async def test_push_pop_and_ack(shell: Shell) -> None:
@@ -118,7 +62,7 @@ async def test_dead_letters_are_listed_and_redriven(shell: Shell, server: Server
     letters = await shell.run("dlq", "ls", "orders", "-o", "json")
     assert letters.json[0]["errorMessage"] == "card declined"
     dry = await shell.run("dlq", "redrive", "orders", "--dry-run")
-    assert dry.said == "1 dead letters would be\n"
+    assert dry.said == "1 dead letters would be delivered again\n"
     await shell.run("dlq", "redrive", "orders", "--yes")
 
     (again,) = (await shell.run("pop", "orders", "--wait", "-o", "json")).json

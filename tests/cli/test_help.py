@@ -2,24 +2,11 @@
 
 import re
 import shlex
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import typer
 
-from queen.cli.main import app
-
-
-def commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 - click's or typer's own
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
-COMMANDS = dict(commands(typer.main.get_command(app), ()))
+from queen.cli.commands import PLACES
+from tests.cli.tree import COMMANDS, ROOT
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -35,3 +22,18 @@ def test_a_command_shows_an_example_that_is_one(path: tuple[str, ...]) -> None:
             rest = rest[: rest.index(">")]
         # Raises for options and arguments that the command does not have.
         command.make_context(path[-1], rest)
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_what_destroys_asks_and_can_be_tried_dry(path: tuple[str, ...]) -> None:
+    options = {word for each in COMMANDS[path].params for word in each.opts}
+    is_destroying = path[-1] in ("delete", "purge", "redrive", "seek", "release", "rm")
+    assert ({"--yes", "--dry-run"} <= options) == is_destroying
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+
+    for name, place in PLACES.items():
+        command = ROOT.get_command(None, name)
+        told = str(command.help).strip()
+        assert told.startswith(place.help.rstrip(".")[:20]), name

@@ -4,17 +4,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from queen.cli.commands import group
 from queen.cli.environment import with_store
 
 if TYPE_CHECKING:
     from queen.store.audit import Checked
     from queen.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="The log of what callers did.")
+app = group("The log of what callers did.")
 
 
 @app.callback()
-def group() -> None:
+def audit() -> None:
     """Keeps `verify` a word of its own while it is the only one."""
 
 

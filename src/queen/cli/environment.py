@@ -1,6 +1,5 @@
 """What commands share: the settings of this environment, and a store for a moment."""
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -19,6 +18,8 @@ def settings() -> Settings:
 
 def with_store(use: "Callable[[Store], Awaitable[T]]") -> T:
     """Open the database of this environment for one command."""
+    import asyncio
+
     from queen.store.database import Connecting
     from queen.store.store import Store
 

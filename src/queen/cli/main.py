@@ -7,76 +7,69 @@ from typing import Annotated
 import typer
 
 from queen import errors
-from queen.cli import audit, check, dev, manage, messages, migrate, token
-from queen.cli.environment import settings
+from queen.cli.commands import Commands
+from queen.cli.exits import exit_code
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="A message queue on PostgreSQL.")
-config_app = typer.Typer(no_args_is_help=True, help="What is set, and by what.")
-app.add_typer(config_app, name="config")
-app.add_typer(migrate.app, name="migrate")
-app.add_typer(token.app, name="token")
-app.add_typer(audit.app, name="audit")
-
-
-@app.command()
-def serve() -> None:
-    """
-    Serve HTTP until stopped. Settings come from the environment.
-
-    Example: PG_HOST=localhost PORT=6632 queen serve
-    """
-    from queen.server.serve import serve as run
-
-    raise typer.Exit(run(settings()))
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
 
 
-app.command()(dev.dev)
-app.command()(messages.push)
-app.command()(messages.pop)
-app.command()(messages.ack)
-app.command()(messages.peek)
-app.command()(check.health)
-app.command()(check.version)
-app.command("errors")(check.explain)
-app.add_typer(manage.queue_app, name="queue")
-app.add_typer(manage.partition_app, name="partition")
-app.add_typer(manage.delivery_app, name="delivery")
-app.add_typer(manage.group_app, name="group")
-app.add_typer(manage.dlq_app, name="dlq")
-app.add_typer(manage.message_app, name="message")
-app.add_typer(manage.operation_app, name="operation")
-app.add_typer(manage.trace_app, name="trace")
-
-
-@config_app.command()
-def show(
-    effective: Annotated[bool, typer.Option(help="Also what is set to its default.")] = False,
+@app.callback()
+def queen(
+    server: Annotated[str | None, typer.Option(help="URL of a server.")] = None,
+    context: Annotated[
+        str | None, typer.Option(help="A server by its name in `queen context ls`.")
+    ] = None,
+    timeout: Annotated[str | None, typer.Option(help="For one request: 30s, 5m.")] = None,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Plain text.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Data and errors only.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log what is sent.")] = False,
 ) -> None:
     """
-    Show the settings that this environment gives; secrets are masked.
+    A message queue on PostgreSQL.
 
-    Example: queen config show --effective
+    Data goes to stdout, all else to stderr. A flag goes before the environment (QUEEN_BASE_URL,
+    QUEEN_TOKEN, QUEEN_CONTEXT, QUEEN_TIMEOUT), that before the context, that before the default.
+
+    Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 cannot reach the server,
+    6 timeout or empty, 7 conflict, 130 interrupted. Of doctor and health: 0 well, 1 warning, 2
+    critical.
     """
-    for name, value, source in settings().shown(os.environ):
-        if effective or source != "default":
-            typer.echo(f"{name}={value}  # {source}")
-
-
-_EXIT_CODES = {401: 4, 403: 4, 404: 3, 409: 7, 412: 7}
-_NO_DATABASE = 5
-
-
-def _exit_code(error: errors.QueenError) -> int:
-    """Not found, refused, not reached and in conflict are told apart from what failed."""
-    if isinstance(error, errors.DatabaseUnavailable):
-        return _NO_DATABASE
-    return _EXIT_CODES.get(error.http_status, 1)
+    # A flag is what the environment says from here on: each command reads that.
+    if context is not None:
+        os.environ.pop("QUEEN_BASE_URL", None)
+        os.environ.pop("QUEEN_TOKEN", None)
+        os.environ["QUEEN_CONTEXT"] = context
+    if server is not None:
+        os.environ["QUEEN_BASE_URL"] = server
+    if timeout is not None:
+        os.environ["QUEEN_TIMEOUT"] = timeout
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
+    if quiet:
+        os.environ["QUEEN_QUIET"] = "true"
+    if verbose:
+        os.environ["QUEEN_CLIENT_LOG"] = "true"
 
 
 def main() -> None:
     """What the installed command runs: our own errors are a sentence, not a traceback."""
+    if "_QUEEN_COMPLETE" in os.environ:
+        # A shell asks what may come next. Typer learns of shells when this is called.
+        from typer.completion import get_completion_inspect_parameters
+
+        get_completion_inspect_parameters()
     try:
-        app()
+        app(prog_name="queen")
     except errors.QueenError as error:
         print(f"queen: {error}", file=sys.stderr)
-        sys.exit(_exit_code(error))
+        sys.exit(exit_code(error))
+    except BrokenPipeError:
+        # Whoever read us has had enough, as `head` does.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

@@ -1,14 +1,19 @@
-"""Push, pop, ack, tail, peek: messages from the command line."""
+"""`queen push`, `pop`, `ack`, `nack`, `peek`: messages from the command line."""
 
 import json
 import sys
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from queen import errors
-from queen.cli.output import Format, instant, say, show
-from queen.cli.remote import Output, Server, run
+from queen.cli import exits
+from queen.cli.output import Format, instant, say, show, show_one
+from queen.cli.remote import Output, Server, run, some
+
+if TYPE_CHECKING:
+    from queen import Queen
 
 Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
 Partition = Annotated[str | None, typer.Option("-p", "--partition", help="One partition.")]
@@ -17,10 +22,15 @@ Group = Annotated[str | None, typer.Option("-g", "--group", help="Consumer group
 
 def push(
     queue: Queue,
-    data: Annotated[str, typer.Argument(help="JSON; - reads a line a message from stdin.")],
+    data: Annotated[
+        str, typer.Argument(help="JSON; - reads a line a message from stdin, @FILE from a file.")
+    ],
     partition: Partition = None,
     transaction_id: Annotated[str | None, typer.Option(help="Stored once under this name.")] = None,
     delay: Annotated[str | None, typer.Option(help="Held back so long: 30s, 5m.")] = None,
+    ttl: Annotated[str | None, typer.Option(help="Dropped unread after so long: 2h.")] = None,
+    priority: Annotated[int | None, typer.Option(help="0 to 9, in unordered queues.")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="name=value, once for each.")] = None,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -29,31 +39,62 @@ def push(
 
     Example: queen push orders '{"total": 12}' -p customer-7
     """
-    lines = [line for line in sys.stdin if line.strip()] if data == "-" else [data]
-    items: list[dict[str, Any]] = []
-    for line in lines:
-        try:
-            items.append({"data": json.loads(line)})
-        except ValueError as error:
-            raise errors.BadRequest(f"{line.strip()[:80]!r} is not JSON: {error}") from error
-    if transaction_id is not None or delay is not None:
-        for item in items:
-            item |= {"transactionId": transaction_id, "delay": delay}
+    common = {
+        "transactionId": transaction_id,
+        "delay": delay,
+        "ttl": ttl,
+        "priority": priority,
+        "headers": _headers(header),
+    }
+    given = {name: value for name, value in common.items() if value is not None}
+    items = [{"data": each, **given} for each in _payloads(data)]
+    if transaction_id is not None and len(items) > 1:
+        raise errors.BadRequest("one --transaction-id is for one message")
 
-    async def work(queen: Any) -> Any:  # noqa: ANN401
+    async def work(queen: "Queen") -> Any:  # noqa: ANN401
         target = queen.queue(queue)
         return await (target.partition(partition) if partition else target).push(items)
 
     show(run(server, work), ["id", "status", "offset"], output)
 
 
+def _payloads(told: str) -> list[Any]:
+    lines = [told]
+    if told == "-":
+        lines = list(sys.stdin)
+    elif told.startswith("@"):
+        try:
+            lines = Path(told[1:]).expanduser().read_text("utf-8").splitlines()
+        except OSError as error:
+            raise errors.BadRequest(f"cannot read {told[1:]}: {error.strerror}") from error
+    found: list[Any] = []
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            found.append(json.loads(line))
+        except ValueError as error:
+            raise errors.BadRequest(f"{line.strip()[:80]!r} is not JSON: {error}") from error
+    return found
+
+
+def _headers(told: list[str] | None) -> dict[str, str] | None:
+    if not told:
+        return None
+    pairs = [each.partition("=") for each in told]
+    if wrong := [name for name, sign, _ in pairs if not sign]:
+        raise errors.BadRequest(f"{wrong[0]!r}: write name=value")
+    return {name: value for name, _, value in pairs}
+
+
 def pop(
     queue: Queue,
     partition: Partition = None,
     group: Group = None,
-    batch: Annotated[int, typer.Option("-n", "--batch", help="How many.")] = 1,
+    batch: Annotated[int, typer.Option("-n", "--batch", min=1, help="How many.")] = 1,
     wait: Annotated[bool, typer.Option(help="Wait up to 30 seconds for one.")] = False,
     ack: Annotated[bool, typer.Option(help="Settle them by the pop itself.")] = False,
+    lease: Annotated[str | None, typer.Option(help="Hold them so long: 30s, 5m.")] = None,
     fail_empty: Annotated[bool, typer.Option(help="Exit with 6 when there is nothing.")] = False,
     server: Server = None,
     output: Output = Format.JSONL,
@@ -64,13 +105,11 @@ def pop(
     Example: queen pop orders -n 10 --ack
     """
 
-    async def work(queen: Any) -> Any:  # noqa: ANN401
+    async def work(queen: "Queen") -> Any:  # noqa: ANN401
         target = queen.queue(queue).batch(batch).wait(wait).auto_ack(ack)
-        if partition is not None:
-            target = target.partition(partition)
-        if group is not None:
-            target = target.group(group)
-        return await target.pop()
+        target = target if partition is None else target.partition(partition)
+        target = target if lease is None else target.lease(lease)
+        return await (target if group is None else target.group(group)).pop()
 
     messages = run(server, work)
     rows = [
@@ -78,36 +117,88 @@ def pop(
     ]
     show(rows, ["id", "partition", "offset", "attempt", "data"], output)
     if fail_empty and not rows:
-        raise typer.Exit(6)
+        raise typer.Exit(exits.TIMEOUT)
 
 
 def ack(
-    message_id: Annotated[str, typer.Argument(help="Id of the message.")],
-    lease_id: Annotated[str, typer.Argument(help="The lease under which it was popped.")],
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")],
+    lease_id: Annotated[
+        str, typer.Argument(metavar="LEASE", help="The lease under which it was popped.")
+    ],
     failed: Annotated[str | None, typer.Option(help="It failed, and why.")] = None,
     server: Server = None,
+    output: Output = Format.NAME,
 ) -> None:
     """
-    Say what became of a message.
+    Say that a message is done, or that it failed.
 
     Example: queen ack ID LEASE --failed "card declined"
     """
+    body = {"id": message_id, "leaseId": lease_id}
+    if failed is not None:
+        body |= {"status": "failed", "error": failed}
+    _settle(body, server, output)
 
-    async def work(queen: Any) -> None:  # noqa: ANN401
-        body = {"id": message_id, "leaseId": lease_id}
-        if failed is not None:
-            body |= {"status": "failed", "error": failed}
-        await queen.transport.exchange("POST", "/api/v1/ack", json.dumps(body).encode())
 
-    run(server, work)
-    say("settled" if failed is None else "given back")
+def nack(
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")],
+    lease_id: Annotated[
+        str, typer.Argument(metavar="LEASE", help="The lease under which it was popped.")
+    ],
+    error: Annotated[str | None, typer.Option(help="Why.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Not before so long: 30s, 5m.")] = None,
+    uncounted: Annotated[
+        bool, typer.Option("--uncounted", help="At once, and no attempt is counted.")
+    ] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="Give up: a dead letter at once.")] = False,
+    server: Server = None,
+    output: Output = Format.NAME,
+) -> None:
+    """
+    Give a message back, to come again after its backoff.
+
+    Example: queen nack ID LEASE --error "card declined" --delay 5m
+    """
+    from queen.client.durations import seconds_of
+
+    if uncounted and dead:
+        raise typer.BadParameter("--uncounted and --dead exclude each other")
+    body: dict[str, Any] = {"id": message_id, "leaseId": lease_id}
+    body["status"] = "retry" if uncounted else "dlq" if dead else "failed"
+    if error is not None:
+        body["error"] = error
+    if delay is not None:
+        body["delaySeconds"] = seconds_of(delay)
+    _settle(body, server, output)
+
+
+def _settle(body: dict[str, Any], server: str | None, output: Format) -> None:
+    async def work(queen: "Queen") -> dict[str, Any]:
+        reply = await queen.transport.exchange("POST", "/api/v1/ack", json.dumps(body).encode())
+        return json.loads(reply.body)
+
+    answer = run(server, work)
+    if output is not Format.NAME:
+        show_one(answer, output)
+    if "status" not in body:
+        say("settled")
+    elif answer.get("dlq"):
+        say("a dead letter now")
+    else:
+        say(f"given back, for {answer['retryAt']}" if answer.get("retryAt") else "given back")
 
 
 def peek(
     queue: Queue,
     partition: Partition = None,
-    count: Annotated[int, typer.Option("-n", help="How many, newest first.")] = 10,
+    group: Group = None,
+    status: Annotated[
+        str | None,
+        typer.Option(help="pending, processing, failed, completed, dead_letter, scheduled."),
+    ] = None,
+    count: Annotated[int, typer.Option("-n", min=1, help="How many, newest first.")] = 10,
     since: Annotated[str | None, typer.Option("--from", help="ISO time, or -15m.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="ISO time, or -15m.")] = None,
     contains: Annotated[str | None, typer.Option(help="Only payloads with this text.")] = None,
     server: Server = None,
     output: Output = Format.TABLE,
@@ -117,19 +208,14 @@ def peek(
 
     Example: queen peek orders -n 5 --from=-10m
     """
-
-    async def work(queen: Any) -> list[Any]:  # noqa: ANN401
-        found: list[Any] = []
-        filters = {
-            "partition": partition,
-            "contains": contains,
-            "from_": instant(since) if since else None,
-            "limit": min(count, 1000),
-        }
-        async for message in queen.admin.messages(queue, **filters):
-            found.append(message)
-            if len(found) == count:
-                break
-        return found
-
-    show(run(server, work), ["id", "partition", "offset", "status", "createdAt", "data"], output)
+    filters = {
+        "partition": partition,
+        "consumer_group": group,
+        "status": status,
+        "contains": contains,
+        "from_": instant(since) if since else None,
+        "to": instant(until) if until else None,
+        "limit": min(count, 1000),
+    }
+    rows = run(server, lambda q: some(q.admin.messages(queue, **filters), count))
+    show(rows, ["id", "partition", "offset", "status", "createdAt", "data"], output)

@@ -4,9 +4,10 @@ import asyncio
 
 import typer
 
+from queen.cli.commands import group
 from queen.cli.environment import settings
 
-app = typer.Typer(no_args_is_help=True, help="Tables and functions of the database.")
+app = group("Tables and functions of the database.")
 
 
 @app.command()

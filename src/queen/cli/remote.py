@@ -1,57 +1,75 @@
-"""What commands share that speak to a server: where it is, and what an error's exit code is."""
+"""What commands share that speak to a server: where it is, who calls, and asking first."""
 
-import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from queen import errors
+from queen.cli import exits
 from queen.cli.output import Format
+
+if TYPE_CHECKING:
+    from queen import Queen
 
 T = TypeVar("T")
 
 Server = Annotated[
-    str | None, typer.Option("--server", envvar="QUEEN_BASE_URL", help="URL of a server.")
+    str | None,
+    typer.Option("--server", envvar="QUEEN_BASE_URL", show_envvar=False, help="URL of a server."),
 ]
-Output = Annotated[Format, typer.Option("-o", "--output", help="table, json, jsonl or name.")]
+Output = Annotated[
+    Format,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FORMAT",
+        help="table, wide, json, jsonl, yaml, csv or name.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")]
+Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="At most so many.")]
 
 
-def run(server: str | None, work: Callable[[Any], Awaitable[T]]) -> T:
-    """Do something with a client; errors end the command with a sentence and their exit code."""
+def client(server: str | None) -> "Queen":
+    """A client of the server that flag, environment, context or default name."""
     from queen import Queen
+    from queen.cli.contexts import chosen
+    from queen.client.durations import seconds_of
+
+    where = chosen(server)
+    options: dict[str, Any] = {"retry_attempts": 2, "retry_delay_millis": 200}
+    if where.token is not None:
+        options["bearer_token"] = where.token
+    if timeout := os.environ.get("QUEEN_TIMEOUT"):
+        options["timeout_millis"] = max(1, round(seconds_of(timeout) * 1000))
+    return Queen(where.urls, **options)
+
+
+def run(server: str | None, work: Callable[["Queen"], Awaitable[T]]) -> T:
+    """Do something with a client; `main` turns its errors into a sentence and an exit code."""
+    import asyncio
 
     async def main() -> T:
-        options: dict[str, Any] = {"retry_attempts": 2, "retry_delay_millis": 200}
-        if "QUEEN_TOKEN" in os.environ:
-            options["bearer_token"] = os.environ["QUEEN_TOKEN"]
-        async with Queen(server or "http://localhost:6632", **options) as queen:
+        async with client(server) as queen:
             return await work(queen)
 
     try:
         return asyncio.run(main())
-    except errors.QueenError as error:
-        print(f"queen: {error}", file=sys.stderr)
-        raise typer.Exit(exit_code(error)) from error
     except KeyboardInterrupt as error:
-        raise typer.Exit(130) from error
+        raise typer.Exit(exits.INTERRUPTED) from error
 
 
-def exit_code(error: errors.QueenError) -> int:
-    """0 done, 1 failed, 3 not found, 4 auth, 5 unreachable, 6 timeout, 7 conflict."""
-    if isinstance(error, errors.NotFound):
-        return 3
-    if isinstance(error, errors.Unauthorized | errors.Forbidden):
-        return 4
-    if isinstance(error, errors.ServerUnreachable):
-        return 5
-    if error.http_status == 409 or isinstance(error, errors.VersionMismatch):
-        return 7
-    return 1
+async def some(found: AsyncIterator[T], count: int) -> list[T]:
+    """The first of a list, no matter how many there are."""
+    rows: list[T] = []
+    async for each in found:
+        rows.append(each)
+        if len(rows) >= count:
+            break
+    return rows
 
 
 def confirm(what: str, *, yes: bool) -> None:
@@ -60,5 +78,5 @@ def confirm(what: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         print(f"queen: {what}: say --yes", file=sys.stderr)
-        raise typer.Exit(2)
-    typer.confirm(f"{what}?", abort=True)
+        raise typer.Exit(exits.USAGE)
+    typer.confirm(f"{what}?", abort=True, err=True)

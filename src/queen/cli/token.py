@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from queen import errors
+from queen.cli.commands import group
 from queen.cli.environment import with_store
 
 if TYPE_CHECKING:
     from queen.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Keys of callers, in the database itself.")
+app = group("Keys of callers, in the database itself.")
 
 _ACTOR = "command line"
 

@@ -1051,3 +1051,43 @@ where deleted_at is null
   and name > $4
 order by name
 limit $5;
+
+-- name: server_settings
+-- What PostgreSQL is set to, by name; sizes in bytes and times in milliseconds.
+select
+  s.name,
+  s.setting,
+  case s.unit
+    when '8kB' then 8192 when 'kB' then 1024 when 'MB' then 1048576 when 'B' then 1
+    when 'ms' then 1 when 's' then 1000 when 'min' then 60000
+  end::double precision * case when s.unit is not null then s.setting::double precision end as amount
+from pg_settings s
+where s.name = any ($1);
+
+-- name: server_state
+-- Clock, version, connections, and how far PostgreSQL is from running out of transaction numbers.
+select
+  clock_timestamp() as now,
+  current_setting('server_version_num')::integer as version,
+  current_setting('server_version') as version_text,
+  current_setting('max_connections')::integer as max_connections,
+  (select count(*) from pg_stat_activity a where a.backend_type = 'client backend')::integer as connections,
+  (select age(d.datfrozenxid) from pg_database d where d.datname = current_database()) as frozen_age,
+  pg_database_size(current_database()) as bytes;
+
+-- name: oldest_snapshots
+-- What keeps vacuum from removing dead rows: sessions, prepared transactions and replication slots.
+select kind, name, xmin_age
+from (
+  select 'session' as kind, a.pid || ' ' || coalesce(a.application_name, '') as name, age(a.backend_xmin) as xmin_age
+  from pg_stat_activity a
+  where a.backend_xmin is not null and a.pid <> pg_backend_pid()
+  union all
+  select 'prepared transaction', p.gid, age(p.transaction) from pg_prepared_xacts p
+  union all
+  select 'replication slot', r.slot_name, greatest(age(r.xmin), age(r.catalog_xmin))
+  from pg_replication_slots r
+  where coalesce(r.xmin, r.catalog_xmin) is not null
+) held
+order by xmin_age desc nulls last
+limit 10;

@@ -1,0 +1,129 @@
+"""Prometheus rules over what `/metrics` serves; docs/howto/alerts.md has a runbook for each."""
+
+from typing import Any, Final, NamedTuple
+
+from queen import telemetry as t
+
+
+class Rule(NamedTuple):
+    """When somebody must look, how soon, and what is wrong."""
+
+    name: str
+    expression: str
+    for_: str
+    severity: str
+    summary: str
+
+
+RULES: Final = (
+    Rule(
+        "QueenDown",
+        f"absent({t.BUILD.name})",
+        "2m",
+        "critical",
+        "No server is scraped.",
+    ),
+    Rule(
+        "QueenOldestMessage",
+        f"max by (queue, group) ({t.OLDEST.name}) > 900",
+        "5m",
+        "warning",
+        "Group {{ $labels.group }} leaves messages of {{ $labels.queue }} for 15 minutes.",
+    ),
+    Rule(
+        "QueenBacklogWithoutConsumers",
+        f"max by (queue) ({t.QUEUE_MESSAGES.name}) > 0 unless on (queue) "
+        f"sum by (queue) (rate({t.POPPED.name}[10m])) > 0",
+        "10m",
+        "warning",
+        "Nobody takes the messages of {{ $labels.queue }}.",
+    ),
+    Rule(
+        "QueenDeadLettersGrow",
+        f"sum by (queue, group) (increase({t.DEAD_LETTERED.name}[15m])) > 0",
+        "0m",
+        "warning",
+        "Group {{ $labels.group }} gave up messages of {{ $labels.queue }}.",
+    ),
+    Rule(
+        "QueenLeasesExpire",
+        f"sum by (queue, group) (rate({t.LAPSED.name}[10m])) > 0.1",
+        "10m",
+        "warning",
+        "Consumers of {{ $labels.queue }} ({{ $labels.group }}) die or take longer than the lease.",
+    ),
+    Rule(
+        "QueenServerErrors",
+        f'sum(rate({t.HTTP.name}_count{{status=~"5.."}}[5m])) '
+        f"/ sum(rate({t.HTTP.name}_count[5m])) > 0.01",
+        "5m",
+        "critical",
+        "More than 1 % of all calls fail in the server.",
+    ),
+    Rule(
+        "QueenUnexpectedErrors",
+        f"sum by (route) (increase({t.ERRORS.name}[15m])) > 0",
+        "0m",
+        "warning",
+        "{{ $labels.route }} met an error that nobody foresaw.",
+    ),
+    Rule(
+        "QueenPoolWait",
+        f"histogram_quantile(0.99, sum by (le) (rate({t.DB_POOL_WAIT.name}_bucket[5m]))) > 0.5",
+        "10m",
+        "warning",
+        "Calls wait for a connection to the database.",
+    ),
+    Rule(
+        "QueenOldTransaction",
+        f"max({t.OLDEST_TRANSACTION.name}) > 600",
+        "5m",
+        "warning",
+        "A transaction is open for 10 minutes: vacuum removes nothing.",
+    ),
+    Rule(
+        "QueenDeadTuples",
+        f"max by (table) ({t.TABLE_DEAD.name}) > 1e6",
+        "30m",
+        "warning",
+        "Vacuum does not keep up with {{ $labels.table }}.",
+    ),
+    Rule(
+        "QueenUpkeepLate",
+        f"time() - max by (duty) ({t.UPKEEP.name}) > 600",
+        "5m",
+        "warning",
+        "{{ $labels.duty }} was not done for 10 minutes.",
+    ),
+    Rule(
+        "QueenEventLoopLate",
+        f"max by (instance) ({t.LOOP_LAG.name}) > 0.5",
+        "5m",
+        "warning",
+        "The server {{ $labels.instance }} has too much to do.",
+    ),
+)
+
+
+def rules() -> dict[str, Any]:
+    """The file of rules, as Prometheus loads it."""
+    return {
+        "groups": [
+            {
+                "name": "queen",
+                "rules": [
+                    {
+                        "alert": rule.name,
+                        "expr": rule.expression,
+                        "for": rule.for_,
+                        "labels": {"severity": rule.severity},
+                        "annotations": {
+                            "summary": rule.summary,
+                            "runbook": f"docs/howto/alerts.md#{rule.name.lower()}",
+                        },
+                    }
+                    for rule in RULES
+                ],
+            }
+        ]
+    }

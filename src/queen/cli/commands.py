@@ -1,0 +1,94 @@
+"""Which commands there are; each is loaded when it is asked for, so that `--help` is quick."""
+
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+
+class Place(NamedTuple):
+    """Where a command or a group of commands lives, and its one line of help."""
+
+    home: str
+    """Module and name in it."""
+    help: str
+
+
+SECTIONS: Final[dict[str, dict[str, Place]]] = {
+    "Run": {
+        "dev": Place("dev:dev", "Start everything to try Queen out: not for production."),
+        "serve": Place("serve:serve", "Serve HTTP until stopped."),
+        "migrate": Place("migrate:app", "Tables and functions of the database."),
+    },
+    "Check": {
+        "top": Place("top:top", "Watch queues live: lag, rates, ages, deliveries."),
+        "bench": Place("bench:bench", "Measure a server: rates, latencies, losses, duplicates."),
+        "doctor": Place("doctor:doctor", "Look for what hurts: 0 well, 1 warning, 2 critical."),
+        "health": Place("check:health", "Ask a server how it is: 0 well, 2 not."),
+        "version": Place("check:version", "Print the release."),
+        "config": Place("config:app", "What is set, and by what."),
+        "errors": Place("check:explain", "Say what an error code means and what to do."),
+    },
+    "Messages": {
+        "push": Place("messages:push", "Push messages."),
+        "pop": Place("messages:pop", "Pop messages; what is not acked comes again."),
+        "ack": Place("messages:ack", "Say that a message is done, or that it failed."),
+        "nack": Place("messages:nack", "Give a message back, to come again later."),
+        "tail": Place("tail:tail", "Follow a queue without taking anything."),
+        "peek": Place("messages:peek", "Look at messages without taking them."),
+        "message": Place("browse:message_app", "Single messages."),
+        "trace": Place("browse:trace_app", "What consumers told of messages."),
+    },
+    "Manage": {
+        "queue": Place("queues:queue_app", "Queues."),
+        "partition": Place("queues:partition_app", "Partitions of a queue."),
+        "delivery": Place("queues:delivery_app", "What is out or comes again."),
+        "group": Place("groups:app", "Consumer groups."),
+        "dlq": Place("dead_letters:app", "Dead letters."),
+        "operation": Place("operations:app", "Long work on the server."),
+    },
+    "Admin": {
+        "token": Place("token:app", "Keys of callers, in the database itself."),
+        "audit": Place("audit:app", "The log of what callers did."),
+        "context": Place("contexts:app", "Servers under short names."),
+        "export": Place("transfer:export", "Write the messages of a queue as lines of JSON."),
+        "import": Place("transfer:import_", "Push what `queen export` wrote."),
+        "generate": Place("generate:app", "Files for other tools."),
+    },
+}
+PLACES: Final = {name: place for section in SECTIONS.values() for name, place in section.items()}
+
+
+def group(help_: str) -> typer.Typer:
+    """A group of commands. Help is plain: rich takes longer to load than all else together."""
+    return typer.Typer(
+        no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=help_
+    )
+
+
+class Commands(TyperGroup):
+    """The commands of `SECTIONS`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer's own, and private
+        del ctx
+        return list(PLACES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - typer's own
+        del ctx
+        place = PLACES.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.home.partition(":")
+        found = getattr(import_module(f"queen.cli.{module}"), name)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command(cmd_name)(found)
+            found = alone
+        return typer.main.get_command(found)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own
+        del ctx
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, place.help) for name, place in section.items()])

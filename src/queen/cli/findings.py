@@ -1,0 +1,200 @@
+"""What a doctor makes of figures: each is well, or says what hurts and what to do."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+OK: Final = "ok"
+WARNING: Final = "warning"
+CRITICAL: Final = "critical"
+
+_MIB: Final = 2**20
+_OLDEST_VERSION: Final = 150_000
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    status: str
+    check: str
+    found: str
+    advice: str | None = None
+
+
+class Setting(NamedTuple):
+    """What a setting of PostgreSQL must be: on, or a figure (bytes, milliseconds) in bounds."""
+
+    status: str
+    advice: str
+    least: float | None = None
+    most: float | None = None
+
+    def hurts(self, text: str, amount: float | None) -> bool:
+        if self.least is None and self.most is None:
+            return text != "on"
+        figure = float(text) if amount is None else amount
+        is_short = self.least is not None and figure < self.least
+        return is_short or (self.most is not None and figure > self.most)
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    "fsync": Setting(CRITICAL, "turn it on: a crash loses messages"),
+    "full_page_writes": Setting(CRITICAL, "turn it on: a crash destroys pages"),
+    "autovacuum": Setting(CRITICAL, "turn it on: tables grow without end"),
+    "track_counts": Setting(CRITICAL, "turn it on: autovacuum is blind without"),
+    "autovacuum_naptime": Setting(
+        WARNING, "at most 1min, better 10s: queues change all the time", most=60_000
+    ),
+    "autovacuum_max_workers": Setting(
+        WARNING, "at least 3, so that one table does not hold up all", least=3
+    ),
+    "autovacuum_vacuum_cost_delay": Setting(
+        WARNING, "at most 2ms: vacuum does not keep up", most=10
+    ),
+    "shared_buffers": Setting(
+        WARNING, "at least 128MB, better a quarter of memory", least=128 * _MIB
+    ),
+    "max_wal_size": Setting(WARNING, "at least 1GB: checkpoints come too often", least=1024 * _MIB),
+    "checkpoint_timeout": Setting(
+        WARNING, "at least 5min: each checkpoint writes pages whole", least=300_000
+    ),
+    "checkpoint_completion_target": Setting(WARNING, "0.9: checkpoints come in bursts", least=0.5),
+}
+"""Not among them: what our own connections set for themselves."""
+
+
+def version(number: int, text: str) -> Finding:
+    if number < _OLDEST_VERSION:
+        return Finding(CRITICAL, "version", f"PostgreSQL {text}", "15 or newer is needed")
+    return Finding(OK, "version", f"PostgreSQL {text}")
+
+
+def settings(values: Mapping[str, tuple[str, float | None]]) -> list[Finding]:
+    """Values by name, each with its bytes or milliseconds where it has a unit."""
+    found: list[Finding] = []
+    for name, (text, amount) in values.items():
+        setting = SETTINGS[name]
+        shown = text if amount is None else _amount(name, amount)
+        if setting.hurts(text, amount):
+            found.append(Finding(setting.status, name, shown, setting.advice))
+        else:
+            found.append(Finding(OK, name, shown))
+    return found
+
+
+def connections(used: int, most: int) -> Finding:
+    text = f"{used} of {most}"
+    if used >= most * 0.9:
+        advice = "raise max_connections, lower DB_POOL_SIZE or use PgBouncer"
+        return Finding(WARNING, "connections", text, advice)
+    return Finding(OK, "connections", text)
+
+
+def frozen(age: int) -> Finding:
+    """PostgreSQL stops at two billion."""
+    text = f"{age:,} transactions since the oldest row was frozen"
+    if age < 600_000_000:
+        return Finding(OK, "wraparound", text)
+    advice = "vacuum freeze the database; see why autovacuum does not"
+    return Finding(CRITICAL if age > 1_500_000_000 else WARNING, "wraparound", text, advice)
+
+
+def tables(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Dead rows that wait for vacuum."""
+    dead = [
+        row
+        for row in rows
+        if row["dead_rows"] > 100_000 and row["dead_rows"] > row["live_rows"] * 0.5
+    ]
+    size = sum(row["total_bytes"] for row in rows)
+    if not dead:
+        return [Finding(OK, "dead rows", f"few; {len(rows)} tables of {_size(size)}")]
+    return [
+        Finding(
+            CRITICAL if row["dead_rows"] > 10_000_000 else WARNING,
+            "dead rows",
+            f"{row['dead_rows']:,} beside {row['live_rows']:,} in {row['name']}",
+            "look for an old transaction first, then at autovacuum's settings",
+        )
+        for row in dead
+    ]
+
+
+def transaction(row: Mapping[str, Any] | None) -> Finding:
+    if row is None:
+        return Finding(OK, "oldest transaction", "none is open")
+    age: float = row["age_seconds"]
+    who = row.get("application_name") or row.get("application") or "?"
+    text = f"{age:,.1f} s, process {row['pid']}, {who} ({row['state']})"
+    if age < 600:
+        return Finding(OK, "oldest transaction", text)
+    advice = f"vacuum waits for it: select pg_terminate_backend({row['pid']})"
+    return Finding(CRITICAL if age > 3600 else WARNING, "oldest transaction", text, advice)
+
+
+def snapshots(rows: Sequence[Mapping[str, Any]]) -> Finding:
+    """Who holds the oldest snapshot: vacuum keeps whatever it may see."""
+    if not rows:
+        return Finding(OK, "oldest snapshot", "nobody holds one")
+    oldest = rows[0]
+    age: int = oldest["xmin_age"] or 0
+    text = f"{age:,} transactions old, {oldest['kind']} {oldest['name']}"
+    if age < 1_000_000:
+        return Finding(OK, "oldest snapshot", text)
+    return Finding(
+        CRITICAL if age > 50_000_000 else WARNING,
+        "oldest snapshot",
+        text,
+        "end it: vacuum removes nothing that it may see",
+    )
+
+
+def clock(of: str, skew_seconds: float, precision_seconds: float = 0.1) -> Finding:
+    """How far another clock is ahead of ours."""
+    text = f"{skew_seconds:+.1f} s against this machine"
+    late = abs(skew_seconds) - precision_seconds
+    if late < 1:
+        return Finding(OK, f"clock of the {of}", text)
+    advice = "keep clocks by NTP: times you read and tokens that expire are wrong by so much"
+    return Finding(CRITICAL if late > 60 else WARNING, f"clock of the {of}", text, advice)
+
+
+def migrations(pending: Sequence[str]) -> Finding:
+    if not pending:
+        return Finding(OK, "migrations", "the database is at this release")
+    return Finding(CRITICAL, "migrations", f"lacks {', '.join(pending)}", "run `queen migrate up`")
+
+
+def releases(ours: str, theirs: Sequence[str]) -> Finding:
+    """Servers of several releases are right for the time of an upgrade alone."""
+    text = ", ".join(sorted(set(theirs))) or "unknown"
+    if set(theirs) <= {ours}:
+        return Finding(OK, "release", text)
+    return Finding(
+        WARNING, "release", f"servers {text}, this command {ours}", "bring all to one release"
+    )
+
+
+def instances(alive: int, waiters: int) -> Finding:
+    if alive:
+        return Finding(OK, "processes", f"{alive} alive, {waiters} waiting pops")
+    return Finding(WARNING, "processes", "none is alive", "look at the log of the server")
+
+
+def maintenance(modes: Sequence[str]) -> Finding:
+    if not modes:
+        return Finding(OK, "maintenance", "off")
+    return Finding(WARNING, "maintenance", f"on for {' and '.join(modes)}", "turn it off when done")
+
+
+def _amount(name: str, amount: float) -> str:
+    if name in ("shared_buffers", "max_wal_size"):
+        return _size(amount)
+    return f"{amount / 1000:g} s"
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

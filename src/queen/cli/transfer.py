@@ -1,0 +1,220 @@
+"""`queen export` and `queen import`: messages of a queue as lines of JSON."""
+
+import sys
+import tempfile
+import time
+from array import array
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from queen import errors
+from queen.cli.output import instant, say
+from queen.cli.remote import DryRun, Server, run
+
+if TYPE_CHECKING:
+    from queen import Queen
+
+_BATCH_ITEMS: Final = 1_000
+_BATCH_BYTES: Final = 4 * 2**20
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A message in a file. The payload is carried byte for byte."""
+
+    partition: str = "Default"
+    data: msgspec.Raw
+    transaction_id: str | None = None
+    headers: dict[str, str] | None = None
+    trace_id: str | None = None
+    priority: int = 0
+    created_at: str | None = None
+    offset: int | None = None
+    status: str | None = None
+
+
+def export(
+    queue: Annotated[str, typer.Argument(help="Name of the queue.")],
+    file: Annotated[str, typer.Argument(help="Where to; - is stdout.")] = "-",
+    partition: Annotated[
+        str | None, typer.Option("-p", "--partition", help="One partition.")
+    ] = None,
+    status: Annotated[
+        str | None, typer.Option(help="pending, processing, failed, completed or dead_letter.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--from", help="ISO time, or -15m.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="ISO time, or -15m.")] = None,
+    server: Server = None,
+) -> None:
+    """
+    Write the messages of a queue as lines of JSON, oldest first; nothing is taken.
+
+    What is pushed meanwhile is not in it.
+
+    Example: queen export orders orders.jsonl --from=-1d
+    """
+    filters = {
+        "partition": partition,
+        "status": status,
+        "from_": instant(since) if since else None,
+        "to": instant(until) if until else None,
+        "limit": 1000,
+    }
+    # The server tells the newest first: kept on disk until they can be turned round.
+    with tempfile.TemporaryFile() as kept:
+
+        async def work(queen: "Queen") -> "array[int]":
+            ends = array("Q")
+            with _counting("messages read") as counted:
+                async for each in queen.admin.messages(queue, **filters):
+                    kept.write(msgspec.json.encode(_line(each)) + b"\n")
+                    ends.append(kept.tell())
+                    counted(len(ends))
+            return ends
+
+        ends = run(server, work)
+        with _opened(file) as out:
+            for at in range(len(ends) - 1, -1, -1):
+                kept.seek(ends[at - 1] if at else 0)
+                out.write(kept.read(ends[at] - kept.tell()))
+    say(f"{len(ends)} messages")
+
+
+def _line(message: Any) -> Line:  # noqa: ANN401 - MessageInfo, loaded with the client
+    return Line(
+        partition=message.partition,
+        data=message.data,
+        transaction_id=message.transaction_id,
+        headers=message.headers or None,
+        trace_id=message.trace_id,
+        priority=message.priority,
+        created_at=message.created_at and message.created_at.isoformat(),
+        offset=message.offset,
+        status=message.status,
+    )
+
+
+def import_(
+    queue: Annotated[str, typer.Argument(help="Name of the queue.")],
+    file: Annotated[str, typer.Argument(help="What `queen export` wrote; - is stdin.")] = "-",
+    new_ids: Annotated[
+        bool, typer.Option("--new-ids", help="Forget transactionIds: nothing is a duplicate.")
+    ] = False,
+    dry_run: DryRun = False,
+    server: Server = None,
+) -> None:
+    """
+    Push what `queen export` wrote, in its order; a message that is there already is not doubled.
+
+    Example: queen import orders orders.jsonl
+    """
+    if dry_run:
+        count = sum(1 for _ in _lines(file))
+        say(f"would push {count} messages to {queue}")
+        return
+
+    async def work(queen: "Queen") -> tuple[int, int]:
+        stored = known = 0
+        with _counting("messages pushed") as counted:
+            for batch in _batches(_lines(file)):
+                pushed = await queen.push([_item(queue, each, new_ids) for each in batch])
+                known += sum(each.status == "duplicate" for each in pushed)
+                stored += sum(each.status != "duplicate" for each in pushed)
+                counted(stored + known)
+        return stored, known
+
+    stored, known = run(server, work)
+    say(f"{stored} messages stored, {known} were there already")
+
+
+def _item(queue: str, line: Line, new_ids: bool) -> Any:  # noqa: ANN401 - PushItem
+    from queen.wire.messages import PushItem
+
+    return PushItem(
+        queue=queue,
+        partition=line.partition,
+        payload=line.data,
+        transaction_id=None if new_ids else line.transaction_id,
+        trace_id=line.trace_id,
+        headers=line.headers,
+        priority=line.priority or None,
+    )
+
+
+def _lines(file: str) -> Iterator[Line]:
+    decode = msgspec.json.Decoder(Line).decode
+    if file == "-":
+        yield from _decoded(sys.stdin.buffer, decode)
+        return
+    try:
+        with Path(file).expanduser().open("rb") as lines:
+            yield from _decoded(lines, decode)
+    except OSError as error:
+        raise errors.BadRequest(f"cannot read {file}: {error.strerror}") from error
+
+
+def _decoded(lines: IO[bytes], decode: Any) -> Iterator[Line]:  # noqa: ANN401 - msgspec's
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield decode(line)
+            except msgspec.DecodeError as error:
+                raise errors.BadRequest(f"line {number}: {error}") from error
+
+
+def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
+    batch: list[Line] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line.data)
+        if len(batch) >= _BATCH_ITEMS or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _opened(file: str) -> Generator[IO[bytes]]:
+    """A file to write to that is there whole or not at all, or stdout."""
+    if file == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(file).expanduser()
+    draft = path.with_name(path.name + ".part")
+    try:
+        with draft.open("wb") as out:
+            yield out
+        draft.replace(path)
+    except OSError as error:
+        raise errors.BadRequest(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _counting(what: str) -> Generator[Callable[[int], None]]:
+    """How many so far and how fast, on a terminal alone."""
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.completed:,} {task.description}, {task.fields[rate]:,.0f}/s")
+    began = time.monotonic()
+    with Progress(
+        SpinnerColumn(), text, TimeElapsedColumn(), console=Console(stderr=True)
+    ) as progress:
+        task = progress.add_task(what, total=None, rate=0.0)
+
+        def counted(count: int) -> None:
+            progress.update(task, completed=count, rate=count / (time.monotonic() - began + 1e-9))
+
+        yield counted

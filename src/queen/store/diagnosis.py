@@ -1,0 +1,30 @@
+"""What PostgreSQL says of itself, for those who look for what hurts."""
+
+from collections.abc import Sequence
+
+from queen.store.database import Database, Record
+
+
+class Diagnosis:
+    """Settings, clock and what vacuum waits for, of one server; needs no table of ours."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def settings(self, names: Sequence[str]) -> dict[str, Record]:
+        rows = await self._database.fetch("server_settings", names)
+        return {row["name"]: row for row in rows}
+
+    async def state(self) -> Record:
+        (row,) = await self._database.fetch("server_state")
+        return row
+
+    async def snapshots(self) -> list[Record]:
+        return await self._database.fetch("oldest_snapshots")
+
+    async def tables(self) -> list[Record]:
+        return await self._database.fetch("tables")
+
+    async def oldest_transaction(self) -> Record | None:
+        rows = await self._database.fetch("oldest_transaction")
+        return rows[0] if rows else None
