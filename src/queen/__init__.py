@@ -5,10 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from queen.client.client import Queen
-    from queen.client.consumer import BatchError, Consumption, DeadLetter, Retry
+    from queen.client.consumer import Consumption
     from queen.client.message import Message
+    from queen.client.outcomes import BatchError, DeadLetter, Retry
     from queen.client.queue import Queue
+    from queen.client.sync import SyncQueen
     from queen.errors import (
+        ApiError,
+        Conflict,
         LeaseLost,
         NotFound,
         OutcomeUnknown,
@@ -16,12 +20,16 @@ if TYPE_CHECKING:
         PushError,
         QueenError,
         RateLimited,
+        RequestTimeout,
+        TransportError,
     )
 
 _HOMES = {
-    "BatchError": "queen.client.consumer",
+    "ApiError": "queen.errors",
+    "BatchError": "queen.client.outcomes",
+    "Conflict": "queen.errors",
     "Consumption": "queen.client.consumer",
-    "DeadLetter": "queen.client.consumer",
+    "DeadLetter": "queen.client.outcomes",
     "LeaseLost": "queen.errors",
     "Message": "queen.client.message",
     "NotFound": "queen.errors",
@@ -32,11 +40,16 @@ _HOMES = {
     "QueenError": "queen.errors",
     "Queue": "queen.client.queue",
     "RateLimited": "queen.errors",
-    "Retry": "queen.client.consumer",
+    "RequestTimeout": "queen.errors",
+    "Retry": "queen.client.outcomes",
+    "SyncQueen": "queen.client.sync",
+    "TransportError": "queen.errors",
 }
 
 __all__ = [
+    "ApiError",
     "BatchError",
+    "Conflict",
     "Consumption",
     "DeadLetter",
     "LeaseLost",
@@ -49,7 +62,10 @@ __all__ = [
     "QueenError",
     "Queue",
     "RateLimited",
+    "RequestTimeout",
     "Retry",
+    "SyncQueen",
+    "TransportError",
 ]
 
 

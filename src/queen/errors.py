@@ -2,7 +2,8 @@
 Every error Queen raises on purpose.
 
 * QueenError
-  x RequestError            the caller must change something; nothing was applied
+  x ApiError                refused; ``problem`` is what the server said, if it was asked
+    RequestError            the caller must change something; nothing was applied
     + BadRequest
     + InvalidName
     + InvalidOption
@@ -15,13 +16,15 @@ Every error Queen raises on purpose.
       - PartitionNotFound
       - GroupNotFound
       - MessageNotFound
-    + LeaseLost             the messages are with another consumer now
-    + AlreadySettled
-    + AmbiguousMessage
-    + Duplicate
-    + SequenceStale
-    + SubscriptionConflict
-    + VersionMismatch
+    + Conflict              the state of things is against it
+      - LeaseLost           the messages are with another consumer now
+      - AlreadySettled
+      - AmbiguousMessage
+      - Duplicate
+      - SequenceStale
+      - SubscriptionConflict
+      - VersionMismatch
+      - NotRetryable
     + BadSettings           this process cannot start as it is configured
     + Unauthorized
     + Forbidden
@@ -32,9 +35,8 @@ Every error Queen raises on purpose.
     + UnsupportedMediaType
     + HeadersTooLarge
     + BodyTooLarge
-    + NotRetryable
     + SchemaViolation
-  x ServiceError            nothing was applied; the same call may succeed later
+    ServiceError            nothing was applied; the same call may succeed later
     + QueueFull
     + TooManyWaiters
     + RateLimited
@@ -42,14 +44,17 @@ Every error Queen raises on purpose.
     + Draining
     + DatabaseUnavailable
     + DatabaseUnsafe
-    + ServerUnreachable     of a client: no server answers
+    + BufferFull            of a client: its buffers hold as much as they may
+    + ServerUnreachable     of a client: no server answers; a TransportError too
   x OutcomeUnknown          perhaps applied: repeat only what is idempotent
+    + ConnectionLost        of a client: no answer came; a TransportError too
+  x TransportError          of a client: the network, or whoever is at its other end
   x UndecodablePayload      of a client: a message is not what its consumer's type says
   x PushError               of a client: not everything is stored; says what is
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 
 class QueenError(Exception):
@@ -66,8 +71,25 @@ class QueenError(Exception):
         self.members = members
         """What the answer says besides: ``settled``, ``failed_index``, ``retry_after`` …"""
 
+    @property
+    def problem(self) -> Any:  # noqa: ANN401 - of `queen.wire`, which is not known here
+        """The server's problem document (RFC 9457); None if no server said this."""
+        return self.members.get("problem")
 
-class RequestError(QueenError):
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which the server wants to be asked again."""
+        return self.members.get("retry_after")
+
+
+class ApiError(QueenError):
+    """Refused, by a server or before one was asked: nothing was applied."""
+
+    code = "refused"
+    applied = False
+
+
+class RequestError(ApiError):
     """The caller must change something; nothing was applied."""
 
     code = "bad_request"
@@ -158,7 +180,14 @@ class MessageNotFound(NotFound):
     http_status = 404
 
 
-class LeaseLost(RequestError):
+class Conflict(RequestError):
+    """The state of things is against it: look again before you repeat it."""
+
+    code = "conflict"
+    http_status = 409
+
+
+class LeaseLost(Conflict):
     """The messages were delivered again: another consumer has them now."""
 
     code = "lease_lost"
@@ -166,7 +195,7 @@ class LeaseLost(RequestError):
     sqlstates = ("QN002",)
 
 
-class AlreadySettled(RequestError):
+class AlreadySettled(Conflict):
     """The message was settled before, or was not handed out with this lease."""
 
     code = "already_settled"
@@ -174,21 +203,21 @@ class AlreadySettled(RequestError):
     sqlstates = ("QN010",)
 
 
-class AmbiguousMessage(RequestError):
+class AmbiguousMessage(Conflict):
     """Several messages that are out have this transactionId; say which partition."""
 
     code = "ambiguous_message"
     http_status = 409
 
 
-class Duplicate(RequestError):
+class Duplicate(Conflict):
     """A transactionId of the transaction is known, and the caller asked to roll back then."""
 
     code = "duplicate"
     http_status = 409
 
 
-class SequenceStale(RequestError):
+class SequenceStale(Conflict):
     """The producer has used a higher sequence number already."""
 
     code = "sequence_stale"
@@ -196,7 +225,7 @@ class SequenceStale(RequestError):
     sqlstates = ("QN009",)
 
 
-class SubscriptionConflict(RequestError):
+class SubscriptionConflict(Conflict):
     """The group was made with another start; seek moves a group that exists."""
 
     code = "subscription_conflict"
@@ -204,7 +233,7 @@ class SubscriptionConflict(RequestError):
     sqlstates = ("QN005",)
 
 
-class VersionMismatch(RequestError):
+class VersionMismatch(Conflict):
     """The queue has been configured since the version that the caller saw."""
 
     code = "version_mismatch"
@@ -281,7 +310,7 @@ class BodyTooLarge(RequestError):
     http_status = 413
 
 
-class NotRetryable(RequestError):
+class NotRetryable(Conflict):
     """The message is neither waiting for its next attempt nor a dead letter."""
 
     code = "not_retryable"
@@ -295,7 +324,7 @@ class SchemaViolation(RequestError):
     http_status = 422
 
 
-class ServiceError(QueenError):
+class ServiceError(ApiError):
     """Nothing was applied; the same call may succeed later."""
 
     code = "overloaded"
@@ -349,10 +378,37 @@ class DatabaseUnsafe(ServiceError):
     code = "database_unavailable"
 
 
-class ServerUnreachable(ServiceError):
+class BufferFull(ServiceError):
+    """The buffers of a client hold as much as they may, and the push was not to wait."""
+
+    code = "buffer_full"
+
+
+class OutcomeUnknown(QueenError):
+    """The connection was lost after the call had been sent: perhaps it was applied."""
+
+    code = "outcome_unknown"
+    http_status = 503
+    sqlstates = ("08", "57P")
+
+
+class TransportError(QueenError):
+    """The network, or whoever is at its other end; says nothing about what was applied."""
+
+    code = "transport_error"
+
+
+class ServerUnreachable(ServiceError, TransportError):
     """No server answers at the address: nothing was sent."""
 
     code = "server_unreachable"
+
+
+class ConnectionLost(OutcomeUnknown, TransportError):
+    """The request was sent and no answer came, in time or at all: perhaps it was applied."""
+
+    code = "connection_lost"
+    sqlstates = ()
 
 
 class UndecodablePayload(QueenError):
@@ -363,17 +419,27 @@ class UndecodablePayload(QueenError):
 
 
 class PushError(QueenError):
-    """Not everything that was pushed is stored: ``members`` say what is and what is not."""
+    """Not everything that was pushed is stored: ``stored`` is, ``failed`` says what is not."""
 
     code = "push_error"
 
+    @property
+    def stored(self) -> list[Any]:
+        """The answers for the items that are durable."""
+        return self.members["stored"]
 
-class OutcomeUnknown(QueenError):
-    """The connection was lost after the call had been sent: perhaps it was applied."""
+    @property
+    def failed(self) -> "list[Unstored]":
+        """Each item that is not durable, with the reason."""
+        return self.members["failed"]
 
-    code = "outcome_unknown"
-    http_status = 503
-    sqlstates = ("08", "57P")
+
+class Unstored(NamedTuple):
+    """An item of a push that was not stored."""
+
+    item: Any
+    code: str
+    error: str
 
 
 def _tree(root: type[QueenError]) -> Iterator[type[QueenError]]:

@@ -1,10 +1,14 @@
 """A client of a real server process."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from uuid import uuid4
 
 import pytest
+import uvloop
 
 from queen import Queen
+from tests.postgres import Server as PostgresServer
 from tests.server.server import Server
 
 
@@ -18,3 +22,29 @@ async def server(dsn: str) -> AsyncIterator[Server]:
 async def queen(server: Server) -> AsyncIterator[Queen]:
     async with Queen(server.base_url, retry_delay_millis=50) as queen:
         yield queen
+
+
+@pytest.fixture(scope="module")
+def process(postgres: PostgresServer, template: str) -> Iterator[Server]:
+    """A server that stays for all tests of a file."""
+    server = Server(postgres.create_database(f"shared_{uuid4().hex}", template=template))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(server.start())
+            runner.run(server.hang_up())
+            yield server
+        finally:
+            runner.run(server.close())
+
+
+@pytest.fixture
+async def shared(process: Server) -> AsyncIterator[Queen]:
+    """A client of the file's server: each test has queues of its own."""
+    async with Queen(process.base_url, retry_delay_millis=50) as queen:
+        yield queen
+
+
+@pytest.fixture
+def name() -> str:
+    """Of a queue that no other test has."""
+    return f"q-{uuid4().hex}"

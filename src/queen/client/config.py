@@ -24,7 +24,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """For one exchange; a pop that waits has its own time on top."""
     retry_attempts: Count = 3
     retry_delay_millis: Millis = 1_000
-    """The first wait between two attempts is at most this; each next one up to twice as long."""
+    """The first wait between two attempts is at most this; the next ones may be longer."""
+    retry_backoff: Annotated[float, msgspec.Meta(ge=1)] = 2.0
+    """How much longer each next wait may be."""
     load_balancing_strategy: Strategy = "affinity"
     enable_failover: bool = True
     affinity_hash_ring: Count = 128
@@ -32,11 +34,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long a server that failed is left alone."""
     bearer_token: str | None = None
     headers: dict[str, str] = {}
+    pool_size: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Connections at most; 0 is as many as there are calls: a long poll holds one all the time."""
     buffer_max_messages: Count = 100_000
     buffer_max_bytes: Count = 64 * 2**20
     """What buffers may hold together; a push that finds no room waits."""
     shutdown_timeout: float = 25.0
     """Seconds that handlers have to end when a consumer is stopped."""
+    close_timeout: float = 30.0
+    """Seconds that `close` has to store what is buffered."""
+    concurrency: Count = 1
+    """Of consumers that do not say their own."""
 
     @classmethod
     def of(cls, where: "str | Sequence[str] | Mapping[str, Any] | None", **others: Any) -> "Config":  # noqa: ANN401
@@ -54,13 +62,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> "Config":
-        """A configuration from QUEEN_BASE_URL and the CLIENT_ variables."""
+        """A configuration from QUEEN_BASE_URL and the other variables of a client."""
         environ = os.environ if environ is None else environ
         names = {
-            "CLIENT_RETRY_ATTEMPTS": "retry_attempts",
-            "CLIENT_RETRY_DELAY": "retry_delay_millis",
+            "CLIENT_POOL_SIZE": "pool_size",
             "CLIENT_REQUEST_TIMEOUT": "timeout_millis",
+            "CLIENT_RETRY_ATTEMPTS": "retry_attempts",
+            "CLIENT_RETRY_BACKOFF": "retry_backoff",
+            "CLIENT_RETRY_DELAY": "retry_delay_millis",
             "QUEEN_TOKEN": "bearer_token",
+            "WORKER_CONCURRENCY": "concurrency",
         }
         given: dict[str, Any] = {
             field: environ[name] for name, field in names.items() if name in environ

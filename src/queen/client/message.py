@@ -31,7 +31,15 @@ class Message(Mapping[str, Any], Generic[T]):
         await message.ack()
     """
 
-    __slots__ = ("_codec", "_data", "_queen", "_wire", "is_lost")
+    __slots__ = (
+        "_codec",
+        "_data",
+        "_queen",
+        "_wire",
+        "is_delivery_over",
+        "is_lost",
+        "is_settled",
+    )
 
     def __init__(self, wire: WireMessage, codec: Codec[T], queen: "Queen") -> None:
         self._wire = wire
@@ -40,6 +48,10 @@ class Message(Mapping[str, Any], Generic[T]):
         self._data: T | _Unread = _UNREAD
         self.is_lost = False
         """The lease is gone: another consumer has the message, or will."""
+        self.is_settled = False
+        """This process has said what became of it."""
+        self.is_delivery_over = False
+        """Nothing more is held under its lease."""
 
     @property
     def data(self) -> T:

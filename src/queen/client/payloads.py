@@ -29,9 +29,23 @@ class Codec(Generic[T]):
         try:
             return self._decode(bytes(payload))
         except msgspec.DecodeError as error:
-            raise errors.UndecodablePayload(str(error)) from error
+            raise errors.UndecodablePayload(_placed(str(error))) from error
         except ValueError as error:  # Pydantic's ValidationError is one.
-            raise errors.UndecodablePayload(str(error)) from error
+            raise errors.UndecodablePayload(_told(error)) from error
+
+
+def _placed(text: str) -> str:
+    """What msgspec says, with a place also where it is the payload as a whole."""
+    return text if " - at `$" in text else f"{text} - at `$`"
+
+
+def _told(error: ValueError) -> str:
+    """The first fault that pydantic found, in the words of msgspec: what, and its JSON path."""
+    listed: list[dict[str, Any]] = getattr(error, "errors", list[dict[str, Any]])()
+    if not listed:
+        return _placed(str(error))
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in listed[0]["loc"])
+    return f"{listed[0]['msg']} - at `${''.join(steps)}`"
 
 
 def encode(value: Any) -> bytes:  # noqa: ANN401 - whatever JSON can hold

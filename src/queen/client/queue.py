@@ -1,6 +1,7 @@
 """The fluent handle: each step returns a new value, and only the last word does I/O."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,17 +11,18 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from queen import errors
+from queen.client import tracing
 from queen.client.durations import seconds_of
 from queen.client.message import Message
+from queen.client.outcomes import outcome
 from queen.client.payloads import Codec, encode
 from queen.wire.messages import PopAnswer, Pushed, PushItem
 from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import AsyncGenerator
 
-    from queen.client.buffer import BufferOptions
+    from queen.client.buffer import Buffered, BufferOptions
     from queen.client.client import Queen
     from queen.client.consumer import Consumption
     from queen.client.dead_letters import DeadLetters
@@ -48,7 +50,8 @@ class Choice:
     subscription_mode: str | None = None
     subscription_from: str | None = None
     lease_seconds: float | None = None
-    concurrency: int = 1
+    concurrency: int | None = None
+    """None is what the client's configuration says."""
     limit: int | None = None
     idle_millis: int | None = None
     renews_lease: bool = False
@@ -56,6 +59,7 @@ class Choice:
     is_each: bool = False
     on_success: "Callable[[Any], Any] | None" = None
     on_error: "Callable[[Any, BaseException], Any] | None" = None
+    on_lease_lost: "Callable[[Message[Any]], Any] | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,23 +121,42 @@ class Queue(Generic[T]):
 
     # Push.
 
-    def buffer(self, options: Mapping[str, int] | None = None, **others: int) -> "Queue[T]":
-        """Gather pushes: sent when so many wait, or after so long, whichever comes first."""
+    def buffer(
+        self,
+        options: Mapping[str, Any] | None = None,
+        **others: Any,  # noqa: ANN401 - fields of BufferOptions
+    ) -> "BufferedQueue[T]":
+        """
+        Gather pushes: sent when so many wait, or after so long, whichever comes first.
+
+        ``message_count`` 100, ``time_millis`` 1000, ``when_full`` ``wait`` or ``raise``.
+        """
         from queen.client.buffer import BufferOptions
 
-        return replace(self, buffering=BufferOptions.of({**(options or {}), **others}))
+        fields = {name: getattr(self, name) for name in Queue.__slots__}
+        fields["buffering"] = BufferOptions.of({**(options or {}), **others})
+        return BufferedQueue(**fields)
 
+    @overload
+    async def push(
+        self: "BufferedQueue[T]", items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]"
+    ) -> "Buffered": ...
+    @overload
+    async def push(
+        self, items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]"
+    ) -> list[Pushed]: ...
     async def push(self, items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> list[Pushed]:
         """
         Store messages, durably, before this returns; ``[{"data": …, "transactionId": …}]``.
 
         Raises PushError with each item that was not stored. On a buffered queue it returns as soon
-        as the items have room in the buffer, with ``status`` ``buffered``.
+        as the items have room in the buffer, with ``status`` ``buffered``; ``await
+        result.stored()`` waits until they are durable.
         """
-        built = self.items(items)
-        if self.buffering is not None:
-            return await self.queen.buffers.push(self, built)
-        return await self.queen.push(built, key=self.key)
+        with tracing.sending(self._own_name(), self.items(items)) as built:
+            if self.buffering is not None:
+                return await self.queen.buffers.push(self, built)
+            return await self.queen.push(built, key=self.key)
 
     def items(self, given: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> list[PushItem]:
         """What would be pushed."""
@@ -144,13 +167,10 @@ class Queue(Generic[T]):
         await self.queen.buffers.flush(self)
 
     def _item(self, given: Mapping[str, Any]) -> PushItem:
-        unknown = set(given) - _ITEM_FIELDS
-        if unknown or not ("data" in given or "payload" in given):
-            raise errors.InvalidItem(
-                f"an item has no field {sorted(unknown)[0]!r}"
-                if unknown
-                else "an item needs 'data'"
-            )
+        if unknown := given.keys() - _ITEM_FIELDS:
+            raise errors.InvalidItem(_hint("an item", "field", min(unknown), _ITEM_FIELDS))
+        if not ("data" in given or "payload" in given):
+            raise errors.InvalidItem("an item needs 'data'")
         delay = given.get("delaySeconds", given.get("delay"))
         ttl = given.get("ttlSeconds", given.get("ttl"))
         return PushItem(
@@ -222,21 +242,27 @@ class Queue(Generic[T]):
         """Called with what failed and the exception, after the nack."""
         return self._choose(on_error=callback)
 
+    def on_lease_lost(self, callback: "Callable[[Message[T]], Any]") -> "Queue[T]":
+        """Called at once with a message that was lost; its handler is then not cancelled."""
+        return self._choose(on_lease_lost=callback)
+
     async def pop(self) -> list[Message[T]]:
         """Messages that are there; none is an empty list, and a failure raises."""
         choice = self.choice
         is_auto = bool(choice.auto_ack)
         wait_seconds = choice.timeout_millis / 1000 if choice.wait else 0.0
-        reply = await self.queen.transport.exchange(
-            "GET",
-            self._pop_path(is_auto),
-            key=self.key,
-            wait_seconds=wait_seconds,
-        )
-        if reply.status == 204:
-            return []
-        codec: Codec[T] = self.queen.codec(self.type)
-        wires = _DECODE_POP(reply.body).messages
+        with tracing.receiving(self.name, choice.group) as came:
+            reply = await self.queen.transport.exchange(
+                "GET",
+                self._pop_path(is_auto),
+                key=self.key,
+                wait_seconds=wait_seconds,
+            )
+            if reply.status == 204:
+                return []
+            codec: Codec[T] = self.queen.codec(self.type)
+            wires = _DECODE_POP(reply.body).messages
+            came(len(wires))
         return [Message(wire, codec, self.queen) for wire in wires]
 
     def _pop_path(self, is_auto: bool) -> str:
@@ -264,28 +290,29 @@ class Queue(Generic[T]):
     @overload
     async def consume(
         self,
-        handler: "Callable[[Message[T]], Awaitable[Any]]",
+        handler: "Callable[[Message[T]], object]",
         signal: "asyncio.Event | None" = None,
     ) -> None: ...
     @overload
     async def consume(
         self,
-        handler: "Callable[[list[Message[T]]], Awaitable[Any]]",
+        handler: "Callable[[list[Message[T]]], object]",
         signal: "asyncio.Event | None" = None,
     ) -> None: ...
     async def consume(
-        self, handler: "Callable[[Any], Awaitable[Any]]", signal: "asyncio.Event | None" = None
+        self, handler: "Callable[[Any], object]", signal: "asyncio.Event | None" = None
     ) -> None:
         """
         Hand messages to the handler until stopped: its return is the ack, its exception the nack.
 
         ``signal`` is an asyncio.Event: when it is set, popping stops at once, and what is being
-        handled is finished. With batch 1 or `each` the handler gets a message, else a list.
+        handled is finished. With batch 1 or `each` the handler gets a message, else a list. A
+        plain function runs in a thread.
         """
         await self.start(handler, signal=signal)
 
     def start(
-        self, handler: "Callable[[Any], Awaitable[Any]]", *, signal: "asyncio.Event | None" = None
+        self, handler: "Callable[[Any], object]", *, signal: "asyncio.Event | None" = None
     ) -> "Consumption":
         """Consume in the background; the handle can be awaited, and stopped."""
         from queen.client.consumer import Consumption
@@ -294,7 +321,7 @@ class Queue(Generic[T]):
 
     def handler(self, function: H) -> H:
         """Register a function that `queen.run` consumes with; it stays a plain function."""
-        self.queen.register(self, function)
+        self.queen.handlers.append((self, function))
         return function
 
     @asynccontextmanager
@@ -307,10 +334,17 @@ class Queue(Generic[T]):
         (message,) = found
         try:
             yield message
-        except BaseException as error:
-            await message.nack(f"{type(error).__name__}: {error}")
+        except asyncio.CancelledError:
+            # Nobody's failure: it goes back at once, uncounted.
+            if not message.is_settled and message.lease_id is not None:
+                await asyncio.shield(self.queen.release(message.lease_id))
             raise
-        await message.ack()
+        except BaseException as error:
+            if not message.is_settled:
+                await self.queen.settle([outcome(message, error)])
+            raise
+        if not message.is_settled:
+            await message.ack()
 
     def dlq(self, group: str | None = None) -> "DeadLetters":
         """The queue's dead letters, of one group or all."""
@@ -331,9 +365,15 @@ class Queue(Generic[T]):
 
     def _choose(self, **changes: Any) -> "Queue[T]":  # noqa: ANN401 - fields of Choice
         for name in ("batch", "partitions", "concurrency"):
-            if name in changes and changes[name] < 1:
+            if changes.get(name, 1) < 1:
                 raise errors.BadRequest(f"{name} must be at least 1")
         return replace(self, choice=replace(self.choice, **changes))
+
+
+class BufferedQueue(Queue[T]):
+    """A queue whose pushes are gathered."""
+
+    __slots__ = ()
 
 
 def _options(given: Mapping[str, Any]) -> QueueOptions:
@@ -346,7 +386,7 @@ def _options(given: Mapping[str, Any]) -> QueueOptions:
     }
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise errors.InvalidOption(_hint(unknown[0], names))
+        raise errors.InvalidOption(_hint("a queue", "option", unknown[0], names))
     camel = dict(
         zip(QueueOptions.__struct_fields__, QueueOptions.__struct_encode_fields__, strict=True)
     )
@@ -358,8 +398,8 @@ def _options(given: Mapping[str, Any]) -> QueueOptions:
         raise errors.InvalidOption(str(error)) from error
 
 
-def _hint(name: str, names: Iterable[str]) -> str:
+def _hint(what: str, part: str, name: str, names: Iterable[str]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, list(names), n=1)
-    return f"a queue has no option {name}" + (f"; did you mean {near[0]}?" if near else "")
+    near = get_close_matches(name, sorted(names), n=1)
+    return f"{what} has no {part} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")

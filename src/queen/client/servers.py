@@ -2,24 +2,31 @@
 
 import time
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 from queen.client.config import Strategy
 
 
 class Server:
-    """One server, and whether it was well when last met."""
+    """
+    One server and its circuit.
 
-    __slots__ = ("retry_at", "url")
+    Closed while it answers. A failure opens it: for a while it is left alone. Then one exchange may
+    try it; all others stay away until that one was answered.
+    """
+
+    __slots__ = ("is_on_trial", "retry_at", "url")
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.retry_at = 0.0
+        self.is_on_trial = False
 
-    @property
-    def is_well(self) -> bool:
-        return self.retry_at <= time.monotonic()
+    def admits(self, now: float) -> bool:
+        """Whether an exchange should go here rather than to a server that is well."""
+        return self.retry_at == 0.0 or (self.retry_at <= now and not self.is_on_trial)
 
 
 class Servers:
@@ -27,16 +34,23 @@ class Servers:
     The servers of one client.
 
     ``affinity`` sends one key to one server, so that its waiters and its cache serve it; when a
-    server leaves, only its own keys move.
+    server leaves, its keys are shared out among the others, and no other key moves.
     """
 
     def __init__(
-        self, urls: Sequence[str], strategy: Strategy, *, points: int, retry_after_seconds: float
+        self,
+        urls: Sequence[str],
+        strategy: Strategy,
+        *,
+        points: int,
+        retry_after_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.all = [Server(url) for url in urls]
         self._strategy = strategy
         self._retry_after_seconds = retry_after_seconds
-        self._turn = 0
+        self._clock = clock
+        self._turn = -1
         self._session = 0
         self._ring = sorted(
             (_hash(f"{server.url}#{point}"), at)
@@ -44,28 +58,54 @@ class Servers:
             for point in range(points)
         )
         self._places = [place for place, _ in self._ring]
+        self._walk = lru_cache(4096)(self._walk_of)
 
-    def in_order(self, key: str | None) -> list[Server]:
-        """All servers, those to try first in front; whoever failed lately comes last."""
+    def choose(self, key: str | None, tried: Sequence[Server] = ()) -> Server:
+        """Where to go now: not where this exchange failed before, if there is another."""
         if len(self.all) == 1:
-            return self.all
-        if self._strategy == "affinity" and key is not None:
-            first = self._ring[bisect(self._places, _hash(key)) % len(self._ring)][1]
-        elif self._strategy == "session":
-            first = self._session
-        else:
-            self._turn = first = (self._turn + 1) % len(self.all)
-        order = self.all[first:] + self.all[:first]
-        return sorted(order, key=lambda server: not server.is_well)
+            return self.all[0]
+        now = self._clock()
+        order = [server for server in self._order(key) if server not in tried]
+        if not order:
+            order = self._order(key)
+        server = next((each for each in order if each.admits(now)), order[0])
+        if server.retry_at:
+            server.is_on_trial = True
+        return server
+
+    def home(self, key: str | None) -> Server:
+        """Where to go however that server is."""
+        return self.all[0] if len(self.all) == 1 else self._order(key)[0]
 
     def failed(self, server: Server) -> None:
         """Leave it alone for a while."""
-        server.retry_at = time.monotonic() + self._retry_after_seconds
+        server.retry_at = self._clock() + self._retry_after_seconds
+        server.is_on_trial = False
         if self.all[self._session] is server:
             self._session = (self._session + 1) % len(self.all)
 
     def answered(self, server: Server) -> None:
         server.retry_at = 0.0
+        server.is_on_trial = False
+
+    def left(self, server: Server) -> None:
+        """The exchange was given up by its caller: nothing is known of the server."""
+        server.is_on_trial = False
+
+    def _order(self, key: str | None) -> list[Server]:
+        if self._strategy == "affinity" and key is not None:
+            return self._walk(key)
+        if self._strategy == "session":
+            first = self._session
+        else:
+            self._turn = first = (self._turn + 1) % len(self.all)
+        return self.all[first:] + self.all[:first]
+
+    def _walk_of(self, key: str) -> list[Server]:
+        """The servers in the order in which the ring names them after the key's place."""
+        at = bisect(self._places, _hash(key))
+        around = (server for _, server in (*self._ring[at:], *self._ring[:at]))
+        return [self.all[each] for each in dict.fromkeys(around)]
 
 
 def _hash(text: str) -> int:

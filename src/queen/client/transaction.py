@@ -31,7 +31,7 @@ class Transaction:
 
     queen: "Queen"
     operations: tuple[AckOperation | PushOperation, ...] = ()
-    leases: tuple[str, ...] = ()
+    acked: tuple[Message[Any], ...] = ()
     target: "Queue[Any] | None" = None
 
     def ack(
@@ -46,8 +46,7 @@ class Transaction:
             AckOperation(**_fields(self.queen.acknowledgment(each, status, context)))
             for each in given
         ]
-        leases = tuple(each.lease_id for each in given if each.lease_id is not None)
-        return replace(self, operations=(*self.operations, *acks), leases=(*self.leases, *leases))
+        return replace(self, operations=(*self.operations, *acks), acked=(*self.acked, *given))
 
     def queue(self, name: str) -> "Transaction":
         """Where the next push goes."""
@@ -69,16 +68,19 @@ class Transaction:
         if not self.operations:
             raise errors.BadRequest("the transaction is empty")
         queen = self.queen
+        leases = dict.fromkeys(each.lease_id for each in self.acked if each.lease_id is not None)
         async with queen.producers().lend() as producer:
             request = TransactionRequest(
                 operations=list(self.operations),
-                required_leases=list(dict.fromkeys(self.leases)),
+                required_leases=list(leases),
                 producer_id=producer.id,
                 sequence=producer.sequence,
             )
             reply = await queen.transport.exchange(
                 "POST", "/api/v1/transaction", msgspec.json.encode(request)
             )
+        for message in self.acked:
+            message.is_settled = True
         return msgspec.json.decode(reply.body, type=TransactionResponse)
 
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from queen import errors
+from queen.client import tracing
 from queen.client.config import Config
 from queen.client.servers import Server, Servers
 from queen.wire.problems import Problem
@@ -45,6 +47,10 @@ class Transport(Protocol):
         """Send a request and return the answer; raises what `queen.errors` has for a refusal."""
         ...
 
+    async def open(self) -> None:
+        """Be ready for exchanges, also after `close`."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -62,10 +68,15 @@ class HttpTransport:
         self._sessions: weakref.WeakKeyDictionary[
             asyncio.AbstractEventLoop, aiohttp.ClientSession
         ] = weakref.WeakKeyDictionary()
+        self._width = len(config.urls) if config.enable_failover else 1
+        """How many servers one exchange may go to."""
         self._is_closed = False
         self._headers = dict(config.headers)
         if config.bearer_token is not None:
             self._headers["Authorization"] = f"Bearer {config.bearer_token}"
+
+    async def open(self) -> None:
+        self._is_closed = False
 
     async def close(self) -> None:
         self._is_closed = True
@@ -86,44 +97,49 @@ class HttpTransport:
     ) -> Reply:
         import aiohttp  # Takes longer to load than all of the SDK: not before it is used.
 
-        tried = 0
+        tried: list[Server] = []
         while True:
-            order = self._servers.in_order(key)
-            # With a second server at hand the first failure costs no wait.
-            candidates = order if self._config.enable_failover else order[:1]
-            server = candidates[tried % len(candidates)]
-            tried += 1
+            # In one round each server is met once; with another one at hand no wait is needed.
+            around = tried[len(tried) // self._width * self._width :]
+            is_free = self._config.enable_failover
+            server = self._servers.choose(key, around) if is_free else self._servers.home(key)
+            tried.append(server)
             try:
                 reply = await self._send(server, method, path, body, wait_seconds, headers)
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
                 self._servers.failed(server)
                 failure: errors.QueenError = _lost(server, error)
-                is_safe = is_repeatable or failure.applied is False
-                if tried >= self._attempts(candidates) or not is_safe:
+                if not self._repeats(failure, len(tried), is_repeatable):
                     raise failure from error
+            except BaseException:
+                self._servers.left(server)
+                raise
             else:
-                if reply.status < 400:
+                if reply.status < 500:
                     self._servers.answered(server)
-                    return reply
-                failure = of_reply(reply)
-                if not isinstance(failure, errors.ServiceError | errors.OutcomeUnknown):
-                    raise failure
-                if reply.status >= 500:
+                    if reply.status < 400:
+                        return reply
+                else:
                     self._servers.failed(server)
-                is_safe = is_repeatable or failure.applied is False
-                if tried >= self._attempts(candidates) or not is_safe:
+                failure = of_reply(reply)
+                if isinstance(failure, errors.RequestError) or not self._repeats(
+                    failure, len(tried), is_repeatable
+                ):
                     raise failure
-            if tried >= len(candidates):
-                await asyncio.sleep(self._pause(tried - len(candidates), failure))
+            is_elsewhere = len(tried) % self._width and failure.http_status != 429
+            if not is_elsewhere:
+                await asyncio.sleep(self._pause(len(tried) // self._width, failure))
 
-    def _attempts(self, candidates: list[Server]) -> int:
-        return max(self._config.retry_attempts, len(candidates))
+    def _repeats(self, failure: errors.QueenError, tried: int, is_repeatable: bool) -> bool:
+        attempts = max(self._config.retry_attempts, self._width)
+        return tried < attempts and (is_repeatable or failure.applied is False)
 
     def _pause(self, round_: int, failure: errors.QueenError) -> float:
         """Full jitter, so that clients that failed together do not come back together."""
-        most = self._config.retry_delay_millis / 1000 * 2**round_
+        config = self._config
+        most = config.retry_delay_millis / 1000 * config.retry_backoff ** max(round_ - 1, 0)
         wait = random.uniform(0, min(most, _MOST_BACKOFF_SECONDS))
-        return max(wait, float(failure.members.get("retry_after", 0)))
+        return max(wait, failure.retry_after or 0.0)
 
     async def _send(
         self,
@@ -142,7 +158,7 @@ class HttpTransport:
             sock_connect=min(5.0, self._config.timeout_millis / 1000),
         )
         sent = _JSON if body is not None else None
-        if headers:
+        if headers or (headers := tracing.request_headers()):
             sent = {**(sent or {}), **headers}
         async with self._session().request(
             method,
@@ -165,7 +181,8 @@ class HttpTransport:
         session = self._sessions.get(loop)
         if session is None:
             session = self._sessions[loop] = aiohttp.ClientSession(
-                headers=self._headers, connector=aiohttp.TCPConnector(limit=0)
+                headers=self._headers,
+                connector=aiohttp.TCPConnector(limit=self._config.pool_size),
             )
         return session
 
@@ -176,15 +193,15 @@ def _lost(server: Server, error: Exception) -> errors.QueenError:
     if isinstance(error, aiohttp.ClientConnectorError):
         return errors.ServerUnreachable(f"cannot reach {server.url}: {error}")
     if isinstance(error, TimeoutError):
-        return errors.OutcomeUnknown(f"{server.url} did not answer in time")
-    return errors.OutcomeUnknown(f"the connection to {server.url} was lost: {error}")
+        return errors.ConnectionLost(f"{server.url} did not answer in time")
+    return errors.ConnectionLost(f"the connection to {server.url} was lost: {error}")
 
 
 def of_reply(reply: Reply) -> errors.QueenError:
     """The error that an answer tells of."""
     members: dict[str, Any] = {"status": reply.status}
-    if reply.retry_after is not None and reply.retry_after.isdigit():
-        members["retry_after"] = int(reply.retry_after)
+    if (seconds := _seconds(reply.retry_after)) is not None:
+        members["retry_after"] = seconds
     try:
         problem = _DECODE_PROBLEM(reply.body)
     except msgspec.DecodeError:
@@ -194,3 +211,18 @@ def of_reply(reply: Reply) -> errors.QueenError:
     if kind is None:
         kind = errors.OutcomeUnknown if reply.status >= 500 else errors.RequestError
     return kind(problem.detail, problem=problem, **members)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """What Retry-After says: seconds, or the instant until which to wait."""
+    if not retry_after:
+        return None
+    if retry_after.isdecimal():
+        return float(retry_after)
+    from email.utils import parsedate_to_datetime
+
+    try:
+        until = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return None
+    return max(0.0, until.timestamp() - time.time())

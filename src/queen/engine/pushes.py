@@ -18,6 +18,7 @@ from queen.meters import Histogram
 from queen.settings import Settings
 from queen.store.store import Store
 from queen.wire.messages import Pushed, PushItem
+from queen.wire.problems import Detail
 
 _ROUNDS: Final = 10
 
@@ -81,7 +82,7 @@ class Pushes:
         parts, refused = await self.prepare(items)
         if producer_id is not None:
             if refused:
-                raise first_problem(refused)
+                raise _all_problems(refused)
             unit = PushUnit(parts, producer_id=producer_id, sequence=sequence)
             self._lanes.submit(unit)
             await unit.done
@@ -229,6 +230,16 @@ def _one_per_producer(units: list[PushUnit]) -> tuple[list[PushUnit], list[PushU
             producers.add(unit.producer_id)
         taken.append(unit)
     return taken, later
+
+
+def _all_problems(refused: dict[int, Pushed]) -> errors.QueenError:
+    """The first one's error, which says of each item that was refused why."""
+    error = first_problem(refused)
+    error.members["errors"] = [
+        Detail(pointer=f"/items/{at}", detail=each.error or each.code or "refused")
+        for at, each in sorted(refused.items())
+    ]
+    return error
 
 
 def first_problem(refused: dict[int, Pushed]) -> errors.QueenError:

@@ -1,0 +1,46 @@
+"""What the parts of a client share: options, the way to the servers, producers, codecs."""
+
+import asyncio
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from queen.client.config import Config
+from queen.client.payloads import Codec
+from queen.client.producers import Producers
+from queen.client.transport import HttpTransport, Transport
+
+T = TypeVar("T")
+
+
+class Connection:
+    """Making one does no I/O, needs no event loop and touches no signal."""
+
+    def __init__(
+        self,
+        where: "str | Sequence[str] | Mapping[str, Any] | None" = None,
+        *,
+        transport: Transport | None = None,
+        **options: Any,  # noqa: ANN401 - fields of Config
+    ) -> None:
+        self.config = Config.of(where, **options)
+        self.transport: Transport = transport or HttpTransport(self.config)
+        self._producers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Producers] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._codecs: dict[Any, Codec[Any]] = {}
+
+    def producers(self) -> Producers:
+        """Those of the running loop."""
+        loop = asyncio.get_running_loop()
+        found = self._producers.get(loop)
+        if found is None:
+            found = self._producers[loop] = Producers()
+        return found
+
+    def codec(self, type_: "type[T] | None") -> Codec[T]:
+        """The codec of a type, made once."""
+        found = self._codecs.get(type_)
+        if found is None:
+            found = self._codecs[type_] = Codec(type_)
+        return found

@@ -1,0 +1,216 @@
+"""What is done with messages that were popped: the handler, then ack, nack or nothing."""
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from queen import errors
+from queen.client import tracing
+from queen.client.leases import Leases
+from queen.client.message import Message
+from queen.client.outcomes import Outcome, outcome
+
+if TYPE_CHECKING:
+    from queen.client.queue import Queue
+
+_LOG: Final = logging.getLogger("queen.client")
+
+
+class Handling:
+    """One handler of one queue; knows nothing of pops."""
+
+    def __init__(self, queue: "Queue[Any]", handler: Callable[[Any], Any]) -> None:
+        choice = queue.choice
+        self._queen = queue.queen
+        self._type = queue.type
+        self._choice = choice
+        self._handler = handler
+        self._is_async = _is_async(handler)
+        self._is_single = choice.is_each or choice.batch == 1
+        self._acks = choice.auto_ack is not False
+        self._threads: ThreadPoolExecutor | None = None
+        self.leases = Leases(
+            self._queen,
+            seconds=choice.lease_seconds,
+            interval_millis=choice.renew_interval_millis,
+            on_lost=None if choice.on_lease_lost is None else self._noticed,
+        )
+        self._telling: set[asyncio.Future[None]] = set()
+        self.stopping = asyncio.Event()
+        """When it is set, what has not begun is given back."""
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+
+    async def deal_with(self, messages: list[Message[Any]]) -> None:
+        """Hand messages to the handler, one by one or together, and settle them."""
+        self.leases.hold(messages)
+        try:
+            readable = await self._readable(messages)
+            if not readable:
+                return
+            if not self._is_single:
+                await self._handle(readable, readable)
+                return
+            await self._each(readable)
+        finally:
+            self.leases.let_go(messages)
+
+    async def release(self, messages: Iterable[Message[Any]]) -> None:
+        """Give back what is left of their deliveries, at once and uncounted."""
+        leases = {m.lease_id for m in messages if m.lease_id is not None and not m.is_lost}
+        for lease in leases:
+            with contextlib.suppress(errors.QueenError):
+                await self._queen.release(lease)
+
+    async def _each(self, messages: list[Message[Any]]) -> None:
+        over: set[str | None] = set()
+        for at, message in enumerate(messages):
+            if message.lease_id in over or message.is_lost:
+                continue  # Its delivery ended with the one before: it comes again.
+            if self.stopping.is_set():
+                rest = (m for m in messages[at:] if m.lease_id not in over)
+                await self.release(rest)
+                return
+            try:
+                goes_on = await self._handle(message, [message])
+            except asyncio.CancelledError:
+                # The handler was told to end: the messages behind it go back with its own.
+                rest = [m for m in messages[at + 1 :] if m.lease_id not in over]
+                await asyncio.shield(self.release(rest))
+                raise
+            if not goes_on:
+                over.add(message.lease_id)
+
+    async def _readable(self, messages: list[Message[Any]]) -> list[Message[Any]]:
+        """Those that are what the consumer's type says; the others become dead letters."""
+        if self._type is None:
+            return messages
+        good: list[Message[Any]] = []
+        bad: list[Outcome] = []
+        for message in messages:
+            try:
+                _ = message.data
+                good.append(message)
+            except errors.UndecodablePayload as error:
+                _LOG.error("consume.undecodable: %s: %s", message, error)
+                bad.append((message, "dlq", {"error": f"undecodable: {error}"}))
+        if bad:
+            with contextlib.suppress(errors.QueenError):
+                await self._queen.settle(bad)
+        return good
+
+    async def _handle(self, given: Any, messages: list[Message[Any]]) -> bool:  # noqa: ANN401
+        """Run the handler; False when the delivery is over before its end."""
+        task = asyncio.ensure_future(self._call(given, messages))
+        self.leases.work(messages, task)
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            # The grace time is over: what is not done goes back at once.
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.shield(self.release(messages))
+            raise
+        finally:
+            self.leases.work(messages, None)
+        failure = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if any(message.is_lost for message in messages):
+            await self._lost(given, messages)
+            return False
+        if isinstance(failure, asyncio.CancelledError):
+            await self.release(messages)
+            return False
+        if self._acks and not await self._settle(given, messages, failure):
+            return False
+        await self._tell(given, failure)
+        if failure is not None and not self._acks:
+            return False
+        return not any(message.is_delivery_over for message in messages)
+
+    async def _call(self, given: Any, messages: list[Message[Any]]) -> None:  # noqa: ANN401
+        with tracing.processing(messages):
+            if self._is_async:
+                await self._handler(given)
+                return
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(
+                    self._choice.concurrency or self._queen.config.concurrency, "queen-handler"
+                )
+            work = partial(tracing.carried(self._handler), given)
+            result = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            if inspect.isawaitable(result):
+                await result
+
+    async def _settle(
+        self,
+        given: Any,  # noqa: ANN401 - a message or a list
+        messages: list[Message[Any]],
+        failure: BaseException | None,
+    ) -> bool:
+        """Say what became of those that the handler did not settle itself; False if refused."""
+        try:
+            await self._queen.settle(
+                [outcome(message, failure) for message in messages if not message.is_settled]
+            )
+        except errors.LeaseLost:
+            for message in messages:
+                message.is_lost = not message.is_settled
+            if self._choice.on_lease_lost is not None:
+                self._noticed(messages)
+            await self._lost(given, messages)
+            return False
+        except errors.QueenError as error:
+            # The lease ends by itself, and the messages come again.
+            _LOG.warning("consume.ack_failed: %s: %s", messages[0], error)
+            await self._tell(given, error)
+            return False
+        return True
+
+    async def _lost(self, given: Any, messages: list[Message[Any]]) -> None:  # noqa: ANN401
+        lost = next(message for message in messages if message.is_lost)
+        error = errors.LeaseLost(f"{lost}: its lease was lost; nothing was acked")
+        _LOG.warning("consume.lease_lost: %s", error)
+        if self._choice.on_error is not None:
+            await _told(self._choice.on_error, given, error)
+
+    def _noticed(self, messages: list[Message[Any]]) -> None:
+        """Tell of each message that another consumer has it by now; the handler goes on."""
+        assert self._choice.on_lease_lost is not None
+        for message in messages:
+            task = asyncio.ensure_future(_told(self._choice.on_lease_lost, message))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+
+    async def _tell(self, given: Any, failure: BaseException | None) -> None:  # noqa: ANN401
+        choice = self._choice
+        if failure is None:
+            if choice.on_success is not None:
+                await _told(choice.on_success, given)
+        elif choice.on_error is not None:
+            await _told(choice.on_error, given, failure)
+        else:
+            _LOG.warning("consume.handler_failed", exc_info=failure)
+
+
+async def _told(callback: Callable[..., Any], *given: Any) -> None:  # noqa: ANN401
+    """Call back; what goes wrong there is logged, for the message is settled already."""
+    try:
+        result = callback(*given)
+        if inspect.isawaitable(result):
+            await result
+    except Exception:
+        _LOG.exception("consume.callback_failed")
+
+
+def _is_async(handler: Callable[[Any], Any]) -> bool:
+    """Plain functions run in threads: they would stop everything else."""
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)  # noqa: B004 - what it does, not whether it has one
+    )

@@ -1,0 +1,119 @@
+"""The leases of what a consumer is handling: renewed in time, and noticed when they are lost."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from queen import errors
+from queen.client.message import Message
+
+if TYPE_CHECKING:
+    from queen.client.client import Queen
+
+_SHARE: Final = 3
+"""A lease is renewed this many times in its length: two renewals may fail."""
+_LEAST_SECONDS: Final = 0.05
+
+
+class _Lease:
+    """One lease, its messages, and who works on them just now."""
+
+    __slots__ = ("interval", "messages", "renew_at", "task")
+
+    def __init__(self, messages: list[Message[Any]], interval: float) -> None:
+        self.messages = messages
+        self.interval = interval
+        self.renew_at = time.monotonic() + interval
+        self.task: asyncio.Task[Any] | None = None
+
+
+class Leases:
+    """
+    What one consumer holds.
+
+    Usage::
+
+        leases.hold(messages)
+        leases.work(messages, task)
+        …
+        leases.let_go(messages)
+    """
+
+    def __init__(
+        self,
+        queen: "Queen",
+        *,
+        seconds: float | None,
+        interval_millis: int | None,
+        on_lost: "Callable[[list[Message[Any]]], None] | None",
+    ) -> None:
+        self._queen = queen
+        self._seconds = seconds
+        self._interval = None if interval_millis is None else interval_millis / 1000
+        self._on_lost = on_lost
+        self._held: dict[str, _Lease] = {}
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, messages: Sequence[Message[Any]]) -> None:
+        """From now on these are renewed; messages of a lease stand together."""
+        for message in messages:
+            if message.lease_id is None:
+                continue
+            lease = self._held.get(message.lease_id)
+            if lease is None:
+                seconds = self._seconds or message.lease_seconds
+                interval = self._interval or max(seconds / _SHARE, _LEAST_SECONDS)
+                self._held[message.lease_id] = _Lease([message], interval)
+            else:
+                lease.messages.append(message)
+        self._changed.set()
+
+    def let_go(self, messages: Sequence[Message[Any]]) -> None:
+        for message in messages:
+            self._held.pop(message.lease_id or "", None)
+
+    def work(self, messages: Sequence[Message[Any]], task: "asyncio.Task[Any] | None") -> None:
+        """Say who works on these: it is cancelled when their lease is lost."""
+        for message in messages:
+            if (lease := self._held.get(message.lease_id or "")) is not None:
+                lease.task = task
+
+    async def renew_for_ever(self) -> None:
+        """One call for all leases that are held, well before the first of them ends."""
+        while True:
+            self._changed.clear()
+            due = min((lease.renew_at for lease in self._held.values()), default=None)
+            wait = None if due is None else max(due - time.monotonic(), 0.0)
+            if wait != 0.0:
+                # A lease that comes meanwhile may be shorter than those that are here.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), wait)
+                continue
+            await self._renew()
+
+    async def _renew(self) -> None:
+        given = dict(self._held)
+        try:
+            ends = await self._queen.extend(list(given), seconds=self._seconds)
+        except errors.QueenError:
+            ends = None  # Asked again soon: until its end a lease is ours.
+        now = time.monotonic()
+        for id_, lease in given.items():
+            lease.renew_at = now + lease.interval / (1 if ends is not None else _SHARE)
+            if ends is not None and ends.get(id_) is None and id_ in self._held:
+                self._lose(lease)
+                del self._held[id_]
+
+    def _lose(self, lease: _Lease) -> None:
+        """Another consumer has it now: whoever works on it is stopped or told."""
+        for message in lease.messages:
+            message.is_lost = True
+        if self._on_lost is not None:
+            self._on_lost(lease.messages)
+        elif lease.task is not None:
+            lease.task.cancel()

@@ -1,0 +1,45 @@
+"""What a handler says of a message by returning or raising, and how that is told to the server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from queen.client.durations import seconds_of
+from queen.client.message import Message
+
+Outcome = tuple[Message[Any], bool | str, Mapping[str, Any] | None]
+"""A message, its status, and what is said besides."""
+
+
+class Retry(Exception):
+    """Raised by a handler: try this again, at once or after ``delay``; no attempt is counted."""
+
+    def __init__(self, reason: str = "", *, delay: float | str | None = None) -> None:
+        super().__init__(reason)
+        self.delay = delay
+
+
+class DeadLetter(Exception):
+    """Raised by a handler: this will never work, keep it with the dead letters."""
+
+
+class BatchError(Exception):
+    """Raised by a handler of a batch: these messages failed, the others are done."""
+
+    def __init__(self, failed: "Mapping[Message[Any], BaseException | str]") -> None:
+        super().__init__(f"{len(failed)} messages failed")
+        self.failed = failed
+
+
+def outcome(message: Message[Any], failure: BaseException | None) -> Outcome:
+    """What is said of a message after its handler has returned or raised."""
+    if isinstance(failure, BatchError):
+        failed = failure.failed.get(message)
+        failure = RuntimeError(failed) if isinstance(failed, str) else failed
+    if failure is None:
+        return message, True, None
+    if isinstance(failure, Retry):
+        delay = None if failure.delay is None else seconds_of(failure.delay)
+        return message, "retry", {"error": str(failure), "delay": delay}
+    if isinstance(failure, DeadLetter):
+        return message, "dlq", {"error": str(failure)}
+    return message, False, {"error": f"{type(failure).__name__}: {failure}"}

@@ -1,0 +1,91 @@
+"""Pushes: in requests that a server takes whole, each stored once however often it is sent."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from queen import errors
+from queen.client.connection import Connection
+from queen.client.producers import Producer
+from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+_DECODE: Final = msgspec.json.Decoder(PushResponse).decode
+_CHUNK_ITEMS: Final = 5_000
+_CHUNK_BYTES: Final = 16 * 2**20
+_POINTER: Final = re.compile(r"/items/(\d+)(?:/.*)?")
+
+
+class Pushing(Connection):
+    """The part of a client that pushes."""
+
+    async def push(self, items: Sequence[PushItem], *, key: str | None = None) -> list[Pushed]:
+        """
+        Store items, durably; a repeat after a lost answer stores nothing twice.
+
+        A request is stored whole or not at all, and a push of more than 5,000 items is several
+        requests. Raises PushError when items were refused, or when only a part was stored.
+        """
+        results: list[Pushed] = []
+        for chunk in _chunks(items):
+            try:
+                async with self.producers().lend() as producer:
+                    results += await self.send(chunk, producer, key=key)
+            except errors.ApiError as error:
+                if not results and not refused_items(error):
+                    raise
+                raise _not_all(error, results, items[len(results) :]) from error
+        return results
+
+    async def send(
+        self, items: Sequence[PushItem], producer: Producer, *, key: str | None
+    ) -> list[Pushed]:
+        """One request under a producer's number: sent again with it, it is stored once."""
+        request = PushRequest(
+            items=list(items), producer_id=producer.id, sequence=producer.sequence
+        )
+        reply = await self.transport.exchange("POST", "/api/v1/push", _ENCODE(request), key=key)
+        return _DECODE(reply.body).messages
+
+
+def refused_items(error: errors.QueenError) -> dict[int, str]:
+    """Which items of a request the server names as those that it refuses, and why."""
+    problem: Any = error.problem
+    if problem is None or problem.errors is msgspec.UNSET:
+        return {}
+    found = ((_POINTER.fullmatch(each.pointer), each.detail) for each in problem.errors)
+    return {int(match[1]): detail for match, detail in found if match is not None}
+
+
+def _not_all(
+    error: errors.ApiError, stored: list[Pushed], rest: Sequence[PushItem]
+) -> errors.PushError:
+    """Each item that is not durable: those refused, and those that stood beside or behind them."""
+    refused = refused_items(error)
+    failed = [
+        errors.Unstored(item, error.code, refused[at])
+        if at in refused
+        else errors.Unstored(item, "not_stored", "another item of the push was refused")
+        for at, item in enumerate(rest)
+    ]
+    if not refused:
+        failed = [errors.Unstored(item, error.code, str(error)) for item in rest]
+    text = f"{len(failed)} of {len(failed) + len(stored)} items are not stored: {error}"
+    return errors.PushError(text, stored=stored, failed=failed)
+
+
+def _chunks(items: Sequence[PushItem]) -> list[Sequence[PushItem]]:
+    """Requests that a server takes whole: bounded in items and bytes."""
+    size = sum(len(item.payload) for item in items)
+    if len(items) <= _CHUNK_ITEMS and size <= _CHUNK_BYTES:
+        return [items]
+    chunks: list[Sequence[PushItem]] = []
+    first = size = 0
+    for at, item in enumerate(items):
+        if at > first and (at - first >= _CHUNK_ITEMS or size + len(item.payload) > _CHUNK_BYTES):
+            chunks.append(items[first:at])
+            first, size = at, 0
+        size += len(item.payload)
+    return [*chunks, items[first:]]

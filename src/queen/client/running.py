@@ -1,0 +1,77 @@
+"""Registered handlers, run until stopped: by themselves, or inside a web application."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from queen import errors
+from queen.client.consumer import Consumption
+
+if TYPE_CHECKING:
+    from queen.client.client import Queen
+
+
+async def run(queen: "Queen", stop: asyncio.Event, *, handle_signals: bool) -> None:
+    """Consume with every registered handler until told to stop; then flush what is buffered."""
+    if not queen.handlers:
+        raise errors.BadRequest("no handler is registered: @queen.queue(name).handler")
+    works: list[Consumption] = []
+    loop = asyncio.get_running_loop()
+    ends: set[asyncio.Task[None]] = set()
+
+    def told() -> None:
+        # The first signal asks, the second insists.
+        if stop.is_set():
+            ends.update(asyncio.ensure_future(work.stop(now=True)) for work in works)
+        stop.set()
+
+    numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
+    for number in numbers:
+        loop.add_signal_handler(number, told)
+    try:
+        works += [queue.start(function, signal=stop) for queue, function in queen.handlers]
+        await _all_of(works, stop)
+        await queen.flush_all_buffers()
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+async def _all_of(works: list[Consumption], stop: asyncio.Event) -> None:
+    """Wait for all; when one fails or this is cancelled, the others are stopped in order."""
+    waits = [asyncio.ensure_future(_of(work)) for work in works]
+    try:
+        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_EXCEPTION)
+        stop.set()
+        await asyncio.gather(*waits, return_exceptions=True)
+        for wait in done:
+            wait.result()
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.gather(*waits, return_exceptions=True)
+        raise
+
+
+async def _of(work: Consumption) -> None:
+    await work
+
+
+@asynccontextmanager
+async def lifespan(
+    queen: "Queen", app: object, *, workers: bool = False
+) -> AsyncGenerator[dict[str, Any]]:
+    """Open the client with the application and close it with it."""
+    del app  # Whatever it is, it needs nothing of us.
+    async with queen:
+        stop = asyncio.Event()
+        work: asyncio.Task[None] | None = None
+        if workers:
+            work = asyncio.create_task(run(queen, stop, handle_signals=False))
+        try:
+            yield {"queen": queen}
+        finally:
+            stop.set()
+            if work is not None:
+                await work

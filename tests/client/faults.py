@@ -1,0 +1,59 @@
+"""A way to the server that can be made to fail, for what the SDK does then."""
+
+from collections.abc import Callable
+
+from queen import errors
+from queen.client.transport import Reply, Transport
+
+
+class Faulty:
+    """
+    Passes exchanges on; ``lose_answers`` lets them reach the server and loses what it says.
+
+    Usage::
+
+        queen.transport = faulty = Faulty(queen.transport)
+        faulty.lose_answers = 2
+    """
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.is_down = False
+        self.lose_answers = 0
+        self.sent: list[tuple[str, str, bytes | None]] = []
+        self.before: Callable[[str, str], None] = lambda method, path: None
+
+    async def open(self) -> None:
+        await self._inner.open()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        key: str | None = None,
+        wait_seconds: float = 0,
+        is_repeatable: bool = True,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        self.before(method, path)
+        self.sent.append((method, path, body))
+        if self.is_down:
+            raise errors.ServerUnreachable("no server is there")
+        reply = await self._inner.exchange(
+            method,
+            path,
+            body,
+            key=key,
+            wait_seconds=wait_seconds,
+            is_repeatable=is_repeatable,
+            headers=headers,
+        )
+        if self.lose_answers:
+            self.lose_answers -= 1
+            raise errors.ConnectionLost("the answer got lost")
+        return reply
