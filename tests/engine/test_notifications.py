@@ -11,7 +11,18 @@ import pytest
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.notifications import News, Notifications
-from tests.engine.helpers import ack, asleep, lease, pop_later, pop_one, push, settle, until, values
+from tests.engine.helpers import (
+    ack,
+    asleep,
+    lease,
+    pop_later,
+    pop_one,
+    push,
+    says,
+    settle,
+    until,
+    values,
+)
 from tests.gate import Gate
 
 PATIENT = Settings(safety_poll_ms=600_000, catalogue_seconds=600)
@@ -66,7 +77,7 @@ async def pair(dsn: str) -> AsyncIterator[tuple[Engine, Engine]]:
         yield one, other
 
 
-@pytest.mark.parametrize("how", ["ack", "release", "retry"])
+@pytest.mark.parametrize("how", ["ack", "release", "retry", "transaction"])
 async def test_what_is_freed_wakes_a_waiter_of_another_process(
     pair: tuple[Engine, Engine], how: str
 ) -> None:
@@ -80,10 +91,12 @@ async def test_what_is_freed_wakes_a_waiter_of_another_process(
         await ack(one, held)
     elif how == "release":
         await one.release(lease(held))
+    elif how == "transaction":
+        await one.transact(acknowledgments=[says(held, 0, "completed")])
     else:
         await settle(one, held, status="retry")
 
-    assert values(await waiter) == ["b" if how == "ack" else "a"]
+    assert values(await waiter) == ["a" if how in ("release", "retry") else "b"]
 
 
 async def test_a_queue_configured_by_another_process_is_obeyed_at_once(

@@ -90,7 +90,7 @@ class Engine:
             self._acknowledgments,
             self.counters,
             wake_queues=self.wakeups.tell,
-            wake_all=waiters.wake_all,
+            wake_groups=self.wakeups.tell_groups,
         )
 
     @classmethod

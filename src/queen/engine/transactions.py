@@ -46,7 +46,7 @@ class Transactions:
         counters: Counters,
         *,
         wake_queues: Callable[[Iterable[int]], None],
-        wake_all: Callable[[], None],
+        wake_groups: Callable[[Iterable[int]], None],
     ) -> None:
         self._store = store
         self._settings = settings
@@ -56,7 +56,7 @@ class Transactions:
         self._acknowledgments = acknowledgments
         self._counters = counters
         self._wake_queues = wake_queues
-        self._wake_all = wake_all
+        self._wake_groups = wake_groups
 
     async def transact(
         self,
@@ -107,6 +107,8 @@ class Transactions:
                 flush.place([row for row in answer if row["kind"] == "stored"], self._cache)
                 self._wake_queues(flush.queue_ids)
                 self._pushes.count(parts)
+                # The group stands in place of the offset.
+                self._wake_groups({row["offset"] for row in settled})
                 for row in settled:
                     number: int = row["ordinal"] - 1
                     lease = leases_of[number]
@@ -120,8 +122,6 @@ class Transactions:
             raise errors.Overloaded(
                 "the transaction met duplicates or removed partitions time and again"
             )
-        if settlements:
-            self._wake_all()
         return PushResult(
             len(items), parts, {}, shard=self._store.shard, is_replayed=unit.is_replayed
         )
