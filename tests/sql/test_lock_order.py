@@ -510,3 +510,24 @@ async def test_a_seek_of_a_group_that_is_not_filled_does_not_deadlock_with_a_pus
         await waits(gate, seeker, task)
         await run(gate, push(ids[-1]))
     await task
+
+
+async def test_giving_up_for_a_group_that_is_not_filled_holds_no_later_partition(
+    connect: Connect,
+) -> None:
+    """Filling locks partitions behind the one that is meant: each in a transaction of its own."""
+    gate, other = [await connect() for _ in range(2)]
+    await run(gate, configure("orders"))
+    ids = sorted(await lanes(gate, *(f"p{number}" for number in range(1_100))))
+    group_id = await group(gate, "late")
+    call: Call = ("give_up", ids[0], 0, "late", "by hand")
+    await other.execute("set lock_timeout = '10s'")
+
+    async with gate.transaction():
+        await run(gate, push(ids[0]))
+        assert [row["group_id"] for row in await run(other, call)] == [None]
+        task = asyncio.create_task(attempt(other, call))
+        await waits(gate, other, task)
+        await run(gate, push(ids[-1]))
+    await task
+    assert [row["group_id"] for row in await run(other, call)] == [group_id]
