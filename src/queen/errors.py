@@ -347,7 +347,7 @@ class TooManyWaiters(ServiceError):
 
 
 class RateLimited(ServiceError):
-    """The caller's key allows fewer requests a second."""
+    """The caller's key allows fewer requests a second, or its address has too many connections."""
 
     code = "rate_limited"
     http_status = 429

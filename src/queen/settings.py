@@ -139,6 +139,8 @@ class Settings(
     max_trace_bytes: Count = 64 * 2**10
     max_connections: Count = 20_000
     """Open connections of one process; one more is closed at once."""
+    max_connections_per_address: Amount = 15_000
+    """The same of one address (IPv6: of one /64), unless behind a proxy; 0: no bound of its own."""
     default_timeout_ms: Count = field(default=30_000, name="DEFAULT_TIMEOUT")
     max_timeout_ms: Count = field(default=60_000, name="MAX_TIMEOUT")
     default_batch_size: Count = field(default=1, name="DEFAULT_BATCH_SIZE")

@@ -367,6 +367,9 @@ async def test_a_client_that_does_not_read_its_answer_is_let_go(
         writer.close()
 
 
+ALIVE = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+
+
 async def test_more_connections_than_allowed_are_refused(dsn: str) -> None:
     async with Server(dsn, {"QUEEN_MAX_CONNECTIONS": "3"}) as server:
         await server.hang_up()
@@ -378,6 +381,44 @@ async def test_more_connections_than_allowed_are_refused(dsn: str) -> None:
         assert json.loads(body)["code"] == "overloaded"
         for _, writer in opened:
             writer.close()
+
+
+async def test_more_connections_of_one_address_than_allowed_are_refused(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_MAX_CONNECTIONS_PER_ADDRESS": "3"}) as server:
+        await server.hang_up()
+        opened = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
+
+        head, body = await spoken(server, b"")
+
+        assert head.startswith(b"HTTP/1.1 429 ")
+        assert b"\r\nretry-after: " in head
+        assert json.loads(body)["code"] == "rate_limited"
+        # Another address, also of loopback, has its own.
+        reader, elsewhere = await asyncio.open_connection(
+            "127.0.0.1", server.port, local_addr=("127.0.0.2", 0)
+        )
+        elsewhere.write(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        # Who goes makes room.
+        for writer in (elsewhere, *(writer for _, writer in opened)):
+            writer.close()
+
+        async def is_let_in() -> bool:
+            head, _ = await spoken(server, ALIVE)
+            return head.startswith(b"HTTP/1.1 200 ")
+
+        await until(is_let_in)
+
+
+async def test_behind_a_proxy_connections_of_one_address_are_the_proxys_to_bound(dsn: str) -> None:
+    proxied = {"QUEEN_MAX_CONNECTIONS_PER_ADDRESS": "1", "QUEEN_BEHIND_PROXY": "true"}
+    async with Server(dsn, proxied) as server:
+        await server.get("/livez")
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head, _ = await spoken(server, ALIVE)
+        writer.close()
+
+        assert head.startswith(b"HTTP/1.1 200 ")
 
 
 async def _has_nothing_to_send(server: Server) -> bool:

@@ -19,6 +19,7 @@ from websockets.http11 import Request
 
 from queen import errors
 from queen.server.http import Whole, problem
+from queen.server.peers import Peers
 from queen.settings import Settings
 
 GONE: Final = "queen.gone"
@@ -95,6 +96,7 @@ class Protocol(HttpToolsProtocol):
     """
 
     settings: Settings
+    peers: Peers
 
     def __init__(
         self,
@@ -118,10 +120,18 @@ class Protocol(HttpToolsProtocol):
         self._since = time.monotonic()
         if len(self.connections) > self.settings.max_connections:
             self._refuse(errors.Overloaded("this process has too many connections"))
+        if not self.peers.enter(self.client):
+            self._refuse(errors.RateLimited("this address has too many connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.peers.leave(self.client)
         self._gone.tell()
+
+    def handle_websocket_upgrade(self) -> None:
+        # It is another protocol's from now on, and one of WS_MAX_CONNECTIONS.
+        self.peers.leave(self.client)
+        super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
         if self._since is None:
@@ -273,6 +283,7 @@ class Protocol(HttpToolsProtocol):
             self.transport.write(
                 STATUS_LINE[error.http_status]
                 + b"content-type: application/problem+json\r\ncache-control: no-store\r\n"
+                + (b"retry-after: 1\r\n" if error.http_status in (429, 503) else b"")
                 + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
                 + body
             )

@@ -19,6 +19,7 @@ from queen import errors
 from queen.server import boot, logs
 from queen.server.app import App
 from queen.server.meter import VERSION
+from queen.server.peers import Peers
 from queen.server.protocol import Protocol, Socket, sweep_for_ever
 from queen.server.workers import Seat, Workers
 from queen.settings import Settings
@@ -89,7 +90,9 @@ async def serve_here(
     """Serve in this process until told to stop; False when it could not start."""
     app = App(settings, seat)
     tls = boot.tls(settings)
-    protocol = type("BoundProtocol", (Protocol,), {"settings": settings})
+    # Behind a proxy all connections come from one address, and the bound is the proxy's to set.
+    most = 0 if settings.behind_proxy else settings.max_connections_per_address
+    protocol = type("BoundProtocol", (Protocol,), {"settings": settings, "peers": Peers(most)})
     config = uvicorn.Config(
         app,
         http=protocol,

@@ -1,0 +1,39 @@
+"""Connections by the address they come from."""
+
+import pytest
+
+from queen.server.peers import Peers
+
+
+def test_an_address_has_so_many_and_who_leaves_makes_room() -> None:
+    peers = Peers(2)
+    one, other = ("192.0.2.1", 1), ("192.0.2.2", 1)
+
+    assert [peers.enter(one) for _ in range(3)] == [True, True, False]
+    assert peers.enter(other)
+    for _ in range(2):
+        peers.leave(one)
+    assert peers.enter(one)
+    assert not peers.enter(one)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_one"),
+    [
+        ("2001:db8::1", "2001:db8::2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+    ],
+)
+def test_addresses_of_one_network_are_one(first: str, second: str, are_one: bool) -> None:
+    peers = Peers(1)
+    peers.enter((first, 1))
+
+    assert peers.enter((second, 1)) is not are_one
+
+
+def test_no_bound_and_no_address_are_let_in() -> None:
+    assert all(Peers(0).enter(("192.0.2.1", 1)) for _ in range(3))
+    peers = Peers(1)
+    assert all(peers.enter(None) for _ in range(3))
