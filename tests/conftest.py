@@ -12,7 +12,12 @@ from queen.engine.engine import Engine
 from queen.store.migrations import migrate
 from queen.store.store import Store
 from tests.clock import Clock
+from tests.exercised import Exercised
 from tests.postgres import Postgres, Server
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Exercised())
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

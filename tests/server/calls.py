@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -9,6 +10,7 @@ from uuid import uuid4
 
 import asyncpg
 
+from tests.exercised import note_code
 from tests.server.server import Reply, Server
 
 
@@ -78,6 +80,8 @@ async def spoken(server: Server, request: bytes, *, seconds: float = 10) -> tupl
         async with asyncio.timeout(seconds):
             writer.write(request)
             head, _, body = (await reader.read(-1)).partition(b"\r\n\r\n")
+        if b"application/problem+json" in head:
+            note_code(json.loads(body)["code"])
         return head, body
     finally:
         writer.close()

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, Self, cast
 import aiohttp
 from yarl import URL
 
+from tests.exercised import note_answer, note_code
+
 SOURCE = Path(__file__).parents[2] / "src"
 START_SECONDS = 40
 STOP_SECONDS = 40
@@ -163,7 +165,10 @@ class Server:
         async with self.session.request(method, url, data=data, headers=sent) as answer:
             raw = await answer.read()
             decoded = await answer.json(content_type=None) if "json" in answer.content_type else raw
-            return Reply(answer.status, answer.headers, decoded)
+            reply = Reply(answer.status, answer.headers, decoded)
+        note_answer(method, url.raw_path, reply.status)
+        note_code(reply.code)
+        return reply
 
     async def get(self, path: str, **parameters: str | int | float) -> Reply:
         return await self.request("GET", path, parameters=parameters)

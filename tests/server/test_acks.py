@@ -269,6 +269,30 @@ async def test_an_old_lease_is_lost_and_changes_nothing(dsn: str, clock: Clock) 
         assert (await settle(server, new))["leaseReleased"] is True
 
 
+async def test_a_lost_lease_says_when_the_group_is_done_with_the_message(
+    dsn: str, clock: Clock
+) -> None:
+    async with Server(dsn) as server:
+        await push(server, "q", 1)
+        await push(server, "q", 2, partition="other")
+        old = await pop(server, "q", leaseSeconds=10, partitions=2, batch=2)
+        await clock.advance(seconds=20)
+        new = await pop(server, "q", partitions=2, batch=2, wait=True, timeout=10_000)
+        done = next(each for each in new if each["partition"] == "other")
+        await settle(server, done)
+        mine, theirs = sorted(old, key=lambda each: each["partition"] == "other")
+
+        open_ = await ack(server, mine)
+        single = await ack(server, theirs)
+        batch = await server.post("/ack/batch", {"acknowledgments": [says(mine), says(theirs)]})
+
+        assert (open_.code, "settled" in open_.body) == ("lease_lost", False)
+        assert (single.status, single.code) == (409, "lease_lost")
+        assert (single.body["settled"], single.body["applied"]) == (True, False)
+        assert [each["code"] for each in batch.body["results"]] == ["lease_lost"] * 2
+        assert [each.get("settled") for each in batch.body["results"]] == [None, True]
+
+
 async def test_late_but_not_redelivered_is_in_time(dsn: str, clock: Clock) -> None:
     async with Server(dsn) as server:
         await push(server, "q", 1)
