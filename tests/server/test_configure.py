@@ -1,10 +1,13 @@
 """Configure over HTTP: every option is stored, shown, and enforced."""
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from queen.wire.options import QueueOptions
 from tests.clock import Clock
 from tests.server.calls import a_queue, ack, configure, data, items, pop, pop_one, push, settle
 from tests.server.server import Reply, Server, until
@@ -54,6 +57,15 @@ OTHERS = {
 def shown(options: dict[str, Any]) -> dict[str, Any]:
     """Those options that this test knows."""
     return {name: options.get(name) for name in DEFAULTS}
+
+
+def test_every_option_has_a_default_another_value_and_a_test_that_it_is_obeyed() -> None:
+    names = {*QueueOptions.__struct_encode_fields__} - {"deadLetterQueue"}
+    text = Path(__file__).read_text("utf-8")
+    obeyed = text[text.index("def test_lease_time_is") :]
+
+    assert {*DEFAULTS} == {*OTHERS} == names
+    assert {each for each in names if not re.search(rf"\b{each}(=|\": )", obeyed)} == set()
 
 
 async def test_a_new_queue_has_every_default(shared: Server) -> None:
