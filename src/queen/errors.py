@@ -36,6 +36,7 @@ Every error Queen raises on purpose.
     + HeadersTooLarge
     + BodyTooLarge
     + SchemaViolation
+    + CrossShard
     ServiceError            nothing was applied; the same call may succeed later
     + QueueFull
     + TooManyWaiters
@@ -315,6 +316,13 @@ class NotRetryable(Conflict):
 
     code = "not_retryable"
     http_status = 409
+
+
+class CrossShard(RequestError):
+    """A transaction names something of another shard: it is applied in one database or in none."""
+
+    code = "cross_shard"
+    http_status = 422
 
 
 class SchemaViolation(RequestError):

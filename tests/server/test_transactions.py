@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from queen.codec.identity import message_id, place_of
 from tests.server.calls import a_queue, ack, data, items, pop, pop_one, push, says, settle
 from tests.server.server import Reply, Server
 
@@ -76,6 +77,35 @@ async def test_a_refused_operation_is_named_and_nothing_applied(
     if code != "invalid_name":
         assert reply.body["failedIndex"] == 2
     assert (await shared.post(f"/pop/queue/{other}", {})).status in (204, 404)
+    assert (await settle(shared, message))["leaseReleased"] is True
+
+
+@pytest.mark.parametrize("named", ["id", "leaseId", "partitionId", "requiredLeases"])
+async def test_what_is_of_another_shard_is_refused_whole(shared: Server, named: str) -> None:
+    queue, other = a_queue(), a_queue()
+    await push(shared, queue, 1)
+    message = await pop_one(shared, queue)
+    place = place_of(message["id"])
+    assert place is not None
+    elsewhere = {
+        "id": message_id(place.shard + 1, place.partition_id, place.offset),
+        "leaseId": f"1{message['leaseId']}",
+        "partitionId": f"1{message['partitionId']}",
+    }
+    operation = acks(message)
+    if named == "id":
+        del operation["transactionId"]
+    body: dict[str, Any] = {"operations": [pushes(other, 1), operation]}
+    if named == "requiredLeases":
+        body["requiredLeases"] = [elsewhere["leaseId"]]
+    else:
+        operation[named] = elsewhere[named]
+
+    reply = await shared.post("/transaction", body)
+
+    assert (reply.status, reply.code, reply.body["applied"]) == (422, "cross_shard", False)
+    assert reply.body.get("failedIndex") == (None if named == "requiredLeases" else 1)
+    assert (await shared.post(f"/pop/queue/{other}", {})).status == 404
     assert (await settle(shared, message))["leaseReleased"] is True
 
 

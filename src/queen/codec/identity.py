@@ -18,6 +18,7 @@ _OURS: Final = re.compile(
 _DIGITS: Final = re.compile(r"[0-9a-f]+", re.ASCII)
 _FRONT: Final = 24
 _PARTITION: Final = re.compile(r"[0-9]{1,4}\.([1-9][0-9]{0,14})", re.ASCII)
+_SHARD: Final = re.compile(r"[0-9]{1,4}(?=\.)", re.ASCII)
 
 
 class Place(NamedTuple):
@@ -91,6 +92,19 @@ def places_of(message_ids: Sequence[str]) -> tuple[int, list[int]] | None:
 def partition_ref(shard: int, partition_id: int) -> str:
     """What clients call a partition: they need not know what is in it."""
     return f"{shard}.{partition_id}"
+
+
+def shards_of(
+    *, message_id: str | None = None, lease_id: str | None = None, partition_id: str | None = None
+) -> set[int]:
+    """The shards that ids of ours name; what is no id of ours names none."""
+    named: set[int] = set()
+    if message_id is not None and (place := place_of(message_id)) is not None:
+        named.add(place.shard)
+    for ref in (lease_id, partition_id):
+        if ref is not None and (match := _SHARD.match(ref)):
+            named.add(int(match[0]))
+    return named
 
 
 def partition_of(ref: str) -> int | None:

@@ -6,6 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from queen import errors
+from queen.codec.identity import shards_of
 from queen.engine.acknowledgments import Acknowledgments
 from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
@@ -70,6 +71,7 @@ class Transactions:
         sequence: int | None = None,
     ) -> PushResult:
         """Apply all, or raise the first reason why nothing was applied."""
+        self._check_shards(acknowledgments, required_leases)
         settlements: list[rows.Settlement] = []
         leases_of = [_lease(each) for each in acknowledgments]
         try:
@@ -132,6 +134,22 @@ class Transactions:
             name = each.id or each.transaction_id
             raise errors.AlreadySettled(f"message {name!r} is not out any more")
         return settlement
+
+    def _check_shards(
+        self, acknowledgments: Sequence[Acknowledgment], required_leases: Sequence[str]
+    ) -> None:
+        ours = {self._store.shard}
+        for index, each in enumerate(acknowledgments):
+            named = shards_of(
+                message_id=each.id, lease_id=each.lease_id, partition_id=each.partition_id
+            )
+            if not named <= ours:
+                raise errors.CrossShard(
+                    f"message {each.id or each.transaction_id!r} is of another shard",
+                    failed=("ack", index),
+                )
+        if any(not shards_of(lease_id=each) <= ours for each in required_leases):
+            raise errors.CrossShard("a required lease is of another shard")
 
     async def _is_repeat(self, producer_id: str, sequence: int) -> bool:
         return await self._store.messages.last_sequence(producer_id) == sequence

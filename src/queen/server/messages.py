@@ -486,7 +486,7 @@ ROUTES: Final = (
         permission=None,  # Each operation needs its own.
         body=TransactionRequest,
         answers={200: TransactionResponse},
-        problems=(*_REFUSED_ITEM, *_REFUSED_ACK, errors.Duplicate),
+        problems=(*_REFUSED_ITEM, *_REFUSED_ACK, errors.CrossShard, errors.Duplicate),
     ),
     Route(
         method="POST",
