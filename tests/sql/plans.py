@@ -80,7 +80,7 @@ class Explained:
             self._plans.append(json.loads(text.partition(" plan:\n")[2]))
 
     async def call(self, call: Call) -> Execution:
-        """Run a call of `calls.sql`, and take it back: the next one finds the same rows."""
+        """Run a call of `sql/calls`, and take it back: the next one finds the same rows."""
         transaction = self.connection.transaction()
         await transaction.start()
         self._plans.clear()

@@ -7,13 +7,19 @@ import pytest
 
 from queen import sql
 
-TEXT = (resources.files("queen.sql") / "calls.sql").read_text("utf-8")
+FILES = [
+    file.read_text("utf-8")
+    for file in sorted(
+        (resources.files("queen.sql") / "calls").iterdir(), key=lambda file: file.name
+    )
+]
 
 
 def test_every_named_call_is_read() -> None:
-    names = re.findall(r"^-- name: (.+)$", TEXT, flags=re.MULTILINE)
+    names = re.findall(r"^-- name: (.+)$", "".join(FILES), flags=re.MULTILINE)
 
     assert names == list(sql.CALLS)
+    assert all(text.startswith("-- ") and text.endswith(";\n") for text in FILES)
     assert len(names) == len(set(names))
     assert {"push", "pop", "ack", "nack", "transact"} <= set(names)
 

@@ -21,7 +21,13 @@ def _read_folder(name: str) -> dict[str, str]:
     return {file.name.removesuffix(".sql"): file.read_text("utf-8") for file in files}
 
 
-CALLS: Final = MappingProxyType(_read_calls((_FOLDER / "calls.sql").read_text("utf-8")))
+CALLS: Final = MappingProxyType(
+    {
+        name: call
+        for text in _read_folder("calls").values()
+        for name, call in _read_calls(text).items()
+    }
+)
 """What Python sends, by name."""
 
 MIGRATIONS: Final = MappingProxyType(_read_folder("migrations"))

@@ -118,7 +118,7 @@ class Database:
             self._pool.terminate()
 
     async def fetch(self, call: str, *arguments: object) -> list[Record]:
-        """Run one call of ``sql/calls.sql`` in a transaction of its own and return its rows."""
+        """Run one call of ``sql/calls`` in a transaction of its own and return its rows."""
         if call in _OF_LANES:
             return await self._fetch(call, arguments)
         async with self._room(call):

@@ -1,0 +1,132 @@
+-- Messages as people look for them, one by one or in a list, and what they do to one.
+
+-- name: partition_with_id
+-- A partition and its queue, unless that is deleted.
+select p.id, p.name, p.level, p.queue_id, q.name as queue
+from queen.partitions p
+join queen.queues q on q.id = p.queue_id and q.deleted_at is null
+where p.id = $1;
+
+-- name: partitions_with_ids
+-- Names of partitions.
+select p.id, p.name, p.level from queen.partitions p where p.id = any ($1);
+
+-- name: lanes_named
+-- The lanes of a partition.
+select p.id from queen.partitions p where p.queue_id = $1 and p.name = $2 order by p.level desc;
+
+-- name: newest_segments
+-- Segments of a queue, newest first, from a place on: without their bodies.
+select
+  s.partition_id, s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid,
+  octet_length(s.body) as body_bytes, coalesce(s.expires_at = '-infinity', false) as is_redacted,
+  nullif(s.expires_at, '-infinity') as expires_at
+from queen.segments s
+where s.queue_id = $1 and s.body is not null and (s.xid, s.partition_id, s.base_offset) <= ($2::text::xid8, $3::bigint, $4::bigint)
+order by s.xid desc, s.partition_id desc, s.base_offset desc
+limit $5;
+
+-- name: newest_segments_of_partition
+-- Segments of one lane, newest first, from a place on: without their bodies.
+select
+  s.partition_id, s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid,
+  octet_length(s.body) as body_bytes, coalesce(s.expires_at = '-infinity', false) as is_redacted,
+  nullif(s.expires_at, '-infinity') as expires_at
+from queen.segments s
+where s.partition_id = $1 and s.body is not null and s.base_offset <= $2
+order by s.base_offset desc
+limit $3;
+
+-- name: segment_at
+-- The segment that holds an offset.
+select
+  s.partition_id, s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid,
+  octet_length(s.body) as body_bytes, coalesce(s.expires_at = '-infinity', false) as is_redacted,
+  nullif(s.expires_at, '-infinity') as expires_at
+from (
+  select s.*
+  from queen.segments s
+  where s.partition_id = $1 and s.base_offset <= $2
+  order by s.base_offset desc
+  limit 1
+) s
+where s.body is not null and s.base_offset + s.message_count > $2;
+
+-- name: positions
+-- Where groups stand in partitions.
+select k.partition_id, g.id as group_id, g.name as "group", c.claimed
+from unnest($1::bigint[]) k (partition_id)
+cross join lateral (
+  select c.group_id, c.claimed from queen.consumers c where c.partition_id = k.partition_id offset 0
+) c
+cross join lateral (
+  select g.id, g.name from queen.groups g
+  where g.id = c.group_id and g.deleted_at is null and ($2::text is null or g.name = $2)
+  offset 0
+) g;
+
+-- name: deliveries_of
+-- What is out or waits of partitions.
+select
+  d.partition_id, d.group_id, d.held as is_taken, d.held and d.until > queen.now() as is_held,
+  coalesce(d.parked_until, nullif(d.until, 'infinity')) as until, d.head, d.attempts, d.error,
+  array(select lower(r) from unnest(d.pending) r order by 1) as firsts,
+  array(select upper(r) from unnest(d.pending) r order by 1) as ends,
+  array(select lower(r) from unnest(queen.handed_out(d)) r order by 1) as out_firsts,
+  array(select upper(r) from unnest(queen.handed_out(d)) r order by 1) as out_ends
+from unnest($1::bigint[]) k (partition_id)
+cross join lateral (select d.* from queen.deliveries d where d.partition_id = k.partition_id offset 0) d;
+
+-- name: dead_offsets_of
+-- Which messages of partitions, between two offsets each, are dead letters, and whose.
+select l.partition_id, l.group_id, l."group", l."offset", l.id, l.attempts, l.error, l.reason, l.failed_at
+from unnest($1::bigint[], $2::bigint[], $3::bigint[]) k (partition_id, first_offset, end_offset)
+cross join lateral (
+  select l.partition_id, l.group_id, l."group", l."offset", l.id, l.attempts, l.error, l.reason, l.failed_at
+  from queen.dead_letters l
+  where l.partition_id = k.partition_id and l."offset" >= k.first_offset and l."offset" < k.end_offset
+  offset 0
+) l;
+
+-- name: list_scheduled
+-- Messages of a queue that are not due yet, behind a place.
+select s.id, s.partition_id, s.due_at, s.payload, s.extras, p.name as partition, p.level
+from (
+  select s.id, s.partition_id, s.due_at, s.payload, s.extras
+  from queen.scheduled s
+  where s.queue_id = $1 and (s.due_at, s.id) > ($2::timestamptz, $3::bigint)
+  order by s.due_at, s.id
+  limit $4
+) s
+join queen.partitions p on p.id = s.partition_id
+order by s.due_at, s.id;
+
+-- name: scheduled_with_id
+-- One message that is not due yet.
+select s.id, s.partition_id, s.due_at, s.payload, s.extras from queen.scheduled s where s.id = $1;
+
+-- name: cancel_scheduled
+-- Forget a message that is not due yet, and its key, so that it may be pushed anew.
+with gone as (
+  delete from queen.scheduled s where s.id = $1 returning s.key
+),
+forgotten as (
+  delete from queen.dedup k using gone g where k.key = g.key and k."offset" is null
+)
+select count(*) as messages from gone;
+
+-- name: find_message
+-- Where the message with a transactionId is.
+select "offset", scheduled_id from queen.find_message($1, $2, $3);
+
+-- name: retry
+-- Try a message again at once.
+select group_id from queen.retry($1, $2, $3);
+
+-- name: give_up
+-- Make a message a dead letter.
+select queen.give_up($1, $2, $3, $4) as group_id;
+
+-- name: redact
+-- Erase a message.
+select queen.redact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) as is_done;

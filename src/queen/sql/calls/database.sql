@@ -1,0 +1,105 @@
+-- The database itself: what was applied, which server it is, its clock, its health.
+
+-- name: migrations
+-- What has been applied.
+select name, checksum, applied_at from queen.migrations order by name;
+
+-- name: identity
+-- Which server this is: a change means another timeline, and everything remembered is void.
+select
+  (select system_identifier from pg_control_system())::text || '/' || case
+    -- The name of a segment of WAL begins with the timeline. The last checkpoint may be of an older one.
+    when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+  end as identity,
+  pg_is_in_recovery() as is_standby,
+  current_setting('fsync') as fsync,
+  current_setting('full_page_writes') as full_page_writes;
+
+-- name: notify
+-- Tell other processes which queues have work.
+select pg_notify('queen', $1);
+
+-- name: now
+-- The clock.
+select queen.now() as now;
+
+-- name: applied_migrations
+-- What has been applied, and when.
+select name, applied_at from queen.migrations order by name;
+
+-- name: tables
+-- Sizes of our tables, dead rows, and when each was last vacuumed, as PostgreSQL's statistics have it.
+select
+  t.relname as name, pg_total_relation_size(t.relid) as total_bytes, pg_relation_size(t.relid) as heap_bytes,
+  pg_indexes_size(t.relid) as index_bytes, t.n_live_tup as live_rows, t.n_dead_tup as dead_rows,
+  greatest(t.last_vacuum, t.last_autovacuum) as vacuumed_at, greatest(t.last_analyze, t.last_autoanalyze) as analyzed_at
+from pg_stat_user_tables t
+where t.schemaname = 'queen'
+order by t.relname;
+
+-- name: oldest_transaction
+-- The transaction that has been open for longest: vacuum can remove nothing that it may see.
+select
+  a.pid, a.application_name, a.usename as "user", a.state, a.xact_start as started_at,
+  extract(epoch from clock_timestamp() - a.xact_start)::double precision as age_seconds
+from pg_stat_activity a
+where a.xact_start is not null and a.datname = current_database() and a.pid <> pg_backend_pid()
+order by a.xact_start
+limit 1;
+
+-- name: table_health
+-- Sizes and dead row versions of our tables; the generations of dedup count as one.
+select
+  regexp_replace(s.relname, '^(dedup)_\d+$', '\1') as "table",
+  sum(s.n_dead_tup)::bigint as dead_tuples,
+  sum(pg_total_relation_size(s.relid))::bigint as bytes
+from pg_stat_user_tables s
+where s.schemaname = 'queen'
+group by 1
+order by 1;
+
+-- name: oldest_transaction_age
+-- How long the oldest transaction of this database has been open.
+select coalesce(extract(epoch from clock_timestamp() - min(a.xact_start)), 0)::double precision as seconds
+from pg_stat_activity a
+where a.datname = current_database() and a.pid <> pg_backend_pid() and a.backend_type = 'client backend';
+
+-- name: server_settings
+-- What PostgreSQL is set to, by name; sizes in bytes and times in milliseconds.
+select
+  s.name,
+  s.setting,
+  case s.unit
+    when '8kB' then 8192 when 'kB' then 1024 when 'MB' then 1048576 when 'B' then 1
+    when 'ms' then 1 when 's' then 1000 when 'min' then 60000
+  end::double precision * case when s.unit is not null then s.setting::double precision end as amount
+from pg_settings s
+where s.name = any ($1);
+
+-- name: server_state
+-- Clock, version, connections, and how far PostgreSQL is from running out of transaction numbers.
+select
+  clock_timestamp() as now,
+  current_setting('server_version_num')::integer as version,
+  current_setting('server_version') as version_text,
+  current_setting('max_connections')::integer as max_connections,
+  (select count(*) from pg_stat_activity a where a.backend_type = 'client backend')::integer as connections,
+  (select age(d.datfrozenxid) from pg_database d where d.datname = current_database()) as frozen_age,
+  pg_database_size(current_database()) as bytes;
+
+-- name: oldest_snapshots
+-- What keeps vacuum from removing dead rows: sessions, prepared transactions and replication slots.
+select kind, name, xmin_age
+from (
+  select 'session' as kind, a.pid || ' ' || coalesce(a.application_name, '') as name, age(a.backend_xmin) as xmin_age
+  from pg_stat_activity a
+  where a.backend_xmin is not null and a.pid <> pg_backend_pid()
+  union all
+  select 'prepared transaction', p.gid, age(p.transaction) from pg_prepared_xacts p
+  union all
+  select 'replication slot', r.slot_name, greatest(age(r.xmin), age(r.catalog_xmin))
+  from pg_replication_slots r
+  where coalesce(r.xmin, r.catalog_xmin) is not null
+) held
+order by xmin_age desc nulls last
+limit 10;

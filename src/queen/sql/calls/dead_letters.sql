@@ -1,0 +1,151 @@
+-- Dead letters: list, count, redrive, purge.
+
+-- name: redrive
+-- Deliver dead letters again.
+select id, group_id from queen.redrive($1);
+
+-- name: dead_letters
+-- Dead letters of a queue, oldest first, behind an id.
+select
+  id, queue, "group", partition, partition_id, "offset", level, payload, extras, created_at, attempts, reason,
+  error, failed_at
+from queen.dead_letters
+where queue_id = $1 and id > $2 and ($3::text is null or "group" = $3)
+order by id
+limit $4;
+
+-- name: browse_dead_letters
+-- Dead letters of a queue, newest first, before an id: at most $9 are looked at. The first row says how far.
+with looked_at as materialized (
+  select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+  from queen.dead_letters l
+  where l.queue = $1 and l.id < $2
+  order by l.id desc
+  limit $9
+),
+found as (
+  select k.id
+  from looked_at k
+  where ($3::text is null or k."group" = $3)
+    and ($4::text is null or k.partition = $4)
+    and ($5::text is null or k.fingerprint = $5)
+    and ($6::timestamptz is null or k.failed_at >= $6)
+    and ($7::timestamptz is null or k.failed_at < $7)
+  order by k.id desc
+  limit $8
+)
+select
+  s.last_id, s.looked_at, l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras,
+  l.created_at, l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
+from (select min(k.id) as last_id, count(*) as looked_at from looked_at k) s
+left join (
+  select l.* from found f cross join lateral (select l.* from queen.dead_letters l where l.id = f.id offset 0) l
+) l on true
+order by l.id desc;
+
+-- name: browse_all_dead_letters
+-- The same over all queues.
+with looked_at as materialized (
+  select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+  from queen.dead_letters l
+  where l.id < $1
+  order by l.id desc
+  limit $8
+),
+found as (
+  select k.id
+  from looked_at k
+  where ($2::text is null or k."group" = $2)
+    and ($3::text is null or k.partition = $3)
+    and ($4::text is null or k.fingerprint = $4)
+    and ($5::timestamptz is null or k.failed_at >= $5)
+    and ($6::timestamptz is null or k.failed_at < $6)
+  order by k.id desc
+  limit $7
+)
+select
+  s.last_id, s.looked_at, l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras,
+  l.created_at, l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
+from (select min(k.id) as last_id, count(*) as looked_at from looked_at k) s
+left join (
+  select l.* from found f cross join lateral (select l.* from queen.dead_letters l where l.id = f.id offset 0) l
+) l on true
+order by l.id desc;
+
+-- name: dead_letters_with_ids
+-- Dead letters by id.
+select
+  l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras, l.created_at,
+  l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
+from queen.dead_letters l
+where l.id = any ($1);
+
+-- name: dead_letter_errors
+-- The newest $2 dead letters of a queue by fingerprint.
+with looked_at as materialized (
+  select l.id, l.fingerprint, l.reason, l.error, l.failed_at
+  from queen.dead_letters l
+  where l.queue = $1
+  order by l.id desc
+  limit $2
+)
+select
+  k.fingerprint, count(*) as messages, min(k.failed_at) as first_at, max(k.failed_at) as last_at,
+  (array_agg(k.error order by k.id desc))[1] as sample, (array_agg(k.reason order by k.id desc))[1] as reason,
+  (select count(*) from looked_at) as looked_at
+from looked_at k
+group by k.fingerprint
+order by messages desc, k.fingerprint;
+
+-- name: count_dead_letters
+-- How many dead letters of a queue match, up to an id, and the newest of them; counts no further than $8.
+select count(*) as messages, max(l.id) as last_id
+from (
+  select l.id
+  from queen.dead_letters l
+  where l.queue = $1
+    and l.id <= $2
+    and ($3::text is null or l."group" = $3)
+    and ($4::text is null or l.partition = $4)
+    and ($5::text is null or l.fingerprint = $5)
+    and ($6::timestamptz is null or l.failed_at >= $6)
+    and ($7::timestamptz is null or l.failed_at < $7)
+  order by l.id desc
+  limit $8
+) l;
+
+-- name: matching_dead_letters
+-- The next dead letters of a queue that match, behind an id and up to another; the last row looked at is $9 away at most.
+select k.id, k.is_match
+from (
+  select
+    l.id,
+    ($4::text is null or l."group" = $4)
+      and ($5::text is null or l.partition = $5)
+      and ($6::text is null or l.fingerprint = $6)
+      and ($7::timestamptz is null or l.failed_at >= $7)
+      and ($8::timestamptz is null or l.failed_at < $8) as is_match
+  from queen.dead_letters l
+  where l.queue = $1 and l.id > $2 and l.id <= $3
+  order by l.id
+  limit $9
+) k
+order by k.id;
+
+-- name: redrive_to
+-- Push dead letters as new messages.
+select queen.redrive_to($1, $2, $3) as id;
+
+-- name: purge_dead_letters
+-- Remove dead letters, locked in the order in which a redrive locks them.
+with locked as materialized (
+  select l.id
+  from queen.dead_letters l
+  where l.id = any ($1)
+  order by l.partition_id, l.group_id, l."offset"
+  for update
+),
+gone as (
+  delete from queen.dead_letters l using locked k where l.id = k.id returning l.id
+)
+select count(*) as messages from gone;

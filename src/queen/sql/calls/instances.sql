@@ -1,0 +1,31 @@
+-- Processes, and the modes that all of them share.
+
+-- name: pulse
+-- Say that this process lives, and hear what it must know.
+select is_push_off, is_pop_off, redaction, has_orphans from queen.pulse($1, $2, $3, $4, $5);
+
+-- name: leave
+-- This process ends.
+delete from queen.instances where id = $1;
+
+-- name: list_instances
+-- Processes that were heard of lately, by id.
+select
+  i.id, i.host, i.pid, i.version, i.started_at, i.seen_at, i.waiters,
+  i.seen_at > queen.now() - interval '15 seconds' as is_alive
+from queen.instances i
+where i.id > $1
+order by i.id
+limit $2;
+
+-- name: maintenance
+-- Which maintenance is on.
+select m.mode, m.enabled, m.changed_at, m.changed_by from queen.maintenance m where m.mode = $1;
+
+-- name: set_maintenance
+-- Turn maintenance on or off, everywhere.
+insert into queen.maintenance as m (mode, enabled, changed_at, changed_by)
+values ($1, $2, queen.now(), $3)
+on conflict (mode) do update
+set enabled = excluded.enabled, changed_at = excluded.changed_at, changed_by = excluded.changed_by
+returning mode, enabled, changed_at, changed_by;

@@ -1,0 +1,56 @@
+-- API keys, what they may do now, and tickets.
+
+-- name: find_keys
+-- Keys that are valid now, and for how long.
+select
+  id, digest, name, role, permissions, scopes, requests_per_second,
+  extract(epoch from expires_at - queen.now())::float8 as seconds_left,
+  case when old_until > queen.now() then old_digest end as old_digest,
+  extract(epoch from old_until - queen.now())::float8 as old_seconds_left
+from queen.keys
+where id = any ($1) and revoked_at is null and (expires_at is null or expires_at > queen.now());
+
+-- name: make_key
+-- Store a new key.
+insert into queen.keys as k (id, digest, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, queen.now(), $8, $9)
+returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at;
+
+-- name: list_keys
+-- Keys behind an id, revoked ones if asked for.
+select id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at
+from queen.keys
+where id > $1 and ($2::boolean or revoked_at is null)
+order by id
+limit $3;
+
+-- name: rotate_key
+-- Give a key a new secret; the old one is taken for some seconds more.
+update queen.keys
+set
+  old_digest = case when $3::float8 > 0 then digest end,
+  old_until = case when $3::float8 > 0 then queen.now() + make_interval(secs => $3::float8) end,
+  digest = $2
+where id = $1 and revoked_at is null
+returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at;
+
+-- name: revoke_key
+-- Let a key be good for nothing from now on.
+update queen.keys set revoked_at = queen.now(), old_digest = null, old_until = null
+where id = $1 and revoked_at is null
+returning id, name;
+
+-- name: allow
+-- Take requests out of what a key may do now.
+select granted, wait_seconds from queen.allow($1, $2, $3);
+
+-- name: make_ticket
+-- Store a ticket, and forget those that nobody used.
+with gone as (delete from queen.tickets where until < queen.now())
+insert into queen.tickets as t (digest, caller, until)
+values ($1, $2, queen.now() + make_interval(secs => $3::float8))
+returning until;
+
+-- name: take_ticket
+-- Use a ticket, which is gone then.
+delete from queen.tickets where digest = $1 returning caller, until > queen.now() as is_valid;

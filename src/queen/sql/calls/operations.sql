@@ -1,0 +1,55 @@
+-- Long work that outlives the process that began it.
+
+-- name: begin_operation
+-- Take up long work; operations that ended a week ago are forgotten.
+with forgotten as (
+  delete from queen.operations o where o.state <> 'running' and o.finished_at < queen.now() - interval '7 days'
+)
+insert into queen.operations as o (kind, queue, arguments, total, owner, seen_at, created_by, created_at)
+values ($1, $2, $3, $4, $5, queen.now(), $6, queen.now())
+returning id, kind, queue, arguments, state, cursor, done, total, error, owner, created_by, created_at, finished_at;
+
+-- name: step_operation
+-- Note how far an operation came; no row when it is no longer this process's to run.
+update queen.operations o
+set cursor = $3, done = o.done + $4, seen_at = queen.now()
+where o.id = $1 and o.owner = $2 and o.state = 'running'
+returning o.id;
+
+-- name: end_operation
+-- An operation is done, failed or cancelled, if it ran and, where a process is named, ran there.
+update queen.operations o
+set state = $3, error = $4, finished_at = queen.now()
+where o.id = $1 and o.state = 'running' and o.owner = coalesce($2, o.owner)
+returning o.id;
+
+-- name: adopt_operations
+-- Take over what processes ran that have not been heard of for a while.
+update queen.operations o
+set owner = $1, seen_at = queen.now()
+where o.id in (
+  select p.id
+  from queen.operations p
+  where p.state = 'running' and p.seen_at < queen.now() - interval '15 seconds' and p.owner <> $1
+  order by p.id
+  limit 10
+  for update skip locked
+)
+returning o.id, o.kind, o.queue, o.arguments, o.state, o.cursor, o.done, o.total, o.error, o.owner, o.created_by,
+  o.created_at, o.finished_at;
+
+-- name: list_operations
+-- Operations, newest first, before an id.
+select o.id, o.kind, o.queue, o.arguments, o.state, o.cursor, o.done, o.total, o.error, o.owner, o.created_by,
+  o.created_at, o.finished_at
+from queen.operations o
+where o.id < $1
+order by o.id desc
+limit $2;
+
+-- name: operation_with_id
+-- One operation.
+select o.id, o.kind, o.queue, o.arguments, o.state, o.cursor, o.done, o.total, o.error, o.owner, o.created_by,
+  o.created_at, o.finished_at
+from queen.operations o
+where o.id = $1;

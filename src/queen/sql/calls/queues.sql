@@ -1,0 +1,229 @@
+-- Queues, partitions and deliveries: find, make, configure, list, purge, delete.
+
+-- name: partition_ids
+-- Find or make lanes; one row a name, in the order asked.
+select queue_id, partition_id from queen.partition_ids($1, $2, $3, $4, $5) order by ordinal;
+
+-- name: queues
+-- Queues by name, with their options.
+select * from queen.queues where name = any ($1) and deleted_at is null;
+
+-- name: queues_in_scope
+-- Queues of a namespace and a task, null for any, in the order in which a pop visits them.
+select id, name from queen.queues
+where deleted_at is null and ($1::text is null or namespace = $1) and ($2::text is null or task = $2)
+order by priority desc, id
+limit 1000;
+
+-- name: configure
+-- Make or change a queue.
+select * from queen.configure($1, $2, $3, $4, $5, $6, $7);
+
+-- name: configure_partition
+-- Set the priority of a partition.
+select queen.configure_partition($1, $2, $3);
+
+-- name: purge
+-- Remove messages of more partitions.
+select partition_id, messages from queen.purge($1, $2, $3, $4, $5, $6);
+
+-- name: delete_queue
+-- Let a queue be gone.
+select queen.delete_queue($1) as id;
+
+-- name: erase
+-- Erase some of what was deleted.
+select queen.erase($1) as is_done;
+
+-- name: backlog
+-- What the slowest group of a queue has not settled.
+select queen.backlog($1, $2) as messages;
+
+-- name: queues_signature
+-- Two numbers that change when a queue is made, deleted or configured.
+select count(*) as queues, coalesce(sum(version + id), 0)::bigint as versions from queen.queues where deleted_at is null;
+
+-- name: queues_by_name
+-- Queues by name, behind a name.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null
+  and q.name > $1
+  and ($2::text is null or q.namespace = $2)
+  and ($3::text is null or q.task = $3)
+  and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+order by q.name
+limit $5;
+
+-- name: queues_by_name_down
+-- Queues by name, from the last on, before a name; null for the last.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null
+  and ($1::text is null or q.name < $1)
+  and ($2::text is null or q.namespace = $2)
+  and ($3::text is null or q.task = $3)
+  and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+order by q.name desc
+limit $5;
+
+-- name: queues_by_age
+-- Queues, oldest first, behind an id.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null
+  and q.id > $1
+  and ($2::text is null or q.namespace = $2)
+  and ($3::text is null or q.task = $3)
+  and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+order by q.id
+limit $5;
+
+-- name: queues_by_age_down
+-- Queues, newest first, before an id.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null
+  and q.id < $1
+  and ($2::text is null or q.namespace = $2)
+  and ($3::text is null or q.task = $3)
+  and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+order by q.id desc
+limit $5;
+
+-- name: list_queues
+-- Queues with what is known of each without visiting all partitions, and rates over $3 seconds, in the order asked.
+select
+  q.id, q.name, q.namespace, q.task, q.version, q.created_at, q.paused, q.priority, q.ordered,
+  f.partitions, f.groups, f.pending, f.held, f.waiting, f.scheduled, f.dead_letters,
+  case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds,
+  r.pushed_per_second, r.popped_per_second
+from unnest($1::bigint[]) with ordinality k (id, ordinal)
+cross join lateral (select q.* from queen.queues q where q.id = k.id offset 0) q
+cross join lateral queen.queue_figures(q.id, $2) f
+cross join lateral queen.queue_rates(q.id, $3) r
+order by k.ordinal;
+
+-- name: queue_names
+-- Names of queues with namespace and task: who sees which of them is for the caller to say.
+select q.id, q.name, q.namespace, q.task from queen.queues q where q.deleted_at is null order by q.name limit $1;
+
+-- name: namespaces
+-- Namespaces behind one, with their queues.
+select q.namespace as name, array_agg(q.name) as queues, array_agg(q.id) as ids
+from queen.queues q
+where q.deleted_at is null and q.namespace > $1
+group by q.namespace
+order by q.namespace
+limit $2;
+
+-- name: tasks
+-- Tasks behind one, with their queues.
+select q.task as name, array_agg(q.name) as queues, array_agg(q.id) as ids
+from queen.queues q
+where q.deleted_at is null and q.task > $1
+group by q.task
+order by q.task
+limit $2;
+
+-- name: list_partitions
+-- Lanes of a queue by name behind (name, level), from a prefix on; with a group, where that group stands.
+select
+  p.id, p.name, p.level, p.priority, f.first_offset, coalesce(n.next_offset, 0) as next_offset, n.created_at as last_pushed_at,
+  (select d.datcollate in ('C', 'POSIX') from pg_database d where d.datname = current_database()) as is_bytewise,
+  w.groups, w.pending, w.is_ready, w.claimed, w.position,
+  l."group" as lease_group, l.until as lease_until, l.attempts as lease_attempts, l.messages as lease_messages
+from (
+  select p.id, p.name, p.level, p.priority
+  from queen.partitions p
+  where p.queue_id = $1 and p.name >= $4 and (p.name, p.level) > ($2, $3::smallint)
+  order by p.name, p.level
+  limit $5
+) p
+left join lateral (
+  select case when s.body is null then s.base_offset + s.message_count else s.base_offset end as first_offset
+  from queen.segments s where s.partition_id = p.id order by s.base_offset limit 1
+) f on true
+left join lateral (
+  select s.base_offset + s.message_count as next_offset, s.created_at
+  from queen.segments s where s.partition_id = p.id order by s.base_offset desc limit 1
+) n on true
+cross join lateral (
+  select
+    count(*) as groups,
+    max(greatest(0, coalesce(n.next_offset, 0) - c.claimed) + coalesce(d.messages, 0)) as pending,
+    coalesce(bool_or(c.ready_at is not null and c.claimed < n.next_offset), false) as is_ready,
+    min(c.claimed) as claimed,
+    min(least(c.claimed, d.first_offset)) as position
+  from queen.consumers c
+  join queen.groups g on g.id = c.group_id and g.deleted_at is null
+  left join lateral (
+    select sum(queen.count_of(d.pending))::bigint as messages, min(lower(d.pending)) as first_offset
+    from queen.deliveries d
+    where d.partition_id = c.partition_id and d.group_id = c.group_id
+  ) d on true
+  where c.partition_id = p.id and ($6::bigint is null or c.group_id = $6)
+) w
+left join lateral (
+  select g.name as "group", d.until, d.attempts, queen.count_of(queen.handed_out(d)) as messages
+  from queen.deliveries d
+  join queen.groups g on g.id = d.group_id
+  where d.partition_id = p.id and d.held and d.until > queen.now() and ($6::bigint is null or d.group_id = $6)
+  order by d.until
+  limit 1
+) l on true
+order by p.name, p.level;
+
+-- name: list_deliveries
+-- What is held or waits, by group, priority and instant, behind a place in that order.
+select
+  g.id as group_id, g.name as "group", d.id, d.priority, d.until, d.held, d.attempts, d.error, d.first_offset, d.end_offset,
+  d.messages, d.handed_out, d.partition_id, p.name as partition, p.level, d.is_parked, d.is_late
+from (
+  select g.id, g.name
+  from queen.groups g
+  where g.queue_id = $1 and g.deleted_at is null and ($2::text is null or g.name = $2) and g.id >= $3
+  order by g.id
+  limit 1000
+) g
+cross join lateral (
+  select
+    d.id, d.priority, nullif(d.until, 'infinity') as until, d.held, d.attempts, d.error, d.partition_id,
+    d.until = 'infinity' as is_parked, d.until <= queen.now() as is_late,
+    lower(d.pending) as first_offset, upper(d.pending) as end_offset, queen.count_of(d.pending) as messages,
+    queen.count_of(queen.handed_out(d)) as handed_out, d.until as due_at
+  from queen.deliveries d
+  where d.group_id = g.id and (g.id > $3 or (d.priority, d.until, d.id) > ($4, $5::text::timestamptz, $6))
+  order by d.priority, d.until, d.id
+  limit $7
+) d
+join queen.partitions p on p.id = d.partition_id
+order by g.id, d.priority, d.due_at, d.id
+limit $7;
+
+-- name: queues_of_partitions
+-- Which queue partitions belong to.
+select p.id, q.name
+from queen.partitions p
+join queen.queues q on q.id = p.queue_id and q.deleted_at is null
+where p.id = any ($1);
+
+-- name: queues_of_deliveries
+-- Which queue deliveries belong to, for those who know their tokens.
+select d.id, d.token, q.name
+from unnest($1::bigint[], $2::uuid[]) l (id, token)
+join queen.deliveries d on d.id = l.id and d.token = l.token
+join queen.partitions p on p.id = d.partition_id
+join queen.queues q on q.id = p.queue_id and q.deleted_at is null;
+
+-- name: queues_found
+-- Queues of a namespace and task behind a name, null for any, by name.
+select id, name, namespace, task, paused
+from queen.queues
+where deleted_at is null
+  and ($1::text is null or namespace = $1)
+  and ($2::text is null or task = $2)
+  and ($3::text is null or name = $3)
+  and name > $4
+order by name
+limit $5;

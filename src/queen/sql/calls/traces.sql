@@ -1,0 +1,67 @@
+-- Events that consumers recorded of messages.
+
+-- name: add_trace
+-- Keep an event of a message.
+with added as (
+  insert into queen.traces as t (partition_id, transaction_id, "group", event_type, names, data, created_at)
+  values ($1, $2, $3, $4, $5, $6, queen.now())
+  returning id, names
+),
+named as (
+  insert into queen.trace_names as n (name, trace_id)
+  select distinct n.name, a.id from added a cross join lateral unnest(a.names) n (name)
+)
+select id from added;
+
+-- name: traces_of_message
+-- Events of a message in time order, behind an id.
+select
+  t.id, t.partition_id, t.transaction_id, t."group", t.event_type, t.names, t.data, t.created_at,
+  q.name as queue, p.name as partition
+from (
+  select t.*
+  from queen.traces t
+  where t.partition_id = $1 and t.transaction_id = $2 and t.id > $3
+  order by t.id
+  limit $4
+) t
+left join queen.partitions p on p.id = t.partition_id
+left join queen.queues q on q.id = p.queue_id
+order by t.id;
+
+-- name: traces_of_name
+-- Events with a name in time order, behind an id.
+select
+  t.id, t.partition_id, t.transaction_id, t."group", t.event_type, t.names, t.data, t.created_at,
+  q.name as queue, p.name as partition
+from (
+  select n.trace_id from queen.trace_names n where n.name = $1 and n.trace_id > $2 order by n.trace_id limit $3
+) n
+cross join lateral (select t.* from queen.traces t where t.id = n.trace_id offset 0) t
+left join queen.partitions p on p.id = t.partition_id
+left join queen.queues q on q.id = p.queue_id
+order by t.id;
+
+-- name: trace_names
+-- Names of traces behind one, each found by a step in the index; events are counted up to $4.
+with recursive step (name, n) as (
+  (select n.name, 1 from queen.trace_names n where n.name > $1 and n.name >= $2 order by n.name limit 1)
+  union all
+  select (select n.name from queen.trace_names n where n.name > s.name order by n.name limit 1), s.n + 1
+  from step s
+  where s.name is not null and s.n < $3
+)
+select
+  s.name,
+  (
+    select nullif(count(*), $4 + 1)
+    from (select 1 from queen.trace_names n where n.name = s.name limit $4 + 1) n
+  ) as events,
+  (
+    select t.created_at
+    from queen.traces t
+    where t.id = (select n.trace_id from queen.trace_names n where n.name = s.name order by n.trace_id desc limit 1)
+  ) as last_at
+from step s
+where s.name is not null
+order by s.name;
