@@ -1,0 +1,99 @@
+"""Processes, settings, migrations, tables, maintenance."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from queen.wire.messages import Request, Wire
+
+
+class Instance(Wire, frozen=True, kw_only=True):
+    """A server process."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    started_at: datetime
+    seen_at: datetime
+    alive: bool
+    waiters: int
+
+
+class Instances(Wire, frozen=True, kw_only=True):
+    """A page of processes over this database."""
+
+    instances: list[Instance]
+    next_cursor: str | None
+
+
+class Setting(Wire, frozen=True, kw_only=True):
+    """A setting in force; secrets are masked."""
+
+    name: str
+    value: Any
+    source: Literal["environment", "default"]
+
+
+class Config(Wire, frozen=True, kw_only=True):
+    """All settings of the process that answers."""
+
+    settings: list[Setting]
+
+
+class Migration(Wire, frozen=True, kw_only=True):
+    """A change of the schema."""
+
+    name: str
+    applied_at: datetime
+
+
+class Migrations(Wire, frozen=True, kw_only=True):
+    """What was applied to the database, and what this release would apply."""
+
+    applied: list[Migration]
+    pending: list[str]
+
+
+class Table(Wire, frozen=True, kw_only=True):
+    """A table as PostgreSQL's statistics know it."""
+
+    name: str
+    total_bytes: int
+    heap_bytes: int
+    index_bytes: int
+    live_rows: int
+    dead_rows: int
+    vacuumed_at: datetime | None
+    analyzed_at: datetime | None
+
+
+class OldestTransaction(Wire, frozen=True, kw_only=True):
+    """What keeps vacuum from removing dead rows."""
+
+    pid: int
+    application: str | None
+    user: str | None
+    state: str | None
+    started_at: datetime
+    age_seconds: float
+
+
+class Tables(Wire, frozen=True, kw_only=True):
+    """Our tables, and the oldest open transaction of the database."""
+
+    tables: list[Table]
+    oldest_transaction: OldestTransaction | None
+
+
+class MaintenanceRequest(Request, frozen=True, kw_only=True):
+    """On or off."""
+
+    enabled: bool
+
+
+class Maintenance(Wire, frozen=True, kw_only=True):
+    """Whether maintenance is on, since when, and by whom."""
+
+    enabled: bool
+    changed_at: datetime | None = None
+    changed_by: str | None = None
