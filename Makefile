@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-lock test test-fast test-model test-faults \
-	bench-engine bench-growth bench-http schema lock format
+	bench-engine bench-growth bench-http schema reference lock format
 
 setup: packages $(STAMP)
 
@@ -64,6 +64,10 @@ bench-growth:
 # Write tests/sql/schema.sql anew from an empty database brought to this release.
 schema:
 	$(BIN)/python -m tests.schema
+
+# Write the commands of docs/reference/cli.md anew.
+reference:
+	PYTHONPATH=src $(BIN)/python -m tests.cli.page
 
 # `make lock LOCK_FLAGS=--upgrade` takes the newest releases; without, only what must change does.
 lock: $(STAMP)

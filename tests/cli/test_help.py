@@ -27,7 +27,7 @@ def test_a_command_shows_an_example_that_is_one(path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_what_destroys_asks_and_can_be_tried_dry(path: tuple[str, ...]) -> None:
     options = {word for each in COMMANDS[path].params for word in each.opts}
-    is_destroying = path[-1] in ("delete", "purge", "redrive", "seek", "release", "rm")
+    is_destroying = path[-1] in ("delete", "purge", "redrive", "seek", "release", "revoke", "rm")
     assert ({"--yes", "--dry-run"} <= options) == is_destroying
 
 

@@ -20,7 +20,11 @@ async def test_the_first_key_is_made_on_the_command_line(dsn: str) -> None:
     async with Server(dsn, KEYS) as server:
         caller = Caller(server, key)
         assert (await caller.get("/auth/me")).body["name"] == "key:ops"
-        revoked = await queen("token", "revoke", key.split("_")[1], dsn=dsn)
+        assert (await queen("token", "revoke", key.split("_")[1], dsn=dsn)).code == 2
+        dry = await queen("token", "revoke", key.split("_")[1], "--dry-run", dsn=dsn)
+        assert dry.err.startswith("would revoke")
+        assert (await caller.get("/auth/me")).status == 200
+        revoked = await queen("token", "revoke", key.split("_")[1], "--yes", dsn=dsn)
         assert revoked.code == 0
 
         async def is_refused() -> bool:
@@ -53,7 +57,7 @@ async def test_what_cannot_be_a_key_is_one_sentence(dsn: str) -> None:
         ["create", "k", "--role", "admin", "--permission", "browse"],
         ["create", "k", "--permission", "everything"],
         ["create", "", "--role", "admin"],
-        ["revoke", "0123456789ab"],
+        ["revoke", "0123456789ab", "--yes"],
     ):
         ended = await queen("token", *arguments, dsn=dsn)
         assert ended.code == (3 if arguments[0] == "revoke" else 1)
@@ -65,7 +69,7 @@ async def test_what_the_command_line_did_is_in_the_log_and_the_log_is_whole(
     dsn: str, store: Store
 ) -> None:
     made = await queen("token", "create", "ops", "--role", "admin", dsn=dsn)
-    await queen("token", "revoke", made.out.split("_")[1], dsn=dsn)
+    await queen("token", "revoke", made.out.split("_")[1], "--yes", dsn=dsn)
     rows = await store.audit.list(before=2**62, limit=10)
     assert len(rows) == 2
     assert made.out.strip() not in str(rows)

@@ -10,6 +10,8 @@ from queen import errors, sql, telemetry
 from queen.server.app import ROUTES
 from queen.settings import Settings
 from queen.wire.options import QueueOptions
+from tests.cli import page as cli_page
+from tests.cli.tree import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,3 +119,15 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} → {target}"
+
+
+def test_the_page_of_the_command_is_what_the_commands_say() -> None:
+    text = cli_page.PAGE.read_text("utf-8")
+    # `make reference` writes it anew.
+    assert text.partition(cli_page.MARK)[2] == "\n" + cli_page.rendered()
+    for path, command in COMMANDS.items():
+        (section,) = re.findall(
+            rf"^### queen {' '.join(path)}$(.*?)(?=^##|\Z)", text, flags=re.MULTILINE | re.DOTALL
+        )
+        for param in command.params:
+            assert all(f"`{word}`" in section for word in param.opts if word.startswith("-"))

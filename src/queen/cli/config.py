@@ -20,7 +20,9 @@ def alone() -> None:
 
 @app.command("show")
 def show_config(
-    effective: Annotated[bool, typer.Option(help="Also what is set to its default.")] = False,
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Also what is set to its default.")
+    ] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """

@@ -27,7 +27,9 @@ def dev(
         str | None, typer.Option(help="A database to use instead of a local one.")
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the local database is kept.")] = None,
-    ephemeral: Annotated[bool, typer.Option(help="Keep nothing when this ends.")] = False,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Keep nothing when this ends.")
+    ] = False,
     port: Annotated[int | None, typer.Option(help="Where HTTP is served.")] = None,
 ) -> None:
     """

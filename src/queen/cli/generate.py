@@ -105,10 +105,11 @@ def compose() -> None:
 
     Example: queen generate compose > compose.yaml
     """
-    print("\n".join(yaml_lines(_compose())))
+    print("\n".join(yaml_lines(compose_file())))
 
 
-def _compose() -> dict[str, Any]:
+def compose_file() -> dict[str, Any]:
+    """Services that run as they are."""
     from importlib.metadata import version
 
     release = version("queenmq")

@@ -69,7 +69,3 @@ def main() -> None:
     except errors.QueenError as error:
         print(f"queen: {error}", file=sys.stderr)
         sys.exit(exit_code(error))
-    except BrokenPipeError:
-        # Whoever read us has had enough, as `head` does.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)

@@ -92,10 +92,12 @@ def pop(
     partition: Partition = None,
     group: Group = None,
     batch: Annotated[int, typer.Option("-n", "--batch", min=1, help="How many.")] = 1,
-    wait: Annotated[bool, typer.Option(help="Wait up to 30 seconds for one.")] = False,
-    ack: Annotated[bool, typer.Option(help="Settle them by the pop itself.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait up to 30 seconds for one.")] = False,
+    ack: Annotated[bool, typer.Option("--ack", help="Settle them by the pop itself.")] = False,
     lease: Annotated[str | None, typer.Option(help="Hold them so long: 30s, 5m.")] = None,
-    fail_empty: Annotated[bool, typer.Option(help="Exit with 6 when there is nothing.")] = False,
+    fail_empty: Annotated[
+        bool, typer.Option("--fail-empty", help="Exit with 6 when there is nothing.")
+    ] = False,
     server: Server = None,
     output: Output = Format.JSONL,
 ) -> None:

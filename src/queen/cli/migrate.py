@@ -6,6 +6,8 @@ import typer
 
 from queen.cli.commands import group
 from queen.cli.environment import settings
+from queen.cli.output import Format, show
+from queen.cli.remote import Output
 
 app = group("Tables and functions of the database.")
 
@@ -27,7 +29,7 @@ def up() -> None:
 
 
 @app.command()
-def status() -> None:
+def status(output: Output = Format.TABLE) -> None:
     """
     List what this release needs, and what the database has.
 
@@ -35,9 +37,15 @@ def status() -> None:
     """
     from queen.store.migrations import status as read
 
-    for step in asyncio.run(read(settings().dsn)):
-        at = "pending" if step.applied_at is None else f"{step.applied_at:%Y-%m-%d %H:%M:%S%z}"
-        typer.echo(f"{step.name:<24}{at}")
+    rows = [
+        {
+            "name": step.name,
+            "state": "pending" if step.applied_at is None else "applied",
+            "appliedAt": step.applied_at,
+        }
+        for step in asyncio.run(read(settings().dsn))
+    ]
+    show(rows, ["name", "state", "appliedAt"], output)
 
 
 @app.command("sql")

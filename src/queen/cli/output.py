@@ -114,7 +114,7 @@ def yaml_lines(value: Any, indent: str = "") -> list[str]:  # noqa: ANN401 - of 
 
 def _yaml_fields(fields: dict[str, Any], indent: str) -> Iterator[str]:
     for name, value in fields.items():
-        key = name if _is_plain(name) else json.dumps(name)
+        key = _yaml_scalar(name)
         if isinstance(value, dict | list) and value:
             yield f"{indent}{key}:"
             yield from yaml_lines(value, indent + "  ")
@@ -126,11 +126,17 @@ def _yaml_fields(fields: dict[str, Any], indent: str) -> Iterator[str]:
 
 
 def _yaml_scalar(value: Any) -> str:  # noqa: ANN401 - of JSON
-    if isinstance(value, str) and _is_plain(value):
-        return value
-    # What JSON does not escape and YAML cannot hold is escaped too.
-    is_ascii = isinstance(value, str) and not value.isprintable()
-    return json.dumps(value, ensure_ascii=is_ascii)
+    if isinstance(value, str):
+        return value if _is_plain(value) else _yaml_text(value)
+    text = json.dumps(value)
+    # Some read an exponent only behind a point.
+    return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
+
+
+def _yaml_text(text: str) -> str:
+    """In quotes; what is not printable as YAML escapes it, by code point and not by surrogates."""
+    plain = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(x if x.isprintable() else f"\\U{ord(x):08x}" for x in plain) + '"'
 
 
 def _is_plain(text: str) -> bool:

@@ -144,7 +144,8 @@ class Reader:
                 if message["offset"] > known.get(message["partitionId"], -1):
                     found.append(message)
                 if read >= self._most:
-                    self.skipped = _gaps(known, found, before)
+                    is_short = before is None or _time(message) > before
+                    self.skipped = _gaps(known, found, is_short)
                     break
         except errors.QueueNotFound:
             return []
@@ -175,16 +176,13 @@ def _time(message: dict[str, Any]) -> datetime:
     return datetime.fromisoformat(message["createdAt"])
 
 
-def _gaps(known: dict[str, int], found: list[dict[str, Any]], before: datetime | None) -> str:
+def _gaps(known: dict[str, int], found: list[dict[str, Any]], is_short: bool) -> str:
     """How many offsets lie between what was seen last and what was read now, newest first."""
     oldest = {message["partitionId"]: message["offset"] for message in found}
-    missed = sum(
-        known_to - known[place] - 1 for place, known_to in oldest.items() if place in known
-    )
+    missed = sum(first - known[place] - 1 for place, first in oldest.items() if place in known)
     if missed:
         return f"at least {missed} messages"
     # Of partitions that were not seen before nobody knows where they began.
-    is_short = bool(found) and (before is None or _time(found[-1]) > before)
     return "an unknown number of messages" if is_short else ""
 
 

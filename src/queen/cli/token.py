@@ -9,6 +9,8 @@ import typer
 from queen import errors
 from queen.cli.commands import group
 from queen.cli.environment import with_store
+from queen.cli.output import Format, plain_of, say, show
+from queen.cli.remote import DryRun, Output, Yes, confirm
 
 if TYPE_CHECKING:
     from queen.store.store import Store
@@ -86,16 +88,16 @@ def create(
 
 @app.command("ls")
 def list_(
-    revoked: Annotated[bool, typer.Option(help="Also those that were revoked.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="table, json or name.")] = "table",
+    revoked: Annotated[
+        bool, typer.Option("--revoked", help="Also those that were revoked.")
+    ] = False,
+    output: Output = Format.TABLE,
 ) -> None:
     """
     List keys, without their secrets.
 
     Example: queen token ls --revoked -o json
     """
-    if output not in ("table", "json", "name"):
-        raise typer.BadParameter("table, json or name", param_hint="-o")
 
     async def read(store: "Store") -> list[Any]:
         rows: list[Any] = []
@@ -105,41 +107,38 @@ def list_(
             rows += page
         return rows
 
-    found = with_store(read)
-    if output == "name":
-        typer.echo("\n".join(row["id"] for row in found))
-        return
-    if output == "json":
-        import msgspec
+    from queen.server.keys import token_of
 
-        from queen.server.keys import token_of
-
-        typer.echo(msgspec.json.encode([token_of(row) for row in found]))
-        return
-    typer.echo(f"{'ID':<14}{'NAME':<24}{'MAY':<24}{'EXPIRES':<22}STATE")
-    for row in found:
-        may = row["role"] or ",".join(row["permissions"])
-        ends = f"{row['expires_at']:%Y-%m-%d %H:%M}" if row["expires_at"] else "never"
-        state = "revoked" if row["revoked_at"] else "valid"
-        typer.echo(f"{row['id']:<14}{row['name']:<24}{may:<24}{ends:<22}{state}")
+    found = [plain_of(token_of(row)) for row in with_store(read)]
+    if output is Format.TABLE:
+        for row in found:
+            row["may"] = row["role"] or ",".join(row["permissions"])
+            row["state"] = "revoked" if row["revokedAt"] else "valid"
+    show(found, ["id", "name", "may", "expiresAt", "state"], output)
 
 
 @app.command()
 def revoke(
     id_: Annotated[str, typer.Argument(metavar="ID", help="As `queen token ls` shows it.")],
+    dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
     """
     Let a key be good for nothing, on every server within a second.
 
-    Example: queen token revoke 3f9a1c2b7d4e
+    Example: queen token revoke 3f9a1c2b7d4e --yes
     """
+    if dry_run:
+        say(f"would revoke {id_}")
+        return
+    confirm(f"revoke key {id_}", yes=yes)
 
     async def end(store: "Store") -> str:
         row = await store.keys.revoke(id_)
         await _audit(store, "queen token revoke", before={"id": row["id"], "name": row["name"]})
         return row["name"]
 
-    typer.echo(f"revoked {with_store(end)}", err=True)
+    say(f"revoked {with_store(end)}")
 
 
 def _who() -> str:

@@ -84,7 +84,7 @@ def _print(snapshot: "Snapshot", screen: "Screen", output: Format) -> None:
     elif output is Format.TABLE:
         from rich.console import Console
 
-        console = Console()
+        console = Console(markup=False, highlight=False)
         console.print(screen.render(snapshot, None, height=len(rows) + 20))
     else:
         show(rows, _COLUMNS, output)
@@ -97,7 +97,7 @@ async def _live(watch: "Watch", screen: "Screen", seconds: float) -> None:
     snapshot = await watch.look()  # Before the screen is taken: a refusal is a plain sentence.
     detail: Detail | None = None
     pressed = asyncio.Event()
-    console = Console()
+    console = Console(markup=False, highlight=False)
     with _keys(screen, pressed), Live(console=console, screen=True, auto_refresh=False) as live:
         look_at = asyncio.get_running_loop().time() + seconds
         while not screen.is_over:

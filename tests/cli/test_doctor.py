@@ -1,0 +1,174 @@
+"""`queen doctor` and `queen health`: what hurts, and an exit code for machines."""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from queen.cli import findings
+from queen.cli.findings import CRITICAL, OK, WARNING
+from queen.store.migrations import migrate
+from tests.cli.shell import Ended, Shell
+from tests.postgres import Postgres
+from tests.postgres import Server as Database
+from tests.server.access import KEYS
+from tests.server.server import Server
+
+
+def _by_check(ended: Ended) -> dict[str, dict[str, str]]:
+    return {each["check"]: each for each in ended.json}
+
+
+async def test_a_server_that_is_well(shell: Shell) -> None:
+    ended = await shell.run("doctor", "-o", "json")
+
+    assert (ended.code, ended.said) == (0, "8 ok\n")
+    found = _by_check(ended)
+    assert found["migrations"]["found"] == "the database is at this release"
+    assert found["processes"]["found"].startswith("1 alive")
+    assert "clock of the server" in found
+
+
+async def test_a_database_that_is_well(dsn: str, shell: Shell) -> None:
+    ended = await shell.run("doctor", "--dsn", dsn, "-o", "json", QUEEN_BASE_URL="")
+
+    assert ended.code == 0
+    found = _by_check(ended)
+    assert {"version", "fsync", "autovacuum", "oldest snapshot", "wraparound"} <= set(found)
+    assert "server" not in found
+    same = await shell.run("doctor", "-o", "json", QUEEN_BASE_URL="", DATABASE_URL=dsn)
+    assert set(_by_check(same)) == set(found)
+
+
+@pytest.fixture(scope="module")
+def hurt() -> Iterator[Database]:
+    """A server that somebody has set up badly."""
+    told = {"autovacuum": "off", "max_wal_size": "64MB", "shared_buffers": "16MB"}
+    with Postgres(told) as postgres:
+        yield postgres
+
+
+async def test_settings_that_hurt_are_named_with_advice(hurt: Database, shell: Shell) -> None:
+    dsn = hurt.create_database(f"test_{uuid4().hex}")
+
+    ended = await shell.run("doctor", "--dsn", dsn, "-o", "json", QUEEN_BASE_URL="")
+
+    assert ended.code == 2
+    found = _by_check(ended)
+    hurting = {name: each["status"] for name, each in found.items() if each["status"] != OK}
+    assert hurting == {
+        "autovacuum": CRITICAL,
+        "migrations": CRITICAL,
+        "max_wal_size": WARNING,
+        "shared_buffers": WARNING,
+    }
+    assert found["max_wal_size"]["found"] == "64 MiB"
+    assert found["migrations"]["advice"] == "run `queen migrate up`"
+    assert ended.json[0]["status"] == CRITICAL
+    await migrate(dsn)
+    hurt.execute("alter system set autovacuum = on")
+    hurt.execute("select pg_reload_conf()")
+
+    async def is_warning() -> bool:
+        return (await shell.run("doctor", "--dsn", dsn, QUEEN_BASE_URL="")).code == 1
+
+    async with asyncio.timeout(20):
+        while not await is_warning():
+            pass
+
+
+async def test_a_database_that_would_lose_messages_is_critical(shell: Shell) -> None:
+    with Postgres({"fsync": "off"}) as postgres:
+        ended = await shell.run("doctor", "--dsn", postgres.dsn(), QUEEN_BASE_URL="")
+    assert ended.code == 2
+    assert "fsync" in ended.out
+
+
+async def test_what_is_away_is_critical(shell: Shell, server: Server, postgres: Database) -> None:
+    gone = await shell.run("doctor", "--dsn", postgres.dsn("none"), "-o", "json", QUEEN_BASE_URL="")
+    assert (gone.code, gone.json[0]["check"]) == (2, "database")
+    server.kill()
+    gone = await shell.run("doctor", "-o", "json")
+    assert (gone.code, gone.json[0]["check"]) == (2, "server")
+
+
+async def test_without_a_key_little_is_told(dsn: str, shell: Shell) -> None:
+    async with Server(dsn, KEYS) as server:
+        ended = await shell.run("doctor", "-o", "json", QUEEN_BASE_URL=server.base_url)
+    assert ended.code == 2
+    assert ended.json[0]["status"] == CRITICAL
+
+
+def test_figures_become_findings() -> None:
+    table = {"name": "consumers", "live_rows": 10, "dead_rows": 200_000, "total_bytes": 1}
+    assert [each.status for each in findings.tables([table])] == [WARNING]
+    assert findings.tables([{**table, "dead_rows": 20_000_000}])[0].status == CRITICAL
+    assert findings.tables([{**table, "dead_rows": 10}])[0].status == OK
+    old = {"age_seconds": 700.0, "pid": 7, "application_name": "psql", "state": "idle"}
+    assert findings.transaction(old).status == WARNING
+    assert "pg_terminate_backend(7)" in (findings.transaction(old).advice or "")
+    assert findings.transaction({**old, "age_seconds": 4000.0}).status == CRITICAL
+    assert findings.transaction(None).status == OK
+    held = {"kind": "replication slot", "name": "old", "xmin_age": 2_000_000}
+    assert findings.snapshots([held]).status == WARNING
+    assert findings.snapshots([{**held, "xmin_age": 60_000_000}]).status == CRITICAL
+    assert findings.frozen(700_000_000).status == WARNING
+    assert findings.frozen(1_600_000_000).status == CRITICAL
+    assert findings.clock("database", -3.0).status == WARNING
+    assert findings.clock("database", 90.0).status == CRITICAL
+    assert findings.clock("database", 0.2).status == OK
+    assert findings.connections(95, 100).status == WARNING
+    assert findings.version(140_005, "14.5").status == CRITICAL
+    assert findings.releases("0.1.0", ["0.1.0", "0.2.0"]).status == WARNING
+    assert findings.maintenance(["pushes"]).status == WARNING
+    assert findings.instances(0, 0).status == WARNING
+
+
+async def test_health_waits_for_a_server_that_starts(shell: Shell, server: Server) -> None:
+    assert (await shell.run("health", "-o", "json")).json["ready"] is True
+    server.kill()
+    began = time.monotonic()
+    assert (await shell.run("health")).code == 2
+    assert time.monotonic() - began < 10
+
+    async with shell.started("health", "--wait", "40s") as process:
+        await server.start()
+        out, _ = await process.communicate()
+
+    assert process.returncode == 0
+    assert b"healthy" in out
+
+
+async def test_health_tells_a_lost_database_by_its_code(shell: Shell) -> None:
+    with Postgres() as postgres:
+        dsn = postgres.create_database("queen")
+        await migrate(dsn)
+        async with Server(dsn) as server:
+            postgres.kill()
+            ended = await shell.run("health", "-o", "json", QUEEN_BASE_URL=server.base_url)
+    assert (ended.code, ended.json["status"]) == (2, "unhealthy")
+
+
+async def test_settings_of_this_environment_are_shown(shell: Shell) -> None:
+    told = {"PG_PASSWORD": "hunter2", "PORT": "7000"}
+    shown = await shell.run("config", "show", **told)
+    assert "PORT=7000  # environment" in shown.lines
+    assert "PG_PASSWORD=****  # environment" in shown.lines
+    assert "hunter2" not in shown.out
+    assert "PG_HOST" not in shown.out
+    every = await shell.run("config", "show", "--effective", "-o", "json", **told)
+    assert {"name": "PG_HOST", "value": "localhost", "source": "default"} in every.json
+    assert os.environ.get("PORT") is None
+
+
+async def test_errors_are_listed_and_a_slip_is_met_with_a_hint(shell: Shell) -> None:
+    codes = (await shell.run("errors", "-o", "name")).lines
+    assert "lease_lost" in codes
+    assert codes == sorted(codes)
+    ended = await shell.run("errors", "lease_lots")
+    assert ended.code == 3
+    assert ended.said == "queen: there is no error code lease_lots; did you mean lease_lost?\n"
+    assert (await shell.run("errors", "lease_lost", "-o", "json")).json["status"] == 409

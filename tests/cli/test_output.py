@@ -1,0 +1,77 @@
+"""Data as tables, JSON, YAML, CSV and names: the same for every command."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from queen.cli.output import cell, safe, yaml_lines
+from tests.cli.shell import Shell
+
+# Without lone surrogates: JSON from a server has none.
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(VALUES)
+def test_yaml_is_read_back_as_what_it_was(value: Any) -> None:  # noqa: ANN401 - of JSON
+    assert yaml.safe_load("\n".join(yaml_lines(value))) == value
+
+
+def test_a_cell_says_an_unknown_and_nothing_that_steers() -> None:
+    assert [cell(each) for each in (None, True, 0, 1.5, {"a": [1]}, "x")] == [
+        "-", "yes", "0", "1.5", '{"a": [1]}', "x",
+    ]  # fmt: skip
+    assert safe("a\x1b[31m\n\u202eb") == "a\\x1b[31m\\n\\u202eb"
+
+
+async def test_each_format_tells_the_same(shell: Shell) -> None:
+    await shell.run("queue", "configure", "b.orders", "leaseTime=60", "--namespace", "shop")
+    await shell.run("queue", "configure", "a", "leaseTime=60")
+
+    told = {
+        each: (await shell.run("queue", "ls", "-o", each)).out
+        for each in ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
+    }
+
+    rows = json.loads(told["json"])
+    assert [row["name"] for row in rows] == ["a", "b.orders"]
+    assert told["name"] == "a\nb.orders\n"
+    assert [json.loads(line) for line in told["jsonl"].splitlines()] == rows
+    assert yaml.safe_load(told["yaml"]) == rows
+    sheet = list(csv.DictReader(io.StringIO(told["csv"])))
+    assert sheet[1]["namespace"] == "shop"
+    assert sheet[0]["oldestAgeSeconds"] == ""
+    assert set(sheet[0]) == set(rows[0])
+    assert told["table"].splitlines()[0].split()[:2] == ["name", "namespace"]
+    assert set(rows[0]) == set(told["wide"].splitlines()[0].split())
+
+
+@pytest.mark.parametrize("format_", ["table", "json", "jsonl", "yaml", "csv", "name"])
+async def test_one_thing_is_shown_in_each_format_too(shell: Shell, format_: str) -> None:
+    ended = await shell.run("queue", "configure", "orders", "leaseTime=60", "-o", format_)
+    assert ended.code == 0
+    assert ended.out
+
+
+async def test_nothing_is_an_empty_list_for_programs_and_a_word_for_people(shell: Shell) -> None:
+    assert (await shell.run("queue", "ls", "-o", "json")).out == "[]\n"
+    shown = await shell.run("queue", "ls")
+    assert (shown.out, shown.said) == ("", "nothing there\n")
+    assert (await shell.run("queue", "ls", "-o", "xml")).code == 2

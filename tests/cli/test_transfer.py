@@ -1,0 +1,80 @@
+"""`queen export` and `queen import`: a queue in a file, byte for byte."""
+
+import json
+from pathlib import Path
+
+from tests.cli.shell import Shell
+from tests.server.server import Server
+
+
+async def _queue(server: Server, count: int) -> None:
+    items = [
+        {
+            "queue": "orders",
+            "payload": {"n": n},
+            "partition": f"p{n % 3}",
+            "transactionId": f"t{n}",
+            "headers": {"n": str(n)},
+        }
+        for n in range(count)
+    ]
+    for at in range(0, count, 500):
+        reply = await server.post("/push", {"items": items[at : at + 500]})
+        assert reply.status == 201
+
+
+async def test_a_queue_goes_through_a_file_in_order_and_once(
+    server: Server, shell: Shell, tmp_path: Path
+) -> None:
+    await _queue(server, 2500)
+    file = tmp_path / "orders.jsonl"
+
+    exported = await shell.run("export", "orders", str(file))
+    assert (exported.out, exported.said) == ("", "2500 messages\n")
+    assert not file.with_name("orders.jsonl.part").exists()
+    stored = await shell.run("import", "copies", str(file))
+    assert stored.said == "2500 messages stored, 0 were there already\n"
+    again = await shell.run("import", "copies", str(file))
+    assert again.said == "0 messages stored, 2500 were there already\n"
+
+    back = await shell.run("export", "copies")
+    for partition in range(3):
+        lines = [json.loads(line) for line in back.lines]
+        ours = [each for each in lines if each["partition"] == f"p{partition}"]
+        assert [each["data"]["n"] for each in ours] == list(range(partition, 2500, 3))
+        assert ours[0]["headers"] == {"n": str(partition)}
+    # Nothing was taken.
+    assert (await server.get("/consumer-groups")).body["consumerGroups"] == []
+
+
+async def test_payloads_are_carried_byte_for_byte(server: Server, shell: Shell) -> None:
+    raw = b'{"big":123456789012345678901234567890,"small":1e-400,"float":1.50}'
+    body = b'{"items":[{"queue":"orders","payload":' + raw + b"}]}"
+    async with server.session.post(
+        f"{server.base_url}/api/v1/push", data=body, headers={"content-type": "application/json"}
+    ) as answer:
+        assert answer.status == 201
+
+    exported = await shell.run("export", "orders")
+    assert f'"data":{raw.decode()}' in exported.out
+    await shell.run("import", "copies", "--new-ids", given=exported.out)
+    async with server.session.get(f"{server.base_url}/api/v1/pop/queue/copies") as popped:
+        assert raw in await popped.read()
+
+
+async def test_some_are_chosen_and_a_trial_pushes_nothing(server: Server, shell: Shell) -> None:
+    await _queue(server, 9)
+    one = await shell.run("export", "orders", "-p", "p1")
+    assert len(one.lines) == 3
+    assert (await shell.run("export", "orders", "--to", "2000-01-01")).out == ""
+    dry = await shell.run("import", "copies", "--dry-run", given=one.out)
+    assert dry.said == "would push 3 messages to copies\n"
+    assert (await shell.run("queue", "show", "copies")).code == 3
+
+
+async def test_a_line_that_is_no_message_is_named(shell: Shell, tmp_path: Path) -> None:
+    ended = await shell.run("import", "orders", given='{"data": 1}\n{"payload": 1}\n')
+    assert ended.code == 1
+    assert ended.said.startswith("queen: line 2: ")
+    assert (await shell.run("import", "orders", str(tmp_path / "none"))).code == 1
+    assert (await shell.run("export", "none")).code == 3
