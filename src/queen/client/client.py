@@ -116,10 +116,17 @@ class Queen(Pushing, Settling):
         self._stop = asyncio.Event()
         await running.run(self, self._stop, handle_signals=handle_signals)
 
-    def stop(self) -> None:
-        """Let `run` end: no new messages, what is being handled is finished."""
+    def stop(self, *, now: bool = False) -> None:
+        """Let `run` end: what is being handled is finished, or with ``now`` cancelled."""
         if self._stop is not None:
             self._stop.set()
+        if now:
+            running.stop_now(self)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `run` was told to end."""
+        return self._stop is not None and self._stop.is_set()
 
     @overload
     def lifespan(self, app: object) -> AbstractAsyncContextManager[dict[str, Any]]: ...
