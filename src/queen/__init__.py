@@ -1,5 +1,6 @@
 """Queen: a message queue and job queue on PostgreSQL."""
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,19 @@ __all__ = [
     "TransportError",
     "cloudevents",
 ]
+
+
+def _refuse_a_mixture() -> None:
+    """Another distribution installs a package of this name: files of both would be one package."""
+    beside = os.listdir(os.path.dirname(os.path.dirname(__file__)))
+    if any(name.startswith("queen_mq-") and name.endswith(".dist-info") for name in beside):
+        raise ImportError(
+            "both queenmq and queen-mq are installed, and both are the package `queen`: "
+            "pip uninstall queen-mq, then pip install --force-reinstall queenmq"
+        )
+
+
+_refuse_a_mixture()
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - of many types
