@@ -1,9 +1,11 @@
 """Queen: a message queue and job queue on PostgreSQL."""
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from queen.client import cloudevents
     from queen.client.client import Queen
     from queen.client.consumer import Consumption
     from queen.client.message import Message
@@ -66,11 +68,27 @@ __all__ = [
     "Retry",
     "SyncQueen",
     "TransportError",
+    "cloudevents",
 ]
+
+
+def _refuse_a_mixture() -> None:
+    """Another distribution installs a package of this name: files of both would be one package."""
+    beside = os.listdir(os.path.dirname(os.path.dirname(__file__)))
+    if any(name.startswith("queen_mq-") and name.endswith(".dist-info") for name in beside):
+        raise ImportError(
+            "both queenmq and queen-mq are installed, and both are the package `queen`: "
+            "pip uninstall queen-mq, then pip install --force-reinstall queenmq"
+        )
+
+
+_refuse_a_mixture()
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - of many types
     """Loaded when asked for: the server and the command line do not pay for the client."""
+    if name == "cloudevents":
+        return import_module("queen.client.cloudevents")
     if name not in _HOMES:
         raise AttributeError(f"module 'queen' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -219,7 +219,8 @@ async def test_a_lost_lease_cancels_the_handler(queen: Queen, clock: Clock) -> N
             ended.set()
             raise
 
-    work = orders.renew_lease(True, 200).limit(1).start(handler)
+    # A renewal before the second pop would be in time: it comes well after.
+    work = orders.renew_lease(True, 1_500).limit(1).start(handler)
     async with asyncio.timeout(10):
         await begun.wait()
         await clock.advance(seconds=61)

@@ -122,7 +122,8 @@ async def test_a_handler_may_be_told_of_a_loss_instead_of_cancelled(
     def lost(message: Message[int]) -> None:
         told.set()
 
-    work = queue.limit(1).renew_lease(True, 100).on_lease_lost(lost).start(handler)
+    # A renewal before the second pop would be in time: it comes well after.
+    work = queue.limit(1).renew_lease(True, 1_500).on_lease_lost(lost).start(handler)
     async with asyncio.timeout(10):
         await begun.wait()
         await clock.advance(seconds=61)

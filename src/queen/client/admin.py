@@ -3,22 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, urlencode
+from typing import Any
 
 import msgspec
 
+from queen.client.access import Access
+from queen.client.analytics import Analytics
+from queen.client.calls import API, name_of, query_of
 from queen.wire import resources as wire
 
-if TYPE_CHECKING:
-    from queen.client.client import Queen
 
-T = TypeVar("T")
-
-_API = "/api/v1"
-
-
-class Admin:
+class Admin(Analytics, Access):
     """
     Everything that an operator may do, by the routes of the contract.
 
@@ -28,13 +23,16 @@ class Admin:
             print(queue.name, queue.pending)
     """
 
-    def __init__(self, queen: "Queen") -> None:
-        self._queen = queen
-
     # Queues.
 
     async def overview(self) -> wire.Overview:
         return await self._get("/resources/overview", wire.Overview)
+
+    def namespaces(self) -> AsyncIterator[wire.Scope]:
+        return self._pages("/resources/namespaces", wire.Namespaces, "namespaces", {})
+
+    def tasks(self) -> AsyncIterator[wire.Scope]:
+        return self._pages("/resources/tasks", wire.Tasks, "tasks", {})
 
     def queues(self, **filters: Any) -> AsyncIterator[wire.QueueSummary]:  # noqa: ANN401
         return self._pages("/resources/queues", wire.Queues, "queues", filters)
@@ -90,14 +88,12 @@ class Admin:
     ) -> wire.Sought:
         path = _group(group, queue)
         if partition is not None:
-            path += f"/partitions/{quote(partition, safe='')}"
+            path += f"/partitions/{name_of(partition)}"
         body = wire.SeekRequest(timestamp=to, to_start=to_start, to_end=to_end, offset=offset)
         return await self._send("POST", f"{path}/seek", body, wire.Sought)
 
     async def delete_group(self, group: str, queue: str | None = None) -> wire.GroupDeleted:
-        path = (
-            f"/consumer-groups/{quote(group, safe='')}" if queue is None else _group(group, queue)
-        )
+        path = f"/consumer-groups/{name_of(group)}" if queue is None else _group(group, queue)
         return await self._send("DELETE", path, None, wire.GroupDeleted)
 
     # Messages and dead letters.
@@ -106,22 +102,29 @@ class Admin:
         return self._pages("/messages", wire.Messages, "messages", {"queue": queue, **filters})
 
     async def message(self, id_: str) -> wire.MessageDetail:
-        return await self._get(f"/messages/{quote(id_, safe='')}", wire.MessageDetail)
+        return await self._get(f"/messages/{name_of(id_)}", wire.MessageDetail)
 
     async def retry(self, id_: str, group: str | None = None) -> wire.MessageChanged:
         body = wire.RetryRequest(consumer_group=group)
-        path = f"/messages/{quote(id_, safe='')}/retry"
+        path = f"/messages/{name_of(id_)}/retry"
         return await self._send("POST", path, body, wire.MessageChanged)
 
+    async def give_up(
+        self, id_: str, group: str | None = None, *, error: str | None = None
+    ) -> wire.MessageChanged:
+        """Make a dead letter of a message now."""
+        body = wire.GiveUpRequest(consumer_group=group, error=error)
+        return await self._send("POST", f"/messages/{name_of(id_)}/dlq", body, wire.MessageChanged)
+
     async def redact(self, id_: str) -> wire.MessageChanged:
-        path = f"/messages/{quote(id_, safe='')}"
+        path = f"/messages/{name_of(id_)}"
         return await self._send("DELETE", path, None, wire.MessageChanged)
 
     def dead_letters(self, **filters: Any) -> AsyncIterator[wire.DeadLetter]:  # noqa: ANN401
         return self._pages("/dlq", wire.DeadLetters, "messages", filters)
 
     async def dead_letter(self, id_: str) -> wire.DeadLetter:
-        return await self._get(f"/dlq/{quote(id_, safe='')}", wire.DeadLetter)
+        return await self._get(f"/dlq/{name_of(id_)}", wire.DeadLetter)
 
     async def dead_letter_errors(self, queue: str) -> wire.ErrorKinds:
         return await self._get("/dlq/errors", wire.ErrorKinds, {"queue": queue})
@@ -129,15 +132,32 @@ class Admin:
     async def redrive(self, **request: Any) -> wire.Counted | wire.Operation:  # noqa: ANN401 - of RedriveRequest
         """Deliver dead letters again: a count at once, or the operation that goes on with it."""
         body = msgspec.json.encode(msgspec.convert(request, wire.RedriveRequest))
-        reply = await self._queen.transport.exchange("POST", f"{_API}/dlq/redrive", body)
+        path = f"{API}/dlq/redrive"
+        reply = await self._queen.transport.exchange("POST", path, body, is_repeatable=False)
         if reply.status == 202:
             return msgspec.json.decode(reply.body, type=wire.OperationStarted).operation
         return msgspec.json.decode(reply.body, type=wire.Counted)
 
+    async def delete_dead_letter(self, id_: str) -> wire.Counted:
+        return await self._send("DELETE", f"/dlq/{name_of(id_)}", None, wire.Counted)
+
+    async def purge_dead_letters(self, queue: str, **filters: Any) -> wire.Operation:  # noqa: ANN401
+        path = f"/dlq{query_of({'queue': queue, **filters})}"
+        return (await self._send("DELETE", path, None, wire.OperationStarted)).operation
+
     # Traces.
 
     def traces(self, name: str) -> AsyncIterator[wire.TraceEvent]:
-        return self._pages(f"/traces/by-name/{quote(name, safe='')}", wire.Traces, "traces", {})
+        return self._pages(f"/traces/by-name/{name_of(name)}", wire.Traces, "traces", {})
+
+    def traces_of(self, partition_id: str, transaction_id: str) -> AsyncIterator[wire.TraceEvent]:
+        """Of one message."""
+        path = f"/traces/{name_of(partition_id)}/{name_of(transaction_id)}"
+        return self._pages(path, wire.Traces, "traces", {})
+
+    def trace_names(self, prefix: str = "") -> AsyncIterator[wire.TraceName]:
+        filters = {"prefix": prefix or None}
+        return self._pages("/traces/names", wire.TraceNames, "names", filters)
 
     # Operations and the system.
 
@@ -145,11 +165,11 @@ class Admin:
         return self._pages("/operations", wire.Operations, "operations", filters)
 
     async def operation(self, id_: str) -> wire.Operation:
-        started = await self._get(f"/operations/{quote(id_, safe='')}", wire.OperationStarted)
+        started = await self._get(f"/operations/{name_of(id_)}", wire.OperationStarted)
         return started.operation
 
     async def cancel_operation(self, id_: str) -> wire.Operation:
-        path = f"/operations/{quote(id_, safe='')}"
+        path = f"/operations/{name_of(id_)}"
         return (await self._send("DELETE", path, None, wire.OperationStarted)).operation
 
     async def finished(self, operation: wire.Operation) -> wire.Operation:
@@ -161,6 +181,18 @@ class Admin:
             operation = await self.operation(operation.id)
         return operation
 
+    async def settings(self) -> wire.Config:
+        """The server's settings in force; secrets are masked."""
+        return await self._get("/system/config", wire.Config)
+
+    async def maintenance(self, *, of_pops: bool = False) -> wire.Maintenance:
+        return await self._get(_maintenance(of_pops), wire.Maintenance)
+
+    async def set_maintenance(self, enabled: bool, *, of_pops: bool = False) -> wire.Maintenance:
+        """Pushes go to disk, or pops get nothing, in the whole cluster."""
+        body = wire.MaintenanceRequest(enabled=enabled)
+        return await self._send("POST", _maintenance(of_pops), body, wire.Maintenance)
+
     async def tables(self) -> wire.Tables:
         return await self._get("/system/tables", wire.Tables)
 
@@ -170,49 +202,14 @@ class Admin:
     def instances(self) -> AsyncIterator[wire.Instance]:
         return self._pages("/system/instances", wire.Instances, "instances", {})
 
-    # What they share.
-
-    async def _get(self, path: str, type_: type[T], query: dict[str, Any] | None = None) -> T:
-        reply = await self._queen.transport.exchange("GET", _API + path + _query(query or {}))
-        return msgspec.json.decode(reply.body, type=type_)
-
-    async def _send(self, method: str, path: str, body: object, type_: type[T]) -> T:
-        sent = None if body is None else msgspec.json.encode(body)
-        reply = await self._queen.transport.exchange(method, _API + path, sent)
-        return msgspec.json.decode(reply.body, type=type_)
-
-    async def _pages(
-        self, path: str, type_: type[Any], field: str, filters: dict[str, Any]
-    ) -> AsyncIterator[Any]:
-        """Every element of a list, page by page."""
-        cursor: str | None = None
-        while True:
-            page = await self._get(path, type_, {**filters, "cursor": cursor})
-            for each in getattr(page, field):
-                yield each
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-
 
 def _queue(name: str) -> str:
-    return f"/resources/queues/{quote(name, safe='')}"
+    return f"/resources/queues/{name_of(name)}"
 
 
 def _group(group: str, queue: str) -> str:
-    return f"/consumer-groups/{quote(group, safe='')}/queues/{quote(queue, safe='')}"
+    return f"/consumer-groups/{name_of(group)}/queues/{name_of(queue)}"
 
 
-def _query(given: dict[str, Any]) -> str:
-    """Parameters in the names of the wire; what is None is left out."""
-    pairs = {
-        _camel(name): value.isoformat() if isinstance(value, datetime) else value
-        for name, value in given.items()
-        if value is not None
-    }
-    return f"?{urlencode(pairs)}" if pairs else ""
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.rstrip("_").split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def _maintenance(of_pops: bool) -> str:
+    return f"/system/maintenance{'/pop' if of_pops else ''}"

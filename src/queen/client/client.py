@@ -5,12 +5,11 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
 from queen.client import running
-from queen.client.admin import Admin
 from queen.client.buffer import Buffers
 from queen.client.config import Config
 from queen.client.consumer import Consumption
@@ -19,6 +18,9 @@ from queen.client.queue import Queue
 from queen.client.settling import Settling
 from queen.client.transaction import Transaction
 from queen.client.transport import Transport
+
+if TYPE_CHECKING:
+    from queen.client.admin import Admin
 
 T = TypeVar("T")
 
@@ -44,7 +46,6 @@ class Queen(Pushing, Settling):
     ) -> None:
         super().__init__(where, transport=transport, **options)
         self.buffers = Buffers(self)
-        self.admin = Admin(self)
         self.handlers: list[tuple[Queue[Any], Callable[[Any], Any]]] = []
         """What `run` consumes, by `handler`."""
         self.consumptions: set[Consumption] = set()
@@ -83,6 +84,13 @@ class Queen(Pushing, Settling):
 
     # Queues.
 
+    @cached_property
+    def admin(self) -> "Admin":
+        """Everything that an operator may do."""
+        from queen.client.admin import Admin  # Many structs: not before they are used.
+
+        return Admin(self)
+
     @overload
     def queue(self, name: str | None = None) -> Queue[Any]: ...
     @overload
@@ -116,10 +124,17 @@ class Queen(Pushing, Settling):
         self._stop = asyncio.Event()
         await running.run(self, self._stop, handle_signals=handle_signals)
 
-    def stop(self) -> None:
-        """Let `run` end: no new messages, what is being handled is finished."""
+    def stop(self, *, now: bool = False) -> None:
+        """Let `run` end: what is being handled is finished, or with ``now`` cancelled."""
         if self._stop is not None:
             self._stop.set()
+        if now:
+            running.stop_now(self)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `run` was told to end."""
+        return self._stop is not None and self._stop.is_set()
 
     @overload
     def lifespan(self, app: object) -> AbstractAsyncContextManager[dict[str, Any]]: ...

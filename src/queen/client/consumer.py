@@ -54,6 +54,10 @@ class Consumption:
     def __await__(self) -> Generator[Any, None, None]:
         return self._task.__await__()
 
+    async def wait(self) -> None:
+        """Return when it has ended; raises what it could not deal with."""
+        await self._task
+
     async def stop(self, *, now: bool = False) -> None:
         """
         No new messages at once; handlers get their time to end; what is left is released.

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from queen import errors
 from queen.client.consumer import Consumption
@@ -12,26 +12,25 @@ from queen.client.consumer import Consumption
 if TYPE_CHECKING:
     from queen.client.client import Queen
 
+_ENDS: Final[set[asyncio.Task[None]]] = set()
+"""The loop itself holds tasks weakly."""
+
 
 async def run(queen: "Queen", stop: asyncio.Event, *, handle_signals: bool) -> None:
     """Consume with every registered handler until told to stop; then flush what is buffered."""
     if not queen.handlers:
         raise errors.BadRequest("no handler is registered: @queen.queue(name).handler")
-    works: list[Consumption] = []
     loop = asyncio.get_running_loop()
-    ends: set[asyncio.Task[None]] = set()
 
     def told() -> None:
         # The first signal asks, the second insists.
-        if stop.is_set():
-            ends.update(asyncio.ensure_future(work.stop(now=True)) for work in works)
-        stop.set()
+        queen.stop(now=stop.is_set())
 
     numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
     for number in numbers:
         loop.add_signal_handler(number, told)
     try:
-        works += [queue.start(function, signal=stop) for queue, function in queen.handlers]
+        works = [queue.start(function, signal=stop) for queue, function in queen.handlers]
         await _all_of(works, stop)
         await queen.flush_all_buffers()
     finally:
@@ -52,6 +51,13 @@ async def _all_of(works: list[Consumption], stop: asyncio.Event) -> None:
         stop.set()
         await asyncio.gather(*waits, return_exceptions=True)
         raise
+
+
+def stop_now(queen: "Queen") -> None:
+    """Give the handlers of a client no more time."""
+    for work in list(queen.consumptions):
+        _ENDS.add(task := asyncio.ensure_future(work.stop(now=True)))
+        task.add_done_callback(_ENDS.discard)
 
 
 async def _of(work: Consumption) -> None:

@@ -50,13 +50,20 @@ class Settling(Connection):
         if isinstance(messages, Message):
             body = _ENCODE(self.acknowledgment(messages, status, context))
             with tracing.settling([messages]):
-                reply = await self.transport.exchange(
-                    "POST", "/api/v1/ack", body, key=_key(messages)
-                )
-            answer = _DECODE_ACK(reply.body)
+                answer = await self._ack(messages, body)
             _note(messages, answer)
             return answer
         return await self.settle([(each, status, context) for each in messages])
+
+    async def _ack(self, message: Message[Any], body: bytes) -> Acknowledged:
+        try:
+            reply = await self.transport.exchange("POST", "/api/v1/ack", body, key=_key(message))
+        except errors.LeaseLost as error:
+            if error.members.get("is_repeated") and error.problem.settled is True:
+                # It was our own ack, whose answer got lost, that ended the lease.
+                return Acknowledged(transaction_id=message.transaction_id, success=True, noop=True)
+            raise
+        return _DECODE_ACK(reply.body)
 
     async def settle(
         self, outcomes: "Sequence[tuple[Message[Any], bool | str, Mapping[str, Any] | None]]"
@@ -70,14 +77,19 @@ class Settling(Connection):
             reply = await self.transport.exchange(
                 "POST", "/api/v1/ack/batch", _ENCODE(request), key=_key(messages[0])
             )
-        answer = _DECODE_ACKS(reply.body)
-        for result in answer.results:
-            _note(messages[result.index], result)
-        if not answer.success:
-            first = next(each for each in answer.results if not each.success)
-            kind = errors.of_code(first.code or "") or errors.RequestError
-            raise kind(first.error or "refused", results=answer.results)
-        return answer.results
+        results = _DECODE_ACKS(reply.body).results
+        refused: AckResult | None = None
+        for result in results:
+            is_ours = reply.is_repeated and result.settled is True
+            if result.success or is_ours:  # By our own ack, if its answer got lost.
+                messages[result.index].is_settled = True
+                messages[result.index].is_delivery_over = result.lease_released
+            elif refused is None:
+                refused = result
+        if refused is not None:
+            kind = errors.of_code(refused.code or "") or errors.RequestError
+            raise kind(refused.error or "refused", results=results)
+        return results
 
     def acknowledgment(
         self, message: Message[Any], status: "bool | str", context: Mapping[str, Any] | None

@@ -3,17 +3,29 @@
 import asyncio
 import inspect
 import os
+import signal
 import threading
-from collections.abc import Callable, Coroutine
+import weakref
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import wraps
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
+from queen.client.admin import Admin
+from queen.client.buffer import Buffered
 from queen.client.client import Queen
+from queen.client.consumer import Consumption
+from queen.client.dead_letters import DeadLetters
 from queen.client.message import Message
 from queen.client.queue import Queue
 from queen.client.transaction import Transaction
 
 T = TypeVar("T")
+
+_PARTS: Final = (Admin, Buffered, Consumption, DeadLetters, Message, Queue, Transaction)
+"""What is handed out with its last words made to wait."""
+_NEEDS_LOOP: Final = frozenset({"start"})
+"""Methods that are no coroutines and want a running loop all the same."""
 
 
 class SyncQueen:
@@ -27,17 +39,17 @@ class SyncQueen:
             for message in queen.queue("orders").batch(10).pop():
                 queen.ack(message)
 
-    Handlers given to ``consume`` may be plain functions: they run in threads. After a fork the
-    child starts a loop of its own.
+    Handlers may be plain functions: they run in threads. After a fork the child starts a loop and
+    connections of its own; what the parent has buffered stays the parent's.
     """
 
     def __init__(self, *where: Any, **options: Any) -> None:  # noqa: ANN401 - as Queen takes them
-        self._made = (where, options)
         self._loop = _Loop()
         self._queen = Queen(*where, **options)
-        self._pid = os.getpid()
+        _ALL.add(self)
 
     def __enter__(self) -> Self:
+        self._loop.run(self._queen.__aenter__())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,15 +57,47 @@ class SyncQueen:
 
     def close(self) -> None:
         """Stop consumers, flush buffers, close connections, end the thread."""
-        self._loop.run(self._queen.close())
-        self._loop.stop()
+        try:
+            self._loop.run(self._queen.close())
+        finally:
+            self._loop.stop()
+
+    def run(self, *, handle_signals: bool = False) -> None:
+        """Run all registered handlers until `stop`, or with ``handle_signals`` until SIGTERM."""
+        numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
+        # A loop that is not in the main thread hears of no signal: the caller's thread tells it.
+        before = {number: signal.signal(number, self._told) for number in numbers}
+        try:
+            self._loop.run(self._queen.run())
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def stop(self, *, now: bool = False) -> None:
+        """Let `run` end; with ``now`` handlers get no more time."""
+        self._loop.call(lambda: self._queen.stop(now=now))
+
+    def after_fork(self) -> None:
+        """In the child."""
+        self._loop.after_fork()
+        self._queen.after_fork()
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever Queen has
-        if os.getpid() != self._pid:
-            # Threads do not survive a fork, and neither do connections that the parent uses.
-            self._loop, self._pid = _Loop(), os.getpid()
-            self._queen = Queen(*self._made[0], **self._made[1])
         return _plain(getattr(self._queen, name), self._loop)
+
+    def _told(self, *_: object) -> None:
+        self._loop.call(lambda: self._queen.stop(now=self._queen.is_stopping))
+
+
+_ALL: Final[weakref.WeakSet[SyncQueen]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for queen in list(_ALL):
+        queen.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Facade:
@@ -66,8 +110,20 @@ class _Facade:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the inner one has
         return _plain(getattr(self._inner, name), self._loop)
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - of a message
+    def __getitem__(self, name: Any) -> Any:  # noqa: ANN401 - of a message or a list
         return _plain(self._inner[name], self._loop)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (_plain(each, self._loop) for each in self._inner)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __hash__(self) -> int:
+        return hash(self._inner)
+
+    def __eq__(self, other: object) -> bool:
+        return self._inner is (other._inner if isinstance(other, _Facade) else other)
 
     def __repr__(self) -> str:
         return repr(self._inner)
@@ -80,6 +136,7 @@ class _Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._parents: list[object] = []
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for the answer; Ctrl-C cancels the work."""
@@ -90,6 +147,10 @@ class _Loop:
             future.cancel()
             raise
 
+    def call(self, function: Callable[[], object]) -> None:
+        """Let the loop do something soon."""
+        self._started().call_soon_threadsafe(function)
+
     def stop(self) -> None:
         with self._lock:
             if self._loop is not None and self._thread is not None:
@@ -97,6 +158,12 @@ class _Loop:
                 self._thread.join()
                 self._loop.close()
                 self._loop = self._thread = None
+
+    def after_fork(self) -> None:
+        """Threads do not survive a fork, and the parent's loop is not ours to close."""
+        self._parents.append(self._loop)
+        self._loop = self._thread = None
+        self._lock = threading.Lock()
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -111,10 +178,16 @@ class _Loop:
 
 def _plain(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
     """What a caller without a loop can use of a value."""
-    if isinstance(value, Queue | Transaction | Message):
+    if isinstance(value, _PARTS):
         return _Facade(value, loop)
     if isinstance(value, list):
         return [_plain(each, loop) for each in value]  # pyright: ignore[reportUnknownVariableType]
+    if hasattr(value, "__anext__"):
+        return _iterated(value, loop)
+    if isinstance(value, AbstractAsyncContextManager):
+        return _entered(value, loop)  # pyright: ignore[reportUnknownArgumentType] - of anything
+    if (original := getattr(value, "queen_original", None)) is not None:
+        return original
     if callable(value) and not isinstance(value, type):
         return _waiting(value, loop)
     return value
@@ -123,15 +196,43 @@ def _plain(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
 def _waiting(function: Callable[..., Any], loop: _Loop) -> Callable[..., Any]:
     @wraps(function)
     def call(*given: Any, **options: Any) -> Any:  # noqa: ANN401 - as the function takes them
-        result = function(
-            *(_inner(each, loop) for each in given),
-            **{name: _inner(each, loop) for name, each in options.items()},
-        )
+        inner = [_inner(each, loop) for each in given]
+        named = {name: _inner(each, loop) for name, each in options.items()}
+        if function.__name__ in _NEEDS_LOOP:
+            return _plain(loop.run(_called(function, *inner, **named)), loop)
+        result = function(*inner, **named)
         if inspect.iscoroutine(result):
             result = loop.run(result)
         return _plain(result, loop)
 
     return call
+
+
+async def _called(function: Callable[..., Any], *given: Any, **named: Any) -> Any:  # noqa: ANN401
+    return function(*given, **named)
+
+
+def _iterated(values: Any, loop: _Loop) -> Iterator[Any]:  # noqa: ANN401 - an async iterator
+    while True:
+        try:
+            value = loop.run(values.__anext__())
+        except StopAsyncIteration:
+            return
+        yield _plain(value, loop)
+
+
+@contextmanager
+def _entered(manager: "AbstractAsyncContextManager[Any]", loop: _Loop) -> Generator[Any]:
+    value = loop.run(manager.__aenter__())  # pyright: ignore[reportArgumentType] - a coroutine
+    try:
+        yield _plain(value, loop)
+    except BaseException as error:
+        leaving: Any = manager.__aexit__(type(error), error, error.__traceback__)
+        if not loop.run(leaving):
+            raise
+    else:
+        leaving = manager.__aexit__(None, None, None)
+        loop.run(leaving)
 
 
 def _inner(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
@@ -140,10 +241,20 @@ def _inner(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
         return value._inner  # pyright: ignore[reportPrivateUsage] - of this file
     if isinstance(value, list):
         return [_inner(each, loop) for each in value]  # pyright: ignore[reportUnknownVariableType]
-    if inspect.isfunction(value) and not inspect.iscoroutinefunction(value):
-
-        async def threaded(*given: Any) -> Any:  # noqa: ANN401 - a handler
-            return await asyncio.to_thread(value, *(_plain(each, loop) for each in given))
-
-        return threaded
+    if inspect.isfunction(value) or inspect.ismethod(value):
+        return _handler(value, loop)
     return value
+
+
+def _handler(function: Callable[..., Any], loop: _Loop) -> Callable[..., Any]:
+    """A handler or callback that gets what a caller without a loop can use."""
+    if inspect.iscoroutinefunction(function):
+        return function
+
+    @wraps(function)
+    async def threaded(*given: Any) -> Any:  # noqa: ANN401 - messages, errors
+        return await asyncio.to_thread(function, *(_plain(each, loop) for each in given))
+
+    # Handed back by `handler`, so that the function stays what it is.
+    setattr(threaded, "queen_original", function)  # noqa: B010 - of no type
+    return threaded

@@ -28,6 +28,8 @@ class Reply(NamedTuple):
     status: int
     body: bytes
     retry_after: str | None = None
+    is_repeated: bool = False
+    """An attempt before this one may have been applied, and its answer got lost."""
 
 
 class Transport(Protocol):
@@ -98,6 +100,7 @@ class HttpTransport:
         import aiohttp  # Takes longer to load than all of the SDK: not before it is used.
 
         tried: list[Server] = []
+        is_repeated = False
         while True:
             # In one round each server is met once; with another one at hand no wait is needed.
             around = tried[len(tried) // self._width * self._width :]
@@ -118,14 +121,15 @@ class HttpTransport:
                 if reply.status < 500:
                     self._servers.answered(server)
                     if reply.status < 400:
-                        return reply
+                        return reply._replace(is_repeated=True) if is_repeated else reply
                 else:
                     self._servers.failed(server)
-                failure = of_reply(reply)
+                failure = of_reply(reply, is_repeated=is_repeated)
                 if isinstance(failure, errors.RequestError) or not self._repeats(
                     failure, len(tried), is_repeatable
                 ):
                     raise failure
+            is_repeated = is_repeated or failure.applied is None
             is_elsewhere = len(tried) % self._width and failure.http_status != 429
             if not is_elsewhere:
                 await asyncio.sleep(self._pause(len(tried) // self._width, failure))
@@ -197,9 +201,9 @@ def _lost(server: Server, error: Exception) -> errors.QueenError:
     return errors.ConnectionLost(f"the connection to {server.url} was lost: {error}")
 
 
-def of_reply(reply: Reply) -> errors.QueenError:
+def of_reply(reply: Reply, *, is_repeated: bool = False) -> errors.QueenError:
     """The error that an answer tells of."""
-    members: dict[str, Any] = {"status": reply.status}
+    members: dict[str, Any] = {"status": reply.status, "is_repeated": is_repeated}
     if (seconds := _seconds(reply.retry_after)) is not None:
         members["retry_after"] = seconds
     try:

@@ -1,0 +1,30 @@
+"""
+For tests of code that uses Queen: the real server and its SQL in this process, without a port.
+
+Installed with Queen as a pytest plugin: ask for `queen_server`, `queen` and `queen_clock`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from queen.testing.looking import dead_letters, drain, inline, pushed
+    from queen.testing.server import QueenClock, QueenServer
+
+_HOMES = {
+    "QueenClock": "queen.testing.server",
+    "QueenServer": "queen.testing.server",
+    "dead_letters": "queen.testing.looking",
+    "drain": "queen.testing.looking",
+    "inline": "queen.testing.looking",
+    "pushed": "queen.testing.looking",
+}
+
+__all__ = ["QueenClock", "QueenServer", "dead_letters", "drain", "inline", "pushed"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - of many types
+    """Loaded when asked for: pytest loads the plugin in every run, with or without the server."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'queen.testing' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

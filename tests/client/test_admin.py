@@ -1,0 +1,138 @@
+"""`queen.admin` reaches every route of management."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from queen import Message, Queen, errors
+from queen.server.app import ROUTES
+from tests.client.faults import Faulty
+
+OTHERS = re.compile(
+    r"/api/v1/(push|pop|ack|transaction|lease|configure|openapi\.json)|/livez|/readyz|.*\{ref\}/\{"
+)
+"""The message plane, what machines ask, and second names."""
+
+
+def routes() -> set[str]:
+    return {f"{each.method} {each.path}" for each in ROUTES if not OTHERS.match(each.path)}
+
+
+def route_of(method: str, path: str) -> str | None:
+    bare = path.partition("?")[0]
+    fitting = [
+        each
+        for each in ROUTES
+        if each.method == method
+        and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", each.path), bare) is not None
+    ]
+    fitting.sort(key=lambda each: each.path.count("{"))
+    return f"{method} {fitting[0].path}" if fitting else None
+
+
+async def test_every_route_has_a_method(shared: Queen, name: str) -> None:
+    shared.transport = faulty = Faulty(shared.transport)
+    await queues_and_groups(shared, name)
+    await messages_and_dead_letters(shared, name)
+    await system(shared)
+    await access(shared)
+
+    met = {route_of(method, path) for method, path, _ in faulty.sent}
+    assert routes() - met == set()
+
+
+async def queues_and_groups(queen: Queen, name: str) -> None:
+    admin = queen.admin
+    queue = queen.queue(name).namespace("shop").task("bill")
+    await queue.create()
+    await queue.partition("p").push([{"data": n} for n in range(3)])
+    await queen.queue(name).group("g").pop()
+    assert (await admin.overview()).queues >= 1
+    assert "shop" in [each.name async for each in admin.namespaces()]
+    assert "bill" in [each.name async for each in admin.tasks()]
+    assert [each.name async for each in admin.queues(namespace="shop")] == [name]
+    assert (await admin.queue(name)).name == name
+    assert [each.name async for each in admin.partitions(name)] == ["p"]
+    assert len([each async for each in admin.deliveries(name)]) == 1
+    assert (await admin.pause(name)).paused
+    assert not (await admin.resume(name)).paused
+    assert len([each async for each in admin.groups(queue=name)]) == 1
+    assert len([each async for each in admin.group_partitions("g", name)]) == 1
+    await admin.seek("g", name, to_start=True)
+    await admin.seek("g", name, partition="p", offset=1)
+    await admin.delete_group("g", name)
+    await queen.queue(name).group("h").pop()
+    await admin.delete_group("h")
+    since = datetime.now(UTC) - timedelta(hours=1)
+    await admin.analytics(namespace="shop")
+    await admin.analytics_of_queues()
+    await admin.analytics_of_queue(name, from_=since)
+    await admin.throughput()
+    await admin.queue_depths()
+    await admin.series("pushed", queue=name)
+
+
+async def messages_and_dead_letters(queen: Queen, name: str) -> None:
+    admin = queen.admin
+    one, two, three = [each.id or "" async for each in admin.messages(name)]
+    assert (await admin.message(one)).id == one
+
+    async def fail(message: Message[Any]) -> None:
+        await message.trace({"traceName": name, "data": 1})
+        raise ValueError("no")
+
+    queue = queen.queue(name).config({"retryLimit": 0})
+    await queue.create()
+    await queue.limit(1).consume(fail)
+    (letter,) = [each async for each in admin.dead_letters(queue=name)]
+    assert (await admin.dead_letter(letter.id)).error_message == "ValueError: no"
+    assert (await admin.dead_letter_errors(name)).errors[0].count == 1
+    await admin.redrive(filter={"queue": name}, dryRun=True)
+    await admin.delete_dead_letter(letter.id)
+    await admin.give_up(two, error="hopeless")
+    with pytest.raises(errors.NotRetryable):
+        await admin.retry(three)
+    await admin.finished(await admin.purge_dead_letters(name))
+    assert [each.name async for each in admin.trace_names(name)] == [name]
+    assert len([each async for each in admin.traces(name)]) == 1
+    events = admin.traces_of(letter.partition_id, letter.transaction_id)
+    assert len([each async for each in events]) == 1
+    await admin.redact(three)
+    operation = await admin.finished(await admin.purge(name, scope="all"))
+    assert (await admin.operation(operation.id)).state == "done"
+    assert operation.id in [each.id async for each in admin.operations()]
+    with pytest.raises(errors.QueenError):
+        await admin.cancel_operation("0")
+    await admin.finished(await admin.delete_queue(name))
+
+
+async def system(queen: Queen) -> None:
+    admin = queen.admin
+    assert (await admin.tables()).tables
+    assert (await admin.migrations()).applied
+    assert [each async for each in admin.instances()]
+    assert (await admin.settings()).settings
+    assert (await admin.set_maintenance(True, of_pops=True)).enabled
+    assert (await admin.maintenance(of_pops=True)).enabled
+    await admin.set_maintenance(False, of_pops=True)
+    assert not (await admin.maintenance()).enabled
+    with_pushes = await admin.set_maintenance(False)
+    assert not with_pushes.enabled
+    assert (await admin.health())["status"]
+    assert "queen_" in await admin.metrics()
+    with pytest.raises(errors.NoSuchRoute):
+        await admin.metrics(per_object=True)
+
+
+async def access(queen: Queen) -> None:
+    admin = queen.admin
+    assert (await admin.me()).kind == "anonymous"
+    assert (await admin.ticket()).ticket
+    made = await admin.create_token(name="ci", role="read-only", scopes=[{"queue": "a*"}])
+    assert made.token.startswith("qk_")
+    assert (await admin.rotate_token(made.id, grace_seconds=1)).token != made.token
+    assert made.id in [each.id async for each in admin.tokens()]
+    assert (await admin.revoke_token(made.id)).revoked
+    assert [each async for each in admin.audit()]

