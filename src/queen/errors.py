@@ -106,6 +106,7 @@ class InvalidName(RequestError):
     """A name is too long or has characters that names cannot have."""
 
     code = "invalid_name"
+    sqlstates = ("QN015",)
 
 
 class InvalidOption(RequestError):

@@ -120,6 +120,21 @@ CREATE FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms integer, 
 
 
 --
+-- Name: append(bigint[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: are_settled(text[], bigint[], bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -479,6 +494,16 @@ CREATE FUNCTION queen.ends_of(p_values bytea[]) RETURNS bytea
 
 
 --
+-- Name: enqueue(text, json, text, text, double precision, timestamp with time zone, double precision, integer, json, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.enqueue(queue text, payload json, partition text DEFAULT 'Default'::text, transaction_id text DEFAULT NULL::text, delay_seconds double precision DEFAULT NULL::double precision, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, ttl_seconds double precision DEFAULT NULL::double precision, priority integer DEFAULT NULL::integer, headers json DEFAULT NULL::json, trace_id text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: erase(integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -795,6 +820,16 @@ CREATE FUNCTION queen.last_pop_at(p_group_id bigint) RETURNS timestamp with time
 --
 
 CREATE FUNCTION queen.last_sequence(p_producer_id text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: lead_appending(bigint, double precision, boolean); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.lead_appending(p_holder bigint, p_seconds double precision, p_is_awake boolean) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -1397,6 +1432,19 @@ WITH (fillfactor='50');
 
 
 --
+-- Name: appender; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.appender (
+    is_only boolean DEFAULT true NOT NULL,
+    holder bigint NOT NULL,
+    until timestamp with time zone NOT NULL,
+    is_awake boolean NOT NULL,
+    CONSTRAINT there_is_one_appender CHECK (is_only)
+);
+
+
+--
 -- Name: audit; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -1850,6 +1898,34 @@ ALTER TABLE queen.operations ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: outbox; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.outbox (
+    id bigint NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    item json NOT NULL,
+    payload json NOT NULL,
+    error text
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+
+
+--
+-- Name: outbox_id_seq; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+ALTER TABLE queen.outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.outbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
 -- Name: partitions_id_seq; Type: SEQUENCE; Schema: queen; Owner: -
 --
 
@@ -2101,6 +2177,14 @@ ALTER TABLE ONLY queen.allowances
 
 
 --
+-- Name: appender appender_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.appender
+    ADD CONSTRAINT appender_pkey PRIMARY KEY (is_only);
+
+
+--
 -- Name: audit audit_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -2202,6 +2286,14 @@ ALTER TABLE ONLY queen.migrations
 
 ALTER TABLE ONLY queen.operations
     ADD CONSTRAINT operations_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: outbox outbox_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
 
 
 --
@@ -2504,6 +2596,13 @@ CREATE INDEX operations_running ON queen.operations USING btree (seen_at) WHERE 
 
 
 --
+-- Name: outbox_by_transaction; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX outbox_by_transaction ON queen.outbox USING btree (xid, id) WHERE (error IS NULL);
+
+
+--
 -- Name: partitions_of_queue; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -2676,6 +2775,13 @@ REVOKE ALL ON FUNCTION queen.allow(p_key_id text, p_rate double precision, p_wan
 --
 
 REVOKE ALL ON FUNCTION queen.allowance(p_recent bigint[], p_max integer, p_ms integer, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION append(p_ids bigint[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
 
 
 --
@@ -2865,6 +2971,13 @@ REVOKE ALL ON FUNCTION queen.end_bytes(p_end integer) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.ends_of(p_values bytea[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION enqueue(queue text, payload json, partition text, transaction_id text, delay_seconds double precision, available_at timestamp with time zone, ttl_seconds double precision, priority integer, headers json, trace_id text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.enqueue(queue text, payload json, partition text, transaction_id text, delay_seconds double precision, available_at timestamp with time zone, ttl_seconds double precision, priority integer, headers json, trace_id text) FROM PUBLIC;
 
 
 --
@@ -3061,6 +3174,13 @@ REVOKE ALL ON FUNCTION queen.last_pop_at(p_group_id bigint) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.last_sequence(p_producer_id text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION lead_appending(p_holder bigint, p_seconds double precision, p_is_awake boolean); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.lead_appending(p_holder bigint, p_seconds double precision, p_is_awake boolean) FROM PUBLIC;
 
 
 --

@@ -78,7 +78,7 @@ def check() -> None:
 @app.command()
 def roles() -> None:
     """
-    Make the roles queen_owner, queen_app, queen_retention and queen_readonly.
+    Make the roles queen_owner, queen_app, queen_retention, queen_readonly, queen_producer.
 
     They have no login; make one a member: create role server login password '…' in role queen_app.
 
@@ -87,4 +87,6 @@ def roles() -> None:
     from queen.store.migrations import make_roles
 
     asyncio.run(make_roles(settings().dsn))
-    typer.echo("made queen_owner, queen_app, queen_retention and queen_readonly", err=True)
+    typer.echo(
+        "made queen_owner, queen_app, queen_retention, queen_readonly, queen_producer", err=True
+    )

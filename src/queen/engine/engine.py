@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from queen import errors, telemetry
 from queen.engine.acknowledgments import Acknowledgments
 from queen.engine.acks import Acks
+from queen.engine.appender import Appender
 from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
@@ -68,6 +69,7 @@ class Engine:
             self.catalogue,
             waiters,
             forget=self._forget,
+            append=lambda: self.appender.wake(),
             search_again=self._pops.search_again,
         )
         self._acks = Acks(store, settings, self.counters, wake=self.wakeups.tell_groups)
@@ -80,6 +82,9 @@ class Engine:
             Backlogs(store, settings),
             self.counters,
             wake=self.wakeups.tell,
+        )
+        self.appender = Appender(
+            store, settings, self.catalogue, self.cache, self._pushes, tell=self.wakeups.tell
         )
         self._transactions = Transactions(
             store,
@@ -123,10 +128,12 @@ class Engine:
     def start(self) -> None:
         """Begin to listen and to poll, slowly."""
         self.wakeups.start()
+        self.appender.start()
 
     async def close(self) -> None:
         """Answer those who wait, finish what was taken, let go of the database."""
         await self._pops.close()
+        await self.appender.close()
         await self._pushes.close()
         await self._acks.close()
         await self.wakeups.close()

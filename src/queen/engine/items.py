@@ -76,7 +76,11 @@ class Items:
         return marked
 
     def sort(
-        self, items: Sequence[PushItem], queues: dict[str, Queue]
+        self,
+        items: Sequence[PushItem],
+        queues: dict[str, Queue],
+        *,
+        is_admitted: bool = False,
     ) -> tuple[list[Part], dict[int, Pushed]]:
         """Parts by lane, and answers for the items that are refused on their own."""
         settings = self._settings
@@ -101,7 +105,8 @@ class Items:
                     raise errors.QueueNotFound(f"there is no queue {item.queue}")
                 if not are_valid:
                     payload.check(bytes(item.payload), self._settings.max_json_depth)
-                if len(item.payload) > (most := self._max_payload_bytes(queue)):
+                most = self._max_payload_bytes(queue)
+                if len(item.payload) > most and not is_admitted:
                     raise errors.PayloadTooLarge(
                         f"the payload has {len(item.payload)} bytes; at most {most} fit"
                     )
@@ -109,7 +114,7 @@ class Items:
                 is_held = item.delay_seconds is not None or item.available_at is not None
                 minted = str(uuid4()) if is_held and item.transaction_id is None else None
                 extra = self._extra(item, queue, minted)
-                if queue is not None and queue.schema is not None:
+                if queue is not None and queue.schema is not None and not is_admitted:
                     queue.schema.check(bytes(item.payload))
             except errors.RequestError as error:
                 refused[index] = refusal(error)

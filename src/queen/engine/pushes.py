@@ -119,17 +119,24 @@ class Pushes:
                 refused.update(dict.fromkeys(part.all_items, refusal(outcome)))
         return refused
 
-    async def prepare(self, items: Sequence[PushItem]) -> tuple[list[Part], dict[int, Pushed]]:
-        """Check the items and sort them by lane; those refused on their own are answered."""
+    async def prepare(
+        self, items: Sequence[PushItem], *, is_admitted: bool = False
+    ) -> tuple[list[Part], dict[int, Pushed]]:
+        """
+        Check the items and sort them by lane; those refused on their own are answered.
+
+        ``is_admitted``: they were taken on before, and neither a full queue nor its schema nor
+        their size keeps them out.
+        """
         names = {item.queue for item in items}
         queues = {name: queue for name in names if (queue := self._catalogue.known(name))}
         if len(queues) < len(names):
             for name in names:
                 check_queue_name("queue", name, self._settings.max_name_bytes)
             queues = await self._catalogue.queues(names)
-        parts, refused = self._items.sort(items, queues)
+        parts, refused = self._items.sort(items, queues, is_admitted=is_admitted)
         for queue in queues.values():
-            if queue.max_size:
+            if queue.max_size and not is_admitted:
                 parts = await self._leave_out_full(queue, parts, refused)
         return parts, refused
 

@@ -20,6 +20,7 @@ class Wakeups:
     What the verbs say of queues and groups, and what is heard of them.
 
     ``forget`` is called when nothing that was remembered of the database need be so any more,
+    ``append`` when an application put something down,
     ``search_again`` with the groups that the slow poll found to have work.
     """
 
@@ -31,6 +32,7 @@ class Wakeups:
         waiters: Waiters,
         *,
         forget: Callable[[], None],
+        append: Callable[[], None],
         search_again: Callable[[Iterable[int]], None],
     ) -> None:
         self._store = store
@@ -38,6 +40,7 @@ class Wakeups:
         self._catalogue = catalogue
         self._waiters = waiters
         self._forget = forget
+        self._append = append
         self._search_again = search_again
         self._task: asyncio.Task[None] | None = None
         self._seen_queue_ids: set[int] = set()
@@ -110,8 +113,11 @@ class Wakeups:
         if news is None:
             # The connection is new, and perhaps the server: a crash may have forgotten claims.
             self._forget()
+            self._append()
             waiters.wake_all()
             return
+        if news.is_outbox:
+            self._append()
         if news.is_everything:
             self._catalogue.forget_options()
             waiters.wake_all()

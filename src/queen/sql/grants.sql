@@ -1,8 +1,8 @@
 -- What the roles of roles.sql may do, all of it anew.
-revoke all on all tables in schema queen from queen_app, queen_retention, queen_readonly;
-revoke all on all sequences in schema queen from queen_app, queen_retention, queen_readonly;
-revoke all on all functions in schema queen from queen_app, queen_retention, queen_readonly;
-grant usage on schema queen to queen_app, queen_retention, queen_readonly;
+revoke all on all tables in schema queen from queen_app, queen_retention, queen_readonly, queen_producer;
+revoke all on all sequences in schema queen from queen_app, queen_retention, queen_readonly, queen_producer;
+revoke all on all functions in schema queen from queen_app, queen_retention, queen_readonly, queen_producer;
+grant usage on schema queen to queen_app, queen_retention, queen_readonly, queen_producer;
 
 grant execute on all functions in schema queen to queen_app;
 grant usage on all sequences in schema queen to queen_app, queen_retention;
@@ -18,6 +18,13 @@ revoke update, delete on queen.migrations, queen.audit, queen.audit_end from que
 
 grant select on all tables in schema queen to queen_readonly;
 revoke all on queen.keys, queen.tickets, queen.allowances from queen_readonly;
+
+grant insert, select (id) on queen.outbox to queen_producer;
+grant select on queen.appender to queen_producer;
+grant execute on function queen.now() to queen_producer;
+grant execute on function queen.enqueue(
+  text, json, text, text, double precision, timestamptz, double precision, integer, json, text
+) to queen_producer;
 
 do $$
 declare

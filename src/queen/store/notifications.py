@@ -19,6 +19,7 @@ _MOST_WORDS: Final = 350
 _EVERYTHING: Final = "*"
 _OF_GROUP: Final = "g"
 _OF_OPTIONS: Final = "c"
+_OUTBOX: Final = "outbox"
 _ALIVE: Final = "?"
 _LOST: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
@@ -34,6 +35,8 @@ class News(msgspec.Struct, kw_only=True):
     queue_ids: list[int] = msgspec.field(default_factory=list[int])
     group_ids: list[int] = msgspec.field(default_factory=list[int])
     changed_queue_ids: list[int] = msgspec.field(default_factory=list[int])
+    is_outbox: bool = False
+    """An application put something down."""
     is_everything: bool = False
     """More than can be listed: any of them may be concerned."""
 
@@ -43,6 +46,8 @@ class News(msgspec.Struct, kw_only=True):
         for word in text.split(","):
             if word == _EVERYTHING:
                 news.is_everything = True
+            elif word == _OUTBOX:
+                news.is_outbox = True
             elif word.startswith(_OF_GROUP):
                 news.group_ids.append(int(word[1:]))
             elif word.startswith(_OF_OPTIONS):

@@ -11,6 +11,7 @@ from queen.store.instances import Instances
 from queen.store.keys import Keys
 from queen.store.messages import Messages
 from queen.store.operations import Operations
+from queen.store.outbox import Outbox
 from queen.store.queues import Queues
 from queen.store.traces import Traces
 
@@ -33,6 +34,7 @@ class Store:
         self.instances = Instances(database)
         self.keys = Keys(database)
         self.audit = Audit(database)
+        self.outbox = Outbox(database)
 
     @classmethod
     async def open(

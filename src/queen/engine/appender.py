@@ -1,0 +1,192 @@
+"""Moves what applications enqueued in their own transactions to the log: once, and soon."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from queen import errors
+from queen.engine.catalogue import Catalogue
+from queen.engine.flush import Flush
+from queen.engine.parts import Part, PushUnit
+from queen.engine.pushes import Pushes
+from queen.engine.segment_cache import SegmentCache
+from queen.settings import Settings
+from queen.store.database import Record
+from queen.store.store import Store
+from queen.wire.messages import PushItem, Request
+
+_LOG: Final = logging.getLogger("queen.engine")
+_LIMIT: Final = 1_000
+_ROUNDS: Final = 10
+_OFFICE_SECONDS: Final = 3.0
+_STEP_SECONDS: Final = 0.005
+"""Between two looks while applications put something down."""
+_AWAKE_SECONDS: Final = 1.0
+"""Without anything new, before it sleeps."""
+_POLL_SECONDS: Final = 10.0
+"""Asleep: the safety net behind the notification."""
+
+
+class OutboxItem(Request, frozen=True, kw_only=True):
+    """An item of a push without its payload, as ``queen.enqueue`` puts it down."""
+
+    queue: str
+    partition: str = "Default"
+    transaction_id: str | None = None
+    trace_id: str | None = None
+    headers: dict[str, str] | None = None
+    available_at: datetime | None = None
+    ttl_seconds: float | None = None
+    priority: int | None = None
+
+
+_DECODE: Final = msgspec.json.Decoder(OutboxItem).decode
+
+
+class Appender:
+    """
+    One process of all that share a database does this, by an office with an end.
+
+    A message leaves the outbox in the transaction that pushes it. While messages come, it looks
+    again and again; then it says that it sleeps, and waits until every transaction that may not
+    have seen this has ended, so that none is left lying.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        catalogue: Catalogue,
+        cache: SegmentCache,
+        pushes: Pushes,
+        *,
+        tell: Callable[[Iterable[int], bool], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._catalogue = catalogue
+        self._cache = cache
+        self._pushes = pushes
+        self._tell = tell
+        self._holder = random.getrandbits(62)
+        self._is_called = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._first_xid = 0
+        """All that older transactions put down was seen."""
+        self.moved = 0
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def wake(self) -> None:
+        """An application put something down, perhaps."""
+        self._is_called.set()
+
+    async def _run(self) -> None:
+        while True:
+            pooled = self._store.database.is_pooled
+            poll = self._settings.safety_poll_ms / 1000 if pooled else _POLL_SECONDS
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_called.wait(), poll * random.uniform(0.8, 1.2))
+            self._is_called.clear()
+            try:
+                await self._serve()
+            except (errors.ServiceError, errors.OutcomeUnknown):
+                await asyncio.sleep(random.uniform(0.1, 1.0))
+                self._is_called.set()
+            except Exception:
+                # Whatever it was, the next round may find it gone.
+                _LOG.exception("the outbox could not be moved")
+
+    async def _serve(self) -> None:
+        """Move what there is, and what comes meanwhile."""
+        self._first_xid = 0
+        if not await self._step() or not await self._lead(is_awake=True):
+            return
+        led_at = last_at = time.monotonic()
+        while (now := time.monotonic()) < last_at + _AWAKE_SECONDS:
+            if now > led_at + _OFFICE_SECONDS / 3:
+                if not await self._lead(is_awake=True):
+                    return
+                led_at = now
+            if moved := await self._step():
+                last_at = time.monotonic()
+            if moved < _LIMIT:
+                await asyncio.sleep(_STEP_SECONDS)
+        if await self._lead(is_awake=False):
+            await self._see_off()
+
+    async def _see_off(self) -> None:
+        """Until all who may have seen that this is awake have ended."""
+        _, last_xid = await self._store.outbox.transactions()
+        open_xid = 0
+        while open_xid < last_xid:
+            open_xid, _ = await self._store.outbox.transactions()
+            if await self._step():
+                self._is_called.set()
+                return
+            await asyncio.sleep(_STEP_SECONDS)
+
+    async def _lead(self, *, is_awake: bool) -> bool:
+        return await self._store.outbox.lead(self._holder, _OFFICE_SECONDS, is_awake=is_awake)
+
+    async def _step(self) -> int:
+        """Move up to so many messages; answers how many were found."""
+        found = await self._store.outbox.read(self._first_xid, _LIMIT)
+        if not found:
+            return 0
+        items: list[PushItem] = []
+        reasons: dict[int, str] = {}
+        ids: list[int] = []
+        for row in found:
+            try:
+                items.append(_item(row))
+                ids.append(row["id"])
+            except msgspec.MsgspecError as error:
+                reasons[row["id"]] = str(error)
+        parts, refused = await self._pushes.prepare(items, is_admitted=True)
+        reasons |= {ids[index]: answer.error or "" for index, answer in refused.items()}
+        if reasons:
+            _LOG.warning("%d messages of the outbox cannot be pushed", len(reasons))
+            await self._store.outbox.set_aside(reasons)
+        await self._append([each for each in ids if each not in reasons], parts)
+        if len(found) < _LIMIT:
+            self._first_xid = found[0]["open_xid"]
+        return len(found)
+
+    async def _append(self, ids: Sequence[int], parts: Sequence[Part]) -> None:
+        unit = PushUnit(parts)
+        for _ in range(_ROUNDS):
+            lanes = await self._catalogue.lanes([part.lane for part in parts])
+            if not all(part.lane in lanes for part in parts):
+                continue  # Deleted while it was being made.
+            flush = Flush([unit], lanes, self._settings)
+            answer = await self._store.outbox.append(ids, flush.push)
+            if not answer or answer[0]["kind"] == "stored":
+                flush.place(answer, self._cache)
+                self._tell(flush.queue_ids, not flush.push.scheduled_partition_ids)
+                self.moved += self._pushes.count(parts)
+                return
+            if answer[0]["kind"] == "outbox":
+                return  # Somebody else was faster.
+            flush.without(answer, self._catalogue)
+        raise errors.Overloaded("the outbox met duplicates or removed partitions time and again")
+
+
+def _item(row: Record) -> PushItem:
+    said = _DECODE(row["item"])
+    fields = {name: getattr(said, name) for name in said.__struct_fields__}
+    return PushItem(payload=msgspec.Raw(row["payload"].encode()), **fields)

@@ -1,0 +1,32 @@
+-- What applications put down in their own transactions, on its way to the log.
+
+-- name: outbox
+-- Messages that transactions put down and committed, oldest first, of transactions from a number on; and from which
+-- number on some may still be open.
+select o.id, o.item, o.payload, pg_snapshot_xmin(pg_current_snapshot())::text::bigint as open_xid
+from queen.outbox o
+where o.xid >= $1::bigint::text::xid8 and o.error is null
+order by o.xid, o.id
+limit $2;
+
+-- name: transactions
+-- From which number on transactions may be open, and the number of the next.
+select pg_snapshot_xmin(s.now)::text::bigint as open_xid, pg_snapshot_xmax(s.now)::text::bigint as next_xid
+from (select pg_current_snapshot()) s (now);
+
+-- name: append
+-- Move messages of the outbox to the log; the rows of push, or that they were moved.
+select kind, ordinal, "offset", created_at, xid, code
+from queen.append(
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20
+);
+
+-- name: set_aside_outbox
+-- Messages that cannot be moved, and why: they stay, and hold up no other.
+update queen.outbox o set error = u.error
+from unnest($1::bigint[], $2::text[]) u (id, error)
+where o.id = u.id;
+
+-- name: lead_appending
+-- Whether this process moves what is in the outbox, for some seconds.
+select queen.lead_appending($1, $2, $3) as is_leader;

@@ -1,0 +1,89 @@
+-- Move messages of the outbox to the log: pushed and taken out of it in one transaction, so each exactly once.
+--
+-- p_ids: the messages, all of them; the others are the arguments of push, which may be for fewer, where some are
+-- duplicates of what was pushed before. Answers the rows of push, or `outbox` when somebody else has moved one of them; and then, as
+-- when push stored nothing, they stay.
+-- Locks: outbox by id, then those of push.
+create or replace function queen.append (
+  p_ids                     bigint[],
+  p_partition_ids           bigint[],
+  p_counts                  integer[],
+  p_bodies                  bytea[],
+  p_ends                    bytea[],
+  p_extras                  bytea[],
+  p_ttls                    double precision[],
+  p_keys                    bytea,
+  p_key_entries             integer[],
+  p_key_places              integer[],
+  p_key_counts              integer[],
+  p_producers               text[],
+  p_sequences               bigint[],
+  p_scheduled_partition_ids bigint[],
+  p_scheduled_delays        double precision[],
+  p_scheduled_dues          timestamptz[],
+  p_scheduled_payloads      bytea[],
+  p_scheduled_extras        bytea[],
+  p_scheduled_ttls          double precision[],
+  p_max_delay               double precision
+)
+  returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_found bigint;
+  v_row   record;
+begin
+  select count(*) into v_found
+  from (
+    select o.id from queen.outbox o where o.id = any (p_ids) and o.error is null order by o.id for update
+  ) o;
+  if v_found < cardinality(p_ids) then
+    return query select 'outbox', 1, null::bigint, null::timestamptz, null::bigint, null::text;
+    return;
+  end if;
+  for v_row in
+    select p.*
+    from queen.push(
+      p_partition_ids, p_counts, p_bodies, p_ends, p_extras, p_ttls, p_keys, p_key_entries, p_key_places,
+      p_key_counts, p_producers, p_sequences, p_scheduled_partition_ids, p_scheduled_delays, p_scheduled_dues,
+      p_scheduled_payloads, p_scheduled_extras, p_scheduled_ttls, p_max_delay
+    ) p
+  loop
+    return query select v_row.kind, v_row.ordinal, v_row."offset", v_row.created_at, v_row.xid, v_row.code;
+    v_found := case when v_row.kind = 'stored' then v_found end;
+  end loop;
+  if v_found is not null then
+    delete from queen.outbox o where o.id = any (p_ids);
+  end if;
+end
+$$;
+
+-- Hold the office of the appender for some seconds, awake or about to sleep; false when another process has it.
+create or replace function queen.lead_appending (p_holder bigint, p_seconds double precision, p_is_awake boolean)
+  returns boolean
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := queen.now();
+begin
+  if exists (select 1 from queen.appender a where a.holder <> p_holder and a.until > v_now) then
+    return false;
+  end if;
+  insert into queen.appender as a (holder, until, is_awake)
+  values (p_holder, v_now + make_interval(secs => p_seconds), p_is_awake)
+  on conflict (is_only) do update
+  set holder = excluded.holder, until = excluded.until, is_awake = excluded.is_awake
+  where a.holder = excluded.holder or a.until <= v_now;
+  return found;
+end
+$$;

@@ -1,0 +1,211 @@
+"""`queen.enqueue`: a message in the application's own transaction, pushed once that commits."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from queen.engine.engine import Engine
+from queen.wire.messages import PopRequest
+from tests.engine.helpers import until, values
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+
+@pytest.fixture
+async def application(dsn: str) -> "AsyncGenerator[Connection]":
+    connection = await asyncpg.connect(dsn)
+    yield connection
+    await connection.close()
+
+
+async def enqueue(connection: "Connection", payload: object, partition: str = "Default") -> None:
+    await connection.execute(
+        "select queen.enqueue('orders', $1, partition => $2)", json.dumps(payload), partition
+    )
+
+
+async def take(engine: Engine, count: int) -> list[Any]:
+    """As many messages as asked for, in the order in which they are delivered."""
+    got: list[Any] = []
+    async with asyncio.timeout(10):
+        while len(got) < count:
+            request = PopRequest(
+                queue="orders", batch=1000, partitions=100, wait=True, auto_ack=True
+            )
+            got += values(await engine.pop(request))
+    return got
+
+
+async def nothing_is_left(connection: "Connection") -> bool:
+    return not await connection.fetchval("select count(*) from queen.outbox")
+
+
+async def is_asleep(connection: "Connection") -> bool:
+    return not await connection.fetchval("select is_awake from queen.appender")
+
+
+async def test_what_a_transaction_enqueued_comes_when_it_commits(
+    engine: Engine, application: "Connection"
+) -> None:
+    await engine.configure("orders")
+    async with application.transaction():
+        await enqueue(application, {"n": 1})
+        await enqueue(application, {"n": 2})
+
+    assert await take(engine, 2) == [{"n": 1}, {"n": 2}]
+    await until(lambda: nothing_is_left(application))
+
+
+async def test_a_payload_arrives_byte_for_byte(engine: Engine, application: "Connection") -> None:
+    await engine.configure("orders")
+    text = '{"z": 123456789012345678901234567890,  "a":null,"u":"\\u0000é"}'
+    await application.execute("select queen.enqueue('orders', $1)", text)
+
+    async with asyncio.timeout(10):
+        (delivery,) = await engine.pop(PopRequest(queue="orders", wait=True))
+    assert bytes(delivery.payloads()[0]).decode() == text
+
+
+async def test_what_is_rolled_back_never_comes(engine: Engine, application: "Connection") -> None:
+    await engine.configure("orders")
+    transaction = application.transaction()
+    await transaction.start()
+    await enqueue(application, "never")
+    await transaction.rollback()
+    await enqueue(application, "comes")
+
+    assert await take(engine, 1) == ["comes"]
+    await until(lambda: nothing_is_left(application))
+
+
+async def test_a_transaction_that_stays_open_holds_up_nobody(
+    engine: Engine, application: "Connection", dsn: str
+) -> None:
+    await engine.configure("orders")
+    slow = await asyncpg.connect(dsn)
+    transaction = slow.transaction()
+    await transaction.start()
+    await enqueue(slow, "first put down", "p")
+    for number in range(20):
+        await enqueue(application, number, "p")
+
+    assert await take(engine, 20) == list(range(20))
+    await transaction.commit()
+    assert await take(engine, 1) == ["first put down"]
+    await slow.close()
+
+
+async def test_a_transaction_that_outlasts_the_appender_is_not_left_lying(
+    engine: Engine, application: "Connection", dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It saw that the appender was awake, so it told nobody."""
+    monkeypatch.setattr("queen.engine.appender._AWAKE_SECONDS", 0.05)
+    await engine.configure("orders")
+    await enqueue(application, 1)
+    assert await take(engine, 1) == [1]
+    slow = await asyncpg.connect(dsn)
+    transaction = slow.transaction()
+    await transaction.start()
+    await enqueue(slow, 2)
+    await until(lambda: is_asleep(application))
+
+    await transaction.commit()
+
+    assert await take(engine, 1) == [2]
+    await slow.close()
+
+
+async def test_two_processes_move_each_message_once(
+    engine: Engine, application: "Connection", dsn: str
+) -> None:
+    await engine.configure("orders")
+    async with await Engine.open(dsn) as other:
+        for start in range(0, 300, 30):
+            async with application.transaction():
+                for number in range(start, start + 30):
+                    await enqueue(application, number, f"p{number % 7}")
+            engine.appender.wake()
+            other.appender.wake()
+        got = await take(engine, 300)
+        await until(lambda: nothing_is_left(application))
+    assert sorted(got) == list(range(300))
+    stored = await application.fetchval("select sum(message_count) from queen.segments")
+    assert stored == 300
+    for remainder in range(7):
+        mine = [number for number in got if number % 7 == remainder]
+        assert mine == sorted(mine)
+
+
+async def test_a_known_transaction_id_is_stored_once(
+    engine: Engine, application: "Connection"
+) -> None:
+    await engine.configure("orders")
+    for _ in range(3):
+        await application.execute(
+            "select queen.enqueue('orders', '1', transaction_id => 'only once')"
+        )
+    await enqueue(application, "last")
+
+    assert await take(engine, 2) == [1, "last"]
+    await until(lambda: nothing_is_left(application))
+    assert await application.fetchval("select sum(message_count) from queen.segments") == 2
+
+
+async def test_a_full_queue_and_a_schema_do_not_lose_what_was_committed(
+    engine: Engine, application: "Connection"
+) -> None:
+    await engine.configure("orders", {"max_size": 1, "schema": {"type": "integer"}})
+    for each in (1, 2, "three"):
+        await enqueue(application, each)
+
+    assert await take(engine, 3) == [1, 2, "three"]
+
+
+async def test_what_cannot_be_pushed_is_set_aside_with_its_reason(
+    engine: Engine, application: "Connection"
+) -> None:
+    await engine.configure("orders")
+    await application.execute("select queen.enqueue('orders', '1', priority => 5)")
+    await enqueue(application, "good")
+
+    assert await take(engine, 1) == ["good"]
+    (row,) = await application.fetch("select error from queen.outbox")
+    assert "unordered" in row["error"]
+
+
+async def test_a_delay_is_kept(engine: Engine, application: "Connection") -> None:
+    await engine.configure("orders")
+    await application.execute("select queen.enqueue('orders', '1', delay_seconds => 0.5)")
+    begun = asyncio.get_running_loop().time()
+
+    assert await take(engine, 1) == [1]
+    assert asyncio.get_running_loop().time() - begun > 0.4
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "'', '1'",
+        "'__x', '1'",
+        "' x', '1'",
+        "'x', null",
+        "E'a\\nb', '1'",
+        "'x', '1', partition => ''",
+    ],
+)
+async def test_a_name_that_cannot_be_is_refused_at_once(
+    engine: Engine, application: "Connection", call: str
+) -> None:
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await application.execute(f"select queen.enqueue({call})")
+    assert refused.value.sqlstate == "QN015"
+
+
+async def test_a_payload_that_is_not_json_is_refused_at_once(application: "Connection") -> None:
+    with pytest.raises(asyncpg.InvalidTextRepresentationError):
+        await application.execute("select queen.enqueue('orders', '{')")
