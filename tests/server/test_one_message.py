@@ -96,6 +96,17 @@ async def test_a_message_is_given_up_wherever_it_is(
     assert (found if ordered else sorted(found)) == sorted(left)
 
 
+async def test_a_message_is_given_up_by_its_second_name_too(server: Server) -> None:
+    (pushed,) = await push(server, "orders", 1, transactionId="t/1")
+    await pop(server, "orders")
+
+    reply = await server.post(f"/messages/{pushed['partitionId']}/t%2F1/dlq", {"error": "no"})
+
+    assert (reply.status, reply.body["success"], reply.body["id"]) == (200, True, pushed["id"])
+    (letter,) = (await server.get("/dlq", queue="orders")).body["messages"]
+    assert (letter["transactionId"], letter["errorMessage"]) == ("t/1", "no")
+
+
 async def test_a_message_that_a_group_is_done_with_cannot_be_given_up(server: Server) -> None:
     (pushed,) = await push(server, "orders", 1)
     (message,) = await pop(server, "orders")
