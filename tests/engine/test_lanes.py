@@ -82,3 +82,19 @@ async def test_a_crowd_takes_a_second_lane(units: int, size_bytes: int) -> None:
     assert [len(each) for each in slow.flushes] == [1, units]
     slow.goes_on.set()
     await lanes.close()
+
+
+async def test_a_flush_that_takes_long_holds_up_no_other_key() -> None:
+    slow = Slow()
+    lanes = slow.lanes()
+    lanes.submit(Unit(1))
+    await turns()
+    lanes.submit(Unit(2))
+
+    async with asyncio.timeout(1):
+        while len(slow.flushes) < 2:  # noqa: ASYNC110 - a timer's
+            await asyncio.sleep(0.001)
+
+    assert [unit.keys for unit in slow.flushes[1]] == [(2,)]
+    slow.goes_on.set()
+    await lanes.close()

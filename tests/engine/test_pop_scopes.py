@@ -151,3 +151,30 @@ async def test_a_batch_reaches_over_segments(engine: Engine) -> None:
 
     assert (delivery.offsets, values(delivery)) == ([1, 2, 3, 4], [1, 2, 3, 4])
     assert [message.offset for message in delivery.messages()] == [1, 2, 3, 4]
+
+
+async def test_queues_of_one_priority_take_turns(engine: Engine) -> None:
+    """The partition that is ready longest comes first, whichever queue it is of."""
+    for queue in ("first", "second"):
+        await engine.configure(queue, namespace="shop", options={"ordered": False})
+    assert await pop(engine, namespace="shop") == []
+    await push(engine, "second", "oldest")
+    for number in range(20):
+        await push(engine, "first", number)
+
+    assert values(await pop(engine, namespace="shop", auto_ack=True)) == ["oldest"]
+
+    await push(engine, "second", *range(100, 110))
+    taken = [values(await pop(engine, namespace="shop", auto_ack=True))[0] for _ in range(8)]
+    assert any(each >= 100 for each in taken)
+    assert any(each < 100 for each in taken)
+
+
+async def test_a_queue_of_higher_priority_comes_first(engine: Engine) -> None:
+    await engine.configure("low", namespace="shop")
+    await engine.configure("high", namespace="shop", options={"priority": 5})
+    await push(engine, "low", "older")
+    await push(engine, "high", "newer")
+
+    assert values(await pop(engine, namespace="shop")) == ["newer"]
+    assert values(await pop(engine, namespace="shop")) == ["older"]

@@ -269,7 +269,6 @@ CREATE TABLE queen.deliveries (
     parked_until timestamp with time zone,
     held boolean NOT NULL,
     ordered boolean NOT NULL,
-    limited boolean DEFAULT false NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     error text,
     payload bytea,
@@ -286,6 +285,15 @@ WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000',
 
 CREATE FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, p_attempts integer, p_kind text, p_error text, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: by_readiness(bigint[], timestamp with time zone[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.by_readiness(p_group_ids bigint[], p_ready_since timestamp with time zone[]) RETURNS integer[]
+    LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
 
@@ -918,10 +926,10 @@ CREATE FUNCTION queen.new_queue(p_defaults jsonb) RETURNS jsonb
 
 
 --
--- Name: next_at(bigint, queen.queues, bigint, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: next_at(bigint, queen.queues, bigint[], timestamp with time zone, timestamp with time zone, boolean, boolean, bigint, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) RETURNS double precision
+CREATE FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_lanes bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) RETURNS double precision
     LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
@@ -1407,6 +1415,15 @@ CREATE FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_of
 
 CREATE FUNCTION queen.unpark(p_partition_id bigint, p_group_id bigint, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE sql
+    AS $$ … $$;
+
+
+--
+-- Name: waits_for_room(bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.waits_for_room(p_group_ids bigint[]) RETURNS boolean
+    LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
 
@@ -2820,6 +2837,13 @@ REVOKE ALL ON FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, 
 
 
 --
+-- Name: FUNCTION by_readiness(p_group_ids bigint[], p_ready_since timestamp with time zone[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.by_readiness(p_group_ids bigint[], p_ready_since timestamp with time zone[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION cancel_scheduled(p_queue_id bigint, p_partition_ids bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3240,10 +3264,10 @@ REVOKE ALL ON FUNCTION queen.new_queue(p_defaults jsonb) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION next_at(p_group_id bigint, p_queue queen.queues, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION next_at(p_group_id bigint, p_queue queen.queues, p_lanes bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.next_at(p_group_id bigint, p_queue queen.queues, p_lanes bigint[], p_since timestamp with time zone, p_due_since timestamp with time zone, p_due boolean, p_fresh boolean, p_slots bigint, p_opens_at timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -3524,6 +3548,13 @@ REVOKE ALL ON FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p
 --
 
 REVOKE ALL ON FUNCTION queen.unpark(p_partition_id bigint, p_group_id bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION waits_for_room(p_group_ids bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.waits_for_room(p_group_ids bigint[]) FROM PUBLIC;
 
 
 --

@@ -25,6 +25,8 @@ class Unit(Protocol):
 U = TypeVar("U", bound=Unit)
 _CROWD: Final = 32
 _CROWD_BYTES: Final = 64 * 1024
+_PATIENCE_SECONDS: Final = 0.005
+"""What the units of another key wait for a flush: it may be stuck behind a lock of its own."""
 
 
 class Lanes(Generic[U]):
@@ -32,9 +34,10 @@ class Lanes(Generic[U]):
     Gathers units into flushes, at most ``lanes`` of them at once.
 
     No linger timer: a lone unit is flushed at once, and a crowd shares one flush. While one runs,
-    another begins only for a crowd: a few cost less in the flush after this. Units of one key
-    keep their order, and two flushes never hold the same key. Units with several keys are rare;
-    while one waits, its keys are kept free for it.
+    another begins for a crowd, or when that one takes long: a few cost less in the next.
+
+    Units of one key keep their order, and two flushes never hold the same key. Units with several
+    keys are rare; while one waits, its keys are kept free for it.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class Lanes(Generic[U]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
         self._is_scheduled = False
+        self._begun_at = 0.0
+        self._patience: asyncio.TimerHandle | None = None
         self.seconds = Histogram()
         """How long flushes took."""
 
@@ -102,12 +107,24 @@ class Lanes(Generic[U]):
 
     def _schedule(self) -> None:
         """Flush at the end of this turn of the loop: whoever is ready by then comes along."""
-        if not self._is_scheduled and self._is_lane_open() and (self._units or self._wide):
+        if self._is_scheduled or not self._free_lanes or not (self._units or self._wide):
+            return
+        loop = asyncio.get_running_loop()
+        if self._is_lane_open():
             self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._start)
+            loop.call_soon(self._start)
+        elif self._patience is None:
+            self._patience = loop.call_later(_PATIENCE_SECONDS, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        self._schedule()
 
     def _is_lane_open(self) -> bool:
-        return self._free_lanes == self._all_lanes or (self._free_lanes > 0 and self._is_crowd())
+        if self._free_lanes == self._all_lanes:
+            return True
+        is_late = time.monotonic() >= self._begun_at + _PATIENCE_SECONDS
+        return self._free_lanes > 0 and (is_late or self._is_crowd())
 
     def _is_crowd(self) -> bool:
         return self._queued >= _CROWD or self._queued_bytes >= _CROWD_BYTES
@@ -118,6 +135,7 @@ class Lanes(Generic[U]):
             keys = {key for unit in taken for key in unit.keys}
             self._busy |= keys
             self._free_lanes -= 1
+            self._begun_at = time.monotonic()
             task = asyncio.create_task(self._run(taken, keys))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -8,6 +8,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
+from msgspec import structs
+
 from queen import errors
 from queen.engine.bodies import Bodies
 from queen.engine.counters import Counters
@@ -105,7 +107,7 @@ class Pops:
         """Deliveries for one consumer; empty when there is nothing, or nothing came in time."""
         if self._is_closed:
             raise errors.Draining("this process is stopping")
-        if self.waiting >= self._settings.max_waiters:
+        if request.wait and self.waiting >= self._settings.max_waiters:
             raise errors.TooManyWaiters(f"{self.waiting} pops are waiting; try again later")
         request = self._bounded(request)
         target = self.waiters.target(
@@ -167,15 +169,19 @@ class Pops:
         if (
             request.batch <= settings.max_batch
             and request.partitions <= settings.max_pop_partitions
+            and (request.timeout_seconds > 0 or not request.wait)
         ):
             return request
-        fields = {name: getattr(request, name) for name in request.__struct_fields__}
-        fields["batch"] = min(request.batch, settings.max_batch)
-        fields["partitions"] = min(request.partitions, settings.max_pop_partitions)
-        return PopRequest(**fields)
+        return structs.replace(
+            request,
+            batch=min(request.batch, settings.max_batch),
+            partitions=min(request.partitions, settings.max_pop_partitions),
+            # To wait for no time is not to wait: it looks once.
+            wait=request.wait and request.timeout_seconds > 0,
+        )
 
     def _time_out(self, target: Target, unit: PopUnit) -> None:
-        if not target.group_ids and target.name.queue is not None:
+        if target.is_missing and target.name.queue is not None:
             unit.fail(errors.QueueNotFound(f"there is no queue {target.name.queue}"))
         elif unit.finish([]):
             self._counters.count_empty(target.group_ids)
@@ -227,6 +233,7 @@ class Pops:
             started_at = time.perf_counter()
             claimed = await self._claim_for(target, units)
             self.flush_seconds.observe(time.perf_counter() - started_at)
+        target.is_missing = claimed is None
         if claimed is not None:
             gone, wait_seconds = self._learn(target, claimed)
             served = await self._hand_out(target, claimed, units)
@@ -297,10 +304,11 @@ class Pops:
                 await self._store.messages.release(leases)
                 self._wake({each.group_id for each in deliveries})
 
-    def _sleep(self, target: Target, seconds: float, *, is_at_latest: bool = False) -> None:
+    def _sleep(self, target: Target, seconds: float) -> None:
+        """Search again after so long at the latest; who sleeps until an earlier instant stays."""
         loop = asyncio.get_running_loop()
         if target.timer is not None:
-            if is_at_latest and loop.time() < target.timer.when() <= loop.time() + seconds:
+            if loop.time() < target.timer.when() <= loop.time() + seconds:
                 return
             target.timer.cancel()
         target.timer = loop.call_later(max(seconds, 0.001), self.waiters.wake, target)
@@ -381,7 +389,7 @@ class Pops:
                 mark.searched_due_at = now
                 due = "first"
         if due == "never":
-            self._sleep(target, self._settings.due_search_ms / 1000, is_at_latest=True)
+            self._sleep(target, self._settings.due_search_ms / 1000)
         return await self._store.messages.pop(
             rows.Pop(
                 group_ids=target.group_ids,

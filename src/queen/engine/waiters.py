@@ -68,6 +68,7 @@ class Target:
         "hurried",
         "is_dry",
         "is_hot",
+        "is_missing",
         "is_running",
         "name",
         "queue_ids",
@@ -88,6 +89,8 @@ class Target:
         """Something may be there: search again before sleeping."""
         self.is_dry = False
         """The last search left somebody without, and nothing was heard since: nobody need look."""
+        self.is_missing = False
+        """The last search found no queue to look in."""
         self.seeks_due = False
         """More than new messages may be there."""
         self.is_running = False
@@ -219,10 +222,6 @@ class Waiters:
         for group_id in group_ids:
             for target in tuple(self._by_group.get(group_id, ())):
                 self.wake(target)
-
-    def are_served(self, group_id: int) -> bool:
-        """Whether somebody here waits for whatever the group has."""
-        return any(each.name.partition is None for each in self._by_group.get(group_id, ()))
 
     def wake_open(self) -> None:
         """There is a new queue: those whom it may concern look again."""

@@ -76,12 +76,11 @@ class Wakeups:
             self.notifications.tell(queue_ids=ids)
 
     def tell_groups(self, group_ids: Iterable[int]) -> None:
-        """These groups have work: for those here who wait for any of it, else for others."""
-        waiters = self._waiters
-        waiters.wake_groups(group_ids)
+        """These groups have work: wake those here, and tell the others."""
+        ids = set(group_ids)
+        self._waiters.wake_groups(ids)
         if self.notifications is not None:
-            others = [each for each in group_ids if not waiters.are_served(each)]
-            self.notifications.tell(group_ids=others)
+            self.notifications.tell(group_ids=ids)
 
     def change(self, queue_id: int) -> None:
         """A queue is not what it was, for this process and for all others."""

@@ -32,7 +32,8 @@ declare
   v_counts     bigint[];
   v_partitions bigint[];
   v_pairs      bigint[];
-  v_has_more   boolean;
+  v_unordered  bigint[];
+  v_has_more   boolean := false;
   v_request    record;
   v_settled    record;
 begin
@@ -46,11 +47,11 @@ begin
     array_agg(l.settled) filter (where l.is_whole),
     array_agg(l.partition_id) filter (where l.is_whole and l.ordered),
     array_agg(l.group_id) filter (where l.is_whole and l.ordered),
-    bool_or(l.limited)
-  into v_whole, v_ctids, v_groups, v_counts, v_partitions, v_pairs, v_has_more
+    array_agg(l.group_id) filter (where l.is_whole and not l.ordered)
+  into v_whole, v_ctids, v_groups, v_counts, v_partitions, v_pairs, v_unordered
   from (
     select
-      a.ordinal::integer as ordinal, d.ctid, d.group_id, d.partition_id, d.ordered, d.limited,
+      a.ordinal::integer as ordinal, d.ctid, d.group_id, d.partition_id, d.ordered,
       (a.offsets is null or a.offsets = d.pending) and d.head is null and d.out_end is null as is_whole,
       case
         when int8multirange(range_merge(d.pending)) = d.pending then upper(d.pending) - lower(d.pending)
@@ -63,7 +64,7 @@ begin
       order by u.id
     ) a
     cross join lateral (
-      select d.ctid, d.group_id, d.partition_id, d.ordered, d.limited, d.head, d.out_end, d.pending
+      select d.ctid, d.group_id, d.partition_id, d.ordered, d.head, d.out_end, d.pending
       from queen.deliveries d
       where d.id = a.id and d.token = a.token and d.held
         and d.partition_id = coalesce(a.partition_id, d.partition_id)
@@ -73,7 +74,10 @@ begin
   if v_whole is not null then
     delete from queen.deliveries d using unnest(v_ctids) u (ctid) where d.ctid = u.ctid;
     if v_partitions is not null then
-      v_has_more := queen.free(v_partitions, v_pairs) or v_has_more;
+      v_has_more := queen.free(v_partitions, v_pairs);
+    end if;
+    if v_unordered is not null then
+      v_has_more := v_has_more or queen.waits_for_room(v_unordered);
     end if;
     return query
     select w.ordinal, w.group_id, w.settled, null::int8multirange, true, v_has_more, null::text
@@ -302,7 +306,7 @@ begin
       end
     from (
       select
-        r.ctid, s.created_at, q.rate_per, q.rate_max, q.rate_ms,
+        r.ctid, s.created_at, q.rate_per, q.rate_max, q.rate_ms, q.waits_for_room,
         r.claimed >= s.next_offset and r.partition_id = any (v_locked) as is_idle,
         case
           when r.claimed >= s.next_offset or q.wait_seconds = 0 then v_now
@@ -311,11 +315,15 @@ begin
         case when r.parked > 0 then queen.unpark(r.partition_id, r.group_id, v_now) end as parked_id
       from (
         -- A few groups, read once.
-        select g.id, q.rate_per, q.rate_max, q.rate_ms, greatest(q.delay_seconds, q.window_seconds) as wait_seconds
+        select
+          g.id, q.rate_per, q.rate_max, q.rate_ms, greatest(q.delay_seconds, q.window_seconds) as wait_seconds,
+          q.concurrency_limit > 0 or q.in_order <> q.ordered as waits_for_room
         from (select distinct u.id from unnest(p_group_ids) u (id)) u
         cross join lateral (select g.id, g.queue_id from queen.groups g where g.id = u.id offset 0) g
         cross join lateral (
-          select q.rate_per, q.rate_max, q.rate_ms, q.delay_seconds, q.window_seconds
+          select
+            q.rate_per, q.rate_max, q.rate_ms, q.delay_seconds, q.window_seconds, q.concurrency_limit, q.in_order,
+            q.ordered
           from queen.queues q
           where q.id = g.queue_id
           offset 0
@@ -334,10 +342,29 @@ begin
       offset 0
     ) n
     where c.ctid = n.ctid
-    returning c.ready_at is not null or c.held as has_more
+    returning c.ready_at is not null or c.held or n.waits_for_room as has_more
   )
   select bool_or(f.has_more) into v_has_more from freed f;
   return v_has_more;
+end
+$$;
+
+-- Whether a group may claim more because deliveries ended: under a concurrency limit, or while a change of order waits.
+create or replace function queen.waits_for_room (p_group_ids bigint[])
+  returns boolean
+  language plpgsql
+  stable
+as $$
+begin
+  return exists (
+    select 1
+    from (select distinct u.id from unnest(p_group_ids) u (id)) u
+    cross join lateral (select g.queue_id from queen.groups g where g.id = u.id offset 0) g
+    cross join lateral (
+      select q.concurrency_limit, q.in_order, q.ordered from queen.queues q where q.id = g.queue_id offset 0
+    ) q
+    where q.concurrency_limit > 0 or q.in_order <> q.ordered
+  );
 end
 $$;
 

@@ -139,7 +139,6 @@ begin
       pending = v_delivery.pending,
       out_end = case when v_delivery.head is null and v_out <> v_delivery.pending then upper(v_out) end,
       held = true,
-      limited = p_queue.concurrency_limit > 0,
       until = p_now + make_interval(secs => coalesce(p_leases[v_request], p_queue.lease_seconds))
     where d.id = v_delivery.id
     returning d.* into v_delivery;

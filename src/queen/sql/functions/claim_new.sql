@@ -253,13 +253,10 @@ begin
     where c.ctid = t.ctid;
   end if;
   if not p_auto then
-    insert into queen.deliveries (
-      id, token, group_id, partition_id, priority, pending, until, held, ordered, limited
-    )
+    insert into queen.deliveries (id, token, group_id, partition_id, priority, pending, until, held, ordered)
     select
       t.id, t.token, p_group_id, t.partition_id, p_level,
-      int8multirange(int8range(t.first_offset, t.end_offset)), t.until, true, p_queue.in_order,
-      p_queue.concurrency_limit > 0
+      int8multirange(int8range(t.first_offset, t.end_offset)), t.until, true, p_queue.in_order
     from unnest(v_delivered, v_tokens, v_taken, v_firsts, v_ends, v_untils)
       t (id, token, partition_id, first_offset, end_offset, until);
   end if;

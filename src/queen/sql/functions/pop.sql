@@ -1,10 +1,10 @@
--- Claim messages for several requests at once, from groups in the order given.
+-- Claim messages for several requests at once, from groups by queue priority and the longest ready first.
 --
 -- p_group_ids: where to look, each with the low-water marks that the caller remembers (null: search from the
 -- start). p_partition: only this one. p_batches, p_partitions, p_leases: per request, how many messages, from how
 -- many partitions, for how long (null: the queue's). p_auto: settled at once, no lease. p_due: look for what is due
 -- again `first`, before what is new; `last`, if the new does not suffice; or `never`, when the caller has looked a
--- moment ago and will again: then nothing is said of how long to wait. p_turn counts calls: every fourth
+-- moment ago and will again: then the time to wait says nothing of it either. p_turn counts calls: every fourth
 -- of an unordered queue begins at another priority, so that none starves.
 --
 -- Answers a row for each run of messages inside one segment, and for each group a row without request: how
@@ -38,6 +38,8 @@ declare
   c_margin     constant interval := interval '5 seconds';
   c_rounds     constant integer := 12;
   v_now        timestamptz;
+  v_order      integer[];
+  v_index      integer;
   v_queue      queen.queues;
   v_levels     integer[];
   v_level      integer;
@@ -65,7 +67,11 @@ begin
     perform set_config('synchronous_commit', 'off', true);
   end if;
 
-  for v_index in 1 .. cardinality(p_group_ids) loop
+  v_order := case
+    when cardinality(p_group_ids) = 1 then array[1]
+    else queen.by_readiness(p_group_ids, p_ready_since)
+  end;
+  foreach v_index in array v_order loop
     v_now := queen.now();
     v_note := null;
     v_note.group_id := p_group_ids[v_index];
@@ -201,8 +207,11 @@ begin
       where l.group_id = v_note.group_id and l.version = v_limit.version
       returning queen.rate_opens_at(l.recent, v_queue.rate_max, v_queue.rate_ms, v_now) into v_opens_at;
     end if;
-    if v_seeks_due and queen.wants_more(v_left, v_lanes_left) then
-      v_note.wait_seconds := queen.next_at(v_note.group_id, v_queue, v_slots, v_opens_at, v_now);
+    if queen.wants_more(v_left, v_lanes_left) then
+      v_note.wait_seconds := queen.next_at(
+        v_note.group_id, v_queue, v_lanes, coalesce(v_note.ready_since, '-infinity'),
+        coalesce(v_note.due_since, '-infinity'), v_seeks_due, v_is_fresh, v_slots, v_opens_at, v_now
+      );
     end if;
     return next v_note;
   end loop;
@@ -282,53 +291,129 @@ begin
 end
 $$;
 
+-- Groups in the order in which a pop visits them: queue priority, then whose first partition is ready longest.
+create or replace function queen.by_readiness (p_group_ids bigint[], p_ready_since timestamptz[])
+  returns integer[]
+  language plpgsql
+  stable
+as $$
+begin
+  return array(
+    select u.index::integer
+    from unnest(p_group_ids, p_ready_since) with ordinality u (group_id, since, index)
+    left join lateral (
+      select q.priority, q.levels
+      from queen.groups g
+      cross join lateral (select q.priority, q.levels from queen.queues q where q.id = g.queue_id offset 0) q
+      where g.id = u.group_id
+      offset 0
+    ) q on true
+    left join lateral (
+      select min(r.ready_at) as ready_at
+      from unnest(q.levels) l (level)
+      cross join lateral (
+        select c.ready_at
+        from queen.consumers c
+        where c.group_id = u.group_id and c.priority = l.level and c.ready_at >= coalesce(u.since, '-infinity')
+        order by c.ready_at
+        limit 1
+      ) r
+    ) r on true
+    order by q.priority desc nulls last, r.ready_at nulls last, u.index
+  );
+end
+$$;
+
 -- Seconds until a group has something to give, as far as is known now; null when it must be woken.
+--
+-- p_lanes: only these partitions, or null. What is ready or due already was locked: another pop takes it, perhaps
+-- not all of it, so it is worth another look in a moment. p_due: what waits in deliveries and is scheduled as well.
+-- p_since, p_due_since: where the searches may start.
 create or replace function queen.next_at (
-  p_group_id bigint,
-  p_queue    queen.queues,
-  p_slots    bigint,
-  p_opens_at timestamptz,
-  p_now      timestamptz
+  p_group_id  bigint,
+  p_queue     queen.queues,
+  p_lanes     bigint[],
+  p_since     timestamptz,
+  p_due_since timestamptz,
+  p_due       boolean,
+  p_fresh     boolean,
+  p_slots     bigint,
+  p_opens_at  timestamptz,
+  p_now       timestamptz
 )
   returns double precision
   language plpgsql
   stable
 as $$
 declare
-  v_level integer;
-  v_at    timestamptz;
+  c_moment constant interval := interval '10 milliseconds';
+  v_level  integer;
+  v_at     timestamptz;
+  v_room   boolean := p_slots is null or p_slots > 0;
 begin
-  v_at := (
-    select s.due_at
-    from queen.scheduled s
-    where s.queue_id = p_queue.id and s.due_at > p_now
-    order by s.due_at
-    limit 1
-  );
-  foreach v_level in array p_queue.levels loop
+  if p_lanes is not null then
     v_at := least(
-      v_at,
       (
-        select d.until
-        from queen.deliveries d
-        where d.group_id = p_group_id and d.priority = v_level and d.until > p_now and d.until < 'infinity'
-        order by d.until
-        limit 1
+        select min(c.ready_at)
+        from unnest(p_lanes) l (id)
+        cross join lateral (
+          select c.ready_at
+          from queen.consumers c
+          where c.partition_id = l.id and c.group_id = p_group_id
+          order by c.version desc
+          limit 1
+        ) c
+        where v_room and p_fresh
       ),
       (
-        select c.ready_at
-        from queen.consumers c
-        where (p_slots is null or p_slots > 0)
-          and c.group_id = p_group_id and c.priority = v_level and c.ready_at > p_now
-        order by c.ready_at
-        limit 1
+        select min(d.until)
+        from unnest(p_lanes) l (id)
+        cross join lateral (
+          select d.until
+          from queen.deliveries d
+          where d.partition_id = l.id and d.group_id = p_group_id and d.until < 'infinity'
+            and (v_room or d.until > p_now)
+          order by d.until
+          limit 1
+        ) d
       )
     );
-  end loop;
+  else
+    foreach v_level in array p_queue.levels loop
+      if v_room and p_fresh then
+        v_at := least(v_at, (
+          select c.ready_at
+          from queen.consumers c
+          where c.group_id = p_group_id and c.priority = v_level and c.ready_at >= p_since
+          order by c.ready_at
+          limit 1
+        ));
+      end if;
+      if p_due then
+        v_at := least(v_at, (
+          select d.until
+          from queen.deliveries d
+          where d.group_id = p_group_id and d.priority = v_level and d.until < 'infinity'
+            and d.until > case when v_room then p_due_since else p_now end
+          order by d.until
+          limit 1
+        ));
+      end if;
+    end loop;
+  end if;
+  if p_due then
+    v_at := least(v_at, (
+      select s.due_at
+      from queen.scheduled s
+      where s.queue_id = p_queue.id and s.due_at > p_now
+      order by s.due_at
+      limit 1
+    ));
+  end if;
   if v_at is null and p_opens_at is null then
     return null;
   end if;
-  return extract(epoch from greatest(v_at, p_opens_at, p_now) - p_now);
+  return extract(epoch from greatest(v_at, p_opens_at, p_now + c_moment) - p_now);
 end
 $$;
 

@@ -169,8 +169,6 @@ create table queen.deliveries (
   held         boolean not null,
   -- Claimed from an ordered queue: its pair in consumers is held until nothing is pending.
   ordered      boolean not null,
-  -- Claimed under a concurrency limit: when it ends, another may be claimed.
-  limited      boolean not null default false,
   -- Failures charged to the head.
   attempts     integer not null default 0,
   error        text,
