@@ -1,6 +1,18 @@
-"""`python -m queen`."""
+"""`queen`, and `python -m queen`."""
 
-from queen.cli.main import main
+import sys
+
+
+def main() -> None:
+    """What the installed command runs; the SDK comes without what the command needs."""
+    try:
+        from queen.cli.main import main as run
+    except ModuleNotFoundError as error:
+        if error.name != "typer":
+            raise
+        sys.exit(f"queen: the command needs {error.name}: pip install 'queenmq[cli]'")
+    run()
+
 
 if __name__ == "__main__":
     main()

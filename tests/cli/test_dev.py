@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from queen import Message, Queen
+from queen import Message, NotFound, Queen
+from tests.server.server import until
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -137,3 +138,25 @@ async def test_a_wrong_setting_stops_the_start_with_one_sentence(variable: dict[
     assert said.startswith(b"queen: ")
     assert next(iter(variable)).encode() in said
     assert len(said.splitlines()) == 1
+
+
+async def _is_traffic(queen: Queen) -> bool:
+    try:
+        settled = [each async for each in queen.admin.messages("demo.orders", status="completed")]
+    except NotFound:
+        return False
+    return bool(settled)
+
+
+async def test_a_demo_has_traffic_and_ends_at_once() -> None:
+    process, url = await started("--ephemeral", "--demo")
+    try:
+        async with Queen(url) as queen:
+            await until(lambda: _is_traffic(queen), seconds=40)
+            groups = [each async for each in queen.admin.groups(queue="demo.orders")]
+        assert [each.consumer_group for each in groups] == ["billing"]
+    finally:
+        began = time.monotonic()
+        code = await stopped(process)
+    assert code == 0
+    assert time.monotonic() - began < 20

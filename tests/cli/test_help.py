@@ -1,11 +1,15 @@
 """Every command shows an example, and each example is a command."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 
 from queen.cli.commands import PLACES
+from tests.cli.commands import SOURCE
 from tests.cli.tree import COMMANDS, ROOT
 
 
@@ -37,3 +41,40 @@ def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
         command = ROOT.get_command(None, name)
         told = str(command.help).strip()
         assert told.startswith(place.help.rstrip(".")[:20]), name
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "extra"),
+    [
+        ("typer", ["--help"], "queenmq[cli]"),
+        ("asyncpg", ["migrate", "status"], "queenmq[server]"),
+        ("uvloop", ["serve"], "queenmq[server]"),
+    ],
+)
+def test_a_missing_extra_is_named_with_what_to_install(
+    missing: str, arguments: list[str], extra: str
+) -> None:
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['queen', *{arguments!r}]\n"
+        "from queen.__main__ import main; main()"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 1
+    assert f"pip install '{extra}'" in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_a_slip_in_a_command_is_met_with_a_hint() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "queen", "queu", "ls"],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 2
+    assert "there is no command queu; did you mean queue?" in answer.stderr

@@ -3,8 +3,10 @@
 import asyncio
 import json
 
+from tests.cli.commands import queen
 from tests.cli.shell import Shell
 from tests.cli.terminal import WIDTH, Terminal
+from tests.server.access import KEYS
 from tests.server.server import Server
 
 
@@ -123,3 +125,15 @@ async def test_rates_are_of_what_went_through(dsn: str, shell: Shell, server: Se
     # Since the minute before the last: 600 in one to two minutes.
     assert 4 < row["pushedPerSecond"] < 11
     assert row["ackedPerSecond"] == 0
+
+
+async def test_what_a_reader_may_not_know_is_an_unknown(dsn: str, shell: Shell) -> None:
+    key = (await queen("token", "create", "eyes", "--role", "read-only", dsn=dsn)).out.strip()
+    async with Server(dsn, KEYS) as locked:
+        told = {"QUEEN_BASE_URL": locked.base_url, "QUEEN_TOKEN": key}
+        looked = await shell.run("top", "--once", "-o", "json", **told)
+        assert looked.json["servers"]["processes"] is None
+        printed = await shell.run("top", "--once", **told)
+        assert "processes -" in printed.out
+        doctor = await shell.run("doctor", **told)
+        assert (doctor.code, "use an admin key" in doctor.out) == (1, True)

@@ -1,6 +1,8 @@
 """`queen export` and `queen import`: a queue in a file, byte for byte."""
 
+import asyncio
 import json
+import os
 from pathlib import Path
 
 from tests.cli.shell import Shell
@@ -70,6 +72,20 @@ async def test_some_are_chosen_and_a_trial_pushes_nothing(server: Server, shell:
     dry = await shell.run("import", "copies", "--dry-run", given=one.out)
     assert dry.said == "would push 3 messages to copies\n"
     assert (await shell.run("queue", "show", "copies")).code == 3
+
+
+async def test_a_pipe_is_written_to_and_a_folder_refused(
+    server: Server, shell: Shell, tmp_path: Path
+) -> None:
+    await _queue(server, 2)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read, exported = await asyncio.gather(
+        asyncio.to_thread(pipe.read_text), shell.run("export", "orders", str(pipe))
+    )
+    assert (exported.code, len(read.splitlines()), pipe.is_fifo()) == (0, 2, True)
+    refused = await shell.run("export", "orders", str(tmp_path))
+    assert (refused.code, refused.said.startswith("queen: cannot write")) == (1, True)
 
 
 async def test_a_line_that_is_no_message_is_named(shell: Shell, tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def explain(
         return
     print(f"{code} (HTTP {row['status']}): {row['meaning']}")
     print(f"{row['applied']}; {row['advice']}")
+    print(f"see {row['page']}")
 
 
 def _row(error: type[errors.QueenError]) -> dict[str, Any]:
@@ -131,4 +132,5 @@ def _row(error: type[errors.QueenError]) -> dict[str, Any]:
         "meaning": error.__doc__,
         "applied": applied[error.applied],
         "advice": advice,
+        "page": f"docs/reference/errors.md#{error.__name__.lower()}",
     }

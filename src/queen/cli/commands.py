@@ -87,6 +87,16 @@ class Commands(TyperGroup):
             found = alone
         return typer.main.get_command(found)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer's own
+        if args[0] not in PLACES and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], PLACES, n=1)
+            ctx.fail(
+                f"there is no command {args[0]}" + (f"; did you mean {near[0]}?" if near else "")
+            )
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own
         del ctx
         for title, section in SECTIONS.items():

@@ -12,10 +12,15 @@ import typer
 from queen.cli.local_postgres import LocalPostgres
 from queen.settings import Settings
 
+_BOX = """\
+  +------------------------------------------------------------------+
+  |  Not for production: no authentication, loopback alone.          |
+  +------------------------------------------------------------------+"""
 _SNIPPETS = """
   Push          curl -H 'Content-Type: application/json' {url}/api/v1/push \\
                   -d '{{"items":[{{"queue":"demo","payload":{{"hello":"world"}}}}]}}'
   Pop           curl '{url}/api/v1/pop/queue/demo?autoAck=true'
+  Watch         queen top --server {url}
   In Python     from queen import Queen
                 async with Queen("{url}") as queen:
                     await queen.queue("demo").push([{{"data": {{"hello": "world"}}}}])
@@ -31,6 +36,9 @@ def dev(
         bool, typer.Option("--ephemeral", help="Keep nothing when this ends.")
     ] = False,
     port: Annotated[int | None, typer.Option(help="Where HTTP is served.")] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Also traffic to look at, with failures.")
+    ] = False,
 ) -> None:
     """
     Start everything to try Queen out: not for production.
@@ -45,7 +53,7 @@ def dev(
             settings = _settings(postgres.dsn, port)
         else:
             where = "the database that you named"
-        raise typer.Exit(_serve(settings, where))
+        raise typer.Exit(_serve(settings, where, demo=demo))
 
 
 def _settings(dsn: str | None, port: int | None) -> Settings:
@@ -67,7 +75,7 @@ def _folder(given: Path | None) -> Path:
     return Path(home) / "queen" / "dev"
 
 
-def _serve(settings: Settings, where: str) -> int:
+def _serve(settings: Settings, where: str, *, demo: bool) -> int:
     import uvloop
 
     from queen.server import logs
@@ -77,10 +85,16 @@ def _serve(settings: Settings, where: str) -> int:
     listener = bind(settings)
     url = f"http://localhost:{listener.getsockname()[1]}"
 
+    tasks: list[asyncio.Task[None]] = []  # A loop by itself would let them be collected.
+
     def told() -> None:
         print(f"\n  Queen is ready at {url}, on {where}.", file=sys.stderr)
-        print("  For trying out only: no authentication, loopback alone.", file=sys.stderr)
+        print(_BOX, file=sys.stderr)
         print(_SNIPPETS.format(url=url), file=sys.stderr, flush=True)
+        if demo:
+            from queen.cli.demo import traffic
+
+            tasks.append(asyncio.get_running_loop().create_task(traffic(url)))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return 0 if runner.run(serve_here(settings, listener, ready=told)) else 3

@@ -23,6 +23,8 @@ _BY_STATUS = {
 
 def exit_code(error: errors.QueenError) -> int:
     """Not found, refused, not reached, late and in conflict are told apart from what failed."""
+    if isinstance(error, errors.PushError) and isinstance(error.__cause__, errors.QueenError):
+        return exit_code(error.__cause__)
     if isinstance(error, errors.DatabaseUnavailable | errors.ServerUnreachable):
         return UNREACHABLE
     if isinstance(error, errors.OutcomeUnknown) and isinstance(error.__cause__, TimeoutError):

@@ -21,6 +21,10 @@ def _rate_of_all(metric: t.Metric, by: str) -> str:
     return f"sum by ({by}) (rate({metric.name}[$__rate_interval]))"
 
 
+def _sum(metric: t.Metric) -> str:
+    return f'sum by (queue, group) ({metric.name}{{queue=~"$queue"}})'
+
+
 def _most(metric: t.Metric, by: str = "queue") -> str:
     """Sampled by one process of all: the maximum over hosts is the figure."""
     return f'max by ({by}) ({metric.name}{{queue=~"$queue"}})'
@@ -47,6 +51,8 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "Not settled by the slowest group", "short", (("{{queue}}", _most(t.QUEUE_MESSAGES)),)
         ),
         Panel("Dead letters", "short", (("{{queue}}", _most(t.DEAD_LETTERS)),)),
+        Panel("Payload not settled", "bytes", (("{{queue}}", _most(t.QUEUE_BYTES)),)),
+        Panel("Held back", "short", (("{{queue}}", _most(t.SCHEDULED)),)),
     ),
     "Groups": (
         Panel("Lag", "short", (("{{queue}} {{group}}", _most(t.GROUP_LAG, "queue, group")),)),
@@ -70,7 +76,7 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "cps",
             (("given back", _rate(t.NACKED)), ("dead", _rate(t.DEAD_LETTERED))),
         ),
-        Panel("Waiting pops", "short", (("waiting", f"sum({t.WAITERS.name})"),)),
+        Panel("Waiting pops", "short", (("{{queue}} {{group}}", _sum(t.WAITERS)),)),
     ),
     "Server": (
         Panel(

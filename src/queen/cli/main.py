@@ -2,13 +2,15 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from queen import errors
 from queen.cli.commands import Commands
 from queen.cli.exits import exit_code
+
+_OF_THE_SERVER: Final = ("asyncpg", "starlette", "structlog", "uvicorn", "uvloop", "cryptography")
 
 app = typer.Typer(
     cls=Commands,
@@ -69,3 +71,7 @@ def main() -> None:
     except errors.QueenError as error:
         print(f"queen: {error}", file=sys.stderr)
         sys.exit(exit_code(error))
+    except ModuleNotFoundError as error:
+        if error.name not in _OF_THE_SERVER:
+            raise
+        sys.exit(f"queen: this needs {error.name}: pip install 'queenmq[server]'")

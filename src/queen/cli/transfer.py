@@ -187,6 +187,14 @@ def _opened(file: str) -> Generator[IO[bytes]]:
         sys.stdout.buffer.flush()
         return
     path = Path(file).expanduser()
+    if path.exists() and not path.is_file():
+        # A pipe or a device is written to, never replaced.
+        try:
+            with path.open("wb") as out:
+                yield out
+        except OSError as error:
+            raise errors.BadRequest(f"cannot write {path}: {error.strerror}") from error
+        return
     draft = path.with_name(path.name + ".part")
     try:
         with draft.open("wb") as out:
