@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-lock test test-fast test-model test-faults \
-	bench-engine bench-growth bench-http schema reference lock format
+	bench-client bench-engine bench-growth bench-http schema reference lock format
 
 setup: packages $(STAMP)
 
@@ -57,6 +57,9 @@ bench-engine:
 # `make bench-http BENCH_FLAGS="--peers FOLDER --peers-python PYTHON"` measures others beside.
 bench-http:
 	$(BIN)/python -m benchmarks.http $(BENCH_FLAGS)
+
+bench-client:
+	$(BIN)/python -m benchmarks.client
 
 bench-growth:
 	$(BIN)/python -m benchmarks.growth

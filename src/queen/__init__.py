@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from queen.client import cloudevents
+    from queen.client import cloudevents, outbox
     from queen.client.client import Queen
     from queen.client.consumer import Consumption
     from queen.client.message import Message
@@ -69,6 +69,7 @@ __all__ = [
     "SyncQueen",
     "TransportError",
     "cloudevents",
+    "outbox",
 ]
 
 
@@ -87,8 +88,8 @@ _refuse_a_mixture()
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - of many types
     """Loaded when asked for: the server and the command line do not pay for the client."""
-    if name == "cloudevents":
-        return import_module("queen.client.cloudevents")
+    if name in ("cloudevents", "outbox"):
+        return import_module(f"queen.client.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'queen' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from queen import BatchError, DeadLetter, LeaseLost, Message, Queen, Retry
+from queen import BatchError, DeadLetter, LeaseLost, Message, PushError, Queen, Retry
+from tests.client.faults import Faulty
 from tests.clock import Clock
 
 
@@ -243,3 +244,31 @@ async def test_receive_acks_or_nacks(queen: Queen) -> None:
         assert message.attempt == 2
 
     assert await orders.pop() == []
+
+
+async def test_a_consumer_that_does_not_wait_rests_between_empty_pops(queen: Queen) -> None:
+    await queen.queue("orders").create()
+    queen.transport = faulty = Faulty(queen.transport)
+
+    async def handler(message: Message[Any]) -> None: ...
+
+    await queen.queue("orders").wait(False).idle_millis(700).consume(handler)
+
+    assert 2 <= len(faulty.sent) <= 20
+
+
+async def test_a_large_push_says_which_part_is_stored(queen: Queen) -> None:
+    queen.transport = faulty = Faulty(queen.transport)
+    pushes = 0
+
+    def before(method: str, path: str) -> None:
+        nonlocal pushes
+        pushes += 1
+        faulty.is_down = pushes > 1
+
+    faulty.before = before
+    with pytest.raises(PushError) as caught:
+        await queen.queue("orders").push([{"data": n} for n in range(5_003)])
+
+    assert len(caught.value.stored) == 5_000
+    assert [each.code for each in caught.value.failed] == ["server_unreachable"] * 3

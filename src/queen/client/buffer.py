@@ -87,14 +87,14 @@ class Buffers:
         buffer = self._buffers.get(key)
         if buffer is None:
             buffer = self._buffers[key] = _Buffer(self, self._queen, queue.key)
-        size = sum(map(_size, items))
+        size = len(items[0].payload) if len(items) == 1 else sum(map(_size, items))
         if not self._has_room_for(len(items), size):
             if options.when_full == "raise":
                 raise errors.BufferFull(f"{self._messages} messages wait to be stored")
             await self._make_room(len(items), size)
         self._messages += len(items)
         self._bytes += size
-        buffer.add(items, options)
+        buffer.add(items, size, options)
         return Buffered(buffer, items)
 
     def _has_room_for(self, count: int, size: int) -> bool:
@@ -196,6 +196,8 @@ class _Buffer:
         self._producer = Producer()
         self._waiting: deque[PushItem] = deque()
         self._sending: list[PushItem] = []
+        self._bytes = 0
+        """Of what waits."""
         self._options = BufferOptions()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -215,8 +217,9 @@ class _Buffer:
     def left(self) -> list[PushItem]:
         return [*self._sending, *self._waiting]
 
-    def add(self, items: list[PushItem], options: BufferOptions) -> None:
+    def add(self, items: list[PushItem], size: int, options: BufferOptions) -> None:
         self._options = options
+        self._bytes += size
         self._waiting.extend(items)
         self.added += len(items)
         if self.since is None:
@@ -312,9 +315,10 @@ class _Buffer:
     def _take(self) -> list[PushItem]:
         """The next batch: no larger than one request may be."""
         waiting = self._waiting
-        if len(waiting) <= _BATCH_ITEMS and sum(map(_size, waiting)) <= _BATCH_BYTES:
+        if len(waiting) <= _BATCH_ITEMS and self._bytes <= _BATCH_BYTES:
             everything = list(waiting)
             waiting.clear()
+            self._bytes = 0
             return everything
         taken: list[PushItem] = []
         size = 0
@@ -323,6 +327,7 @@ class _Buffer:
             if taken and size > _BATCH_BYTES:
                 break
             taken.append(waiting.popleft())
+        self._bytes -= sum(map(_size, taken))
         return taken
 
     async def _store(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
@@ -53,7 +54,7 @@ class Queen(Pushing, Settling):
         self._stop: asyncio.Event | None = None
         if os.environ.get("QUEEN_CLIENT_LOG", "").lower() in ("1", "true", "yes"):
             _log_to_stderr()
-        _LOG.info("client.initialized", extra={"urls": len(self.config.urls)})
+        _LOG.info("client.initialized: %d servers", len(self.config.urls))
 
     @classmethod
     def from_env(cls) -> Self:
@@ -174,8 +175,10 @@ class Queen(Pushing, Settling):
 def _log_to_stderr() -> None:
     if not _LOG.handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(
-            logging.Formatter("[%(asctime)s] [%(levelname)s] [%(name)s] %(message)s")
+        form = logging.Formatter(
+            "[%(asctime)s.%(msecs)03dZ] [%(levelname)s] [%(name)s] %(message)s", "%Y-%m-%dT%H:%M:%S"
         )
+        form.converter = time.gmtime
+        handler.setFormatter(form)
         _LOG.addHandler(handler)
         _LOG.setLevel(logging.DEBUG)

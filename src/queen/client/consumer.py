@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("queen.client")
 _MOST_PAUSE_SECONDS: Final = 10.0
+_QUICK_SECONDS: Final = 0.1
+_MOST_EMPTY_PAUSE_SECONDS: Final = 0.5
 _LAST_ANSWER_SECONDS: Final = 0.1
 """A pop that has something to bring answers sooner: it is not aborted, what it brings goes back."""
 
@@ -143,12 +145,13 @@ class Consumption:
             left = seconds if is_busy else self._seen_at + seconds - time.monotonic()
 
     async def _work(self) -> None:
-        failures = 0
+        failures = empties = 0
         while not self._stopping.is_set() and self._left != 0:
             size = self._choice.batch if self._left is None else min(self._choice.batch, self._left)
             if self._left is not None:
                 self._left -= size  # Taken before the pop, so that workers together keep the limit.
             messages: list[Message[Any]] = []
+            began = time.monotonic()
             try:
                 messages = await self._pop(size)
                 failures = 0
@@ -161,7 +164,14 @@ class Consumption:
             if failures:
                 await self._pause(min(0.1 * 2**failures, _MOST_PAUSE_SECONDS))
                 continue
-            if messages:
+            if not messages:
+                # Without a long poll, or where the server does not wait, this would never rest.
+                is_quick = time.monotonic() - began < _QUICK_SECONDS
+                empties = empties + 1 if is_quick else 0
+                if is_quick:
+                    await self._pause(min(0.01 * 2**empties, _MOST_EMPTY_PAUSE_SECONDS))
+            else:
+                empties = 0
                 self._seen_at = time.monotonic()
                 await self._handling.deal_with(messages)
                 self._seen_at = time.monotonic()

@@ -50,17 +50,17 @@ class Handling:
 
     async def deal_with(self, messages: list[Message[Any]]) -> None:
         """Hand messages to the handler, one by one or together, and settle them."""
-        self.leases.hold(messages)
+        held = self.leases.hold(messages)
         try:
             readable = await self._readable(messages)
             if not readable:
                 return
             if not self._is_single:
-                await self._handle(readable, readable)
+                await self._handle(readable, readable, held)
                 return
             await self._each(readable)
         finally:
-            self.leases.let_go(messages)
+            self.leases.let_go(held)
 
     async def release(self, messages: Iterable[Message[Any]]) -> None:
         """Give back what is left of their deliveries, at once and uncounted."""
@@ -79,7 +79,8 @@ class Handling:
                 await self.release(rest)
                 return
             try:
-                goes_on = await self._handle(message, [message])
+                under = [] if message.lease_id is None else [message.lease_id]
+                goes_on = await self._handle(message, [message], under)
             except asyncio.CancelledError:
                 # The handler was told to end: the messages behind it go back with its own.
                 rest = [m for m in messages[at + 1 :] if m.lease_id not in over]
@@ -106,10 +107,15 @@ class Handling:
                 await self._queen.settle(bad)
         return good
 
-    async def _handle(self, given: Any, messages: list[Message[Any]]) -> bool:  # noqa: ANN401
+    async def _handle(
+        self,
+        given: Any,  # noqa: ANN401 - a message or a list
+        messages: list[Message[Any]],
+        leases: list[str],
+    ) -> bool:
         """Run the handler; False when the delivery is over before its end."""
         task = asyncio.ensure_future(self._call(given, messages))
-        self.leases.work(messages, task)
+        self.leases.work(leases, task)
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
@@ -119,7 +125,7 @@ class Handling:
             await asyncio.shield(self.release(messages))
             raise
         finally:
-            self.leases.work(messages, None)
+            self.leases.work(leases, None)
         failure = asyncio.CancelledError() if task.cancelled() else task.exception()
         if any(message.is_lost for message in messages):
             await self._lost(given, messages)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from queen import errors
@@ -35,10 +35,10 @@ class Leases:
 
     Usage::
 
-        leases.hold(messages)
-        leases.work(messages, task)
+        held = leases.hold(messages)
+        leases.work(held, task)
         …
-        leases.let_go(messages)
+        leases.let_go(held)
     """
 
     def __init__(
@@ -59,28 +59,24 @@ class Leases:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, messages: Sequence[Message[Any]]) -> None:
-        """From now on these are renewed; messages of a lease stand together."""
-        for message in messages:
-            if message.lease_id is None:
-                continue
-            lease = self._held.get(message.lease_id)
-            if lease is None:
-                seconds = self._seconds or message.lease_seconds
-                interval = self._interval or max(seconds / _SHARE, _LEAST_SECONDS)
-                self._held[message.lease_id] = _Lease([message], interval)
-            else:
-                lease.messages.append(message)
+    def hold(self, messages: Sequence[Message[Any]]) -> list[str]:
+        """From now on these are renewed; their leases."""
+        found = by_lease(messages)
+        for id_, group in found.items():
+            seconds = self._seconds or group[0].lease_seconds
+            interval = self._interval or max(seconds / _SHARE, _LEAST_SECONDS)
+            self._held[id_] = _Lease(group, interval)
         self._changed.set()
+        return list(found)
 
-    def let_go(self, messages: Sequence[Message[Any]]) -> None:
-        for message in messages:
-            self._held.pop(message.lease_id or "", None)
+    def let_go(self, lease_ids: Iterable[str]) -> None:
+        for id_ in lease_ids:
+            self._held.pop(id_, None)
 
-    def work(self, messages: Sequence[Message[Any]], task: "asyncio.Task[Any] | None") -> None:
-        """Say who works on these: it is cancelled when their lease is lost."""
-        for message in messages:
-            if (lease := self._held.get(message.lease_id or "")) is not None:
+    def work(self, lease_ids: Iterable[str], task: "asyncio.Task[Any] | None") -> None:
+        """Say who works under these: it is cancelled when one of them is lost."""
+        for id_ in lease_ids:
+            if (lease := self._held.get(id_)) is not None:
                 lease.task = task
 
     async def renew_for_ever(self) -> None:
@@ -117,3 +113,16 @@ class Leases:
             self._on_lost(lease.messages)
         elif lease.task is not None:
             lease.task.cancel()
+
+
+def by_lease(messages: Iterable[Message[Any]]) -> dict[str, list[Message[Any]]]:
+    """Messages under their leases; those that were settled by their pop have none."""
+    found: dict[str, list[Message[Any]]] = {}
+    for message in messages:
+        id_ = message.lease_id
+        if id_ is not None:
+            if id_ in found:
+                found[id_].append(message)
+            else:
+                found[id_] = [message]
+    return found

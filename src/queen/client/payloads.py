@@ -48,10 +48,10 @@ def _told(error: ValueError) -> str:
     return f"{listed[0]['msg']} - at `${''.join(steps)}`"
 
 
-def encode(value: Any) -> bytes:  # noqa: ANN401 - whatever JSON can hold
+def encode(value: Any) -> msgspec.Raw:  # noqa: ANN401 - whatever JSON can hold
     """A value as JSON."""
     try:
-        return _ENCODE(value)
+        return msgspec.Raw(_ENCODE(value))
     except (TypeError, ValueError, msgspec.EncodeError) as error:
         raise errors.InvalidItem(f"this cannot be sent as JSON: {error}") from error
 

@@ -33,9 +33,9 @@ class Pushing(Connection):
             try:
                 async with self.producers().lend() as producer:
                     results += await self.send(chunk, producer, key=key)
-            except errors.ApiError as error:
+            except (errors.ApiError, errors.OutcomeUnknown) as error:
                 if not results and not refused_items(error):
-                    raise
+                    raise  # Nothing is stored, or nothing is known: the error says which.
                 raise _not_all(error, results, items[len(results) :]) from error
         return results
 
@@ -60,7 +60,7 @@ def refused_items(error: errors.QueenError) -> dict[int, str]:
 
 
 def _not_all(
-    error: errors.ApiError, stored: list[Pushed], rest: Sequence[PushItem]
+    error: errors.QueenError, stored: list[Pushed], rest: Sequence[PushItem]
 ) -> errors.PushError:
     """Each item that is not durable: those refused, and those that stood beside or behind them."""
     refused = refused_items(error)

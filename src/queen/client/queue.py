@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from urllib.parse import quote, urlencode
@@ -37,8 +36,7 @@ _ITEM_FIELDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """What a pop or a consumer asks for; the defaults of a pop."""
 
     batch: int = 1
@@ -62,8 +60,7 @@ class Choice:
     on_lease_lost: "Callable[[Message[Any]], Any] | None" = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queue(Generic[T]):
+class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """
     A queue, a partition of it, or all queues of a namespace and task.
 
@@ -81,24 +78,24 @@ class Queue(Generic[T]):
     partition_name: str | None = None
     namespace_name: str | None = None
     task_name: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    choice: Choice = field(default_factory=Choice)
+    options: Mapping[str, Any] = {}
+    choice: Choice = Choice()
     buffering: "BufferOptions | None" = None
 
     # What it is.
 
     def namespace(self, name: str) -> "Queue[T]":
-        return replace(self, namespace_name=name)
+        return msgspec.structs.replace(self, namespace_name=name)
 
     def task(self, name: str) -> "Queue[T]":
-        return replace(self, task_name=name)
+        return msgspec.structs.replace(self, task_name=name)
 
     def partition(self, name: str) -> "Queue[T]":
-        return replace(self, partition_name=name)
+        return msgspec.structs.replace(self, partition_name=name)
 
     def config(self, options: Mapping[str, Any]) -> "Queue[T]":
         """Options for `create`; what is not named keeps its value."""
-        return replace(self, options={**self.options, **options})
+        return msgspec.structs.replace(self, options={**self.options, **options})
 
     async def create(self) -> Configured:
         """Make the queue, or change the options given to `config`."""
@@ -133,9 +130,17 @@ class Queue(Generic[T]):
         """
         from queen.client.buffer import BufferOptions
 
-        fields = {name: getattr(self, name) for name in Queue.__slots__}
-        fields["buffering"] = BufferOptions.of({**(options or {}), **others})
-        return BufferedQueue(**fields)
+        return BufferedQueue(
+            queen=self.queen,
+            name=self.name,
+            type=self.type,
+            partition_name=self.partition_name,
+            namespace_name=self.namespace_name,
+            task_name=self.task_name,
+            options=self.options,
+            choice=self.choice,
+            buffering=BufferOptions.of({**(options or {}), **others}),
+        )
 
     @overload
     async def push(
@@ -153,10 +158,16 @@ class Queue(Generic[T]):
         as the items have room in the buffer, with ``status`` ``buffered``; ``await
         result.stored()`` waits until they are durable.
         """
-        with tracing.sending(self._own_name(), self.items(items)) as built:
-            if self.buffering is not None:
-                return await self.queen.buffers.push(self, built)
-            return await self.queen.push(built, key=self.key)
+        built = self.items(items)
+        if not tracing.is_on():
+            return await self._push(built)
+        with tracing.sending(self._own_name(), built) as built:
+            return await self._push(built)
+
+    async def _push(self, built: list[PushItem]) -> list[Pushed]:
+        if self.buffering is not None:
+            return await self.queen.buffers.push(self, built)
+        return await self.queen.push(built, key=self.key)
 
     def items(self, given: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> list[PushItem]:
         """What would be pushed."""
@@ -167,6 +178,12 @@ class Queue(Generic[T]):
         await self.queen.buffers.flush(self)
 
     def _item(self, given: Mapping[str, Any]) -> PushItem:
+        if len(given) == 1 and "data" in given:  # Most are: the rest costs as much as the encoding.
+            return PushItem(
+                queue=self._own_name(),
+                partition=self.partition_name or "Default",
+                payload=encode(given["data"]),
+            )
         if unknown := given.keys() - _ITEM_FIELDS:
             raise errors.InvalidItem(_hint("an item", "field", min(unknown), _ITEM_FIELDS))
         if not ("data" in given or "payload" in given):
@@ -176,7 +193,7 @@ class Queue(Generic[T]):
         return PushItem(
             queue=self._own_name(),
             partition=self.partition_name or "Default",
-            payload=msgspec.Raw(encode(given["data"] if "data" in given else given["payload"])),
+            payload=encode(given["data"] if "data" in given else given["payload"]),
             transaction_id=given.get("transactionId", given.get("transaction_id")),
             trace_id=given.get("traceId", given.get("trace_id")),
             headers=given.get("headers"),
@@ -367,13 +384,11 @@ class Queue(Generic[T]):
         for name in ("batch", "partitions", "concurrency"):
             if changes.get(name, 1) < 1:
                 raise errors.BadRequest(f"{name} must be at least 1")
-        return replace(self, choice=replace(self.choice, **changes))
+        return msgspec.structs.replace(self, choice=msgspec.structs.replace(self.choice, **changes))
 
 
-class BufferedQueue(Queue[T]):
+class BufferedQueue(Queue[T], Generic[T], frozen=True, kw_only=True):
     """A queue whose pushes are gathered."""
-
-    __slots__ = ()
 
 
 def _options(given: Mapping[str, Any]) -> QueueOptions:

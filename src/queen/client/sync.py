@@ -14,6 +14,7 @@ from typing import Any, Final, Self, TypeVar
 from queen.client.admin import Admin
 from queen.client.buffer import Buffered
 from queen.client.client import Queen
+from queen.client.config import Config
 from queen.client.consumer import Consumption
 from queen.client.dead_letters import DeadLetters
 from queen.client.message import Message
@@ -47,6 +48,12 @@ class SyncQueen:
         self._loop = _Loop()
         self._queen = Queen(*where, **options)
         _ALL.add(self)
+
+    @classmethod
+    def from_env(cls) -> Self:
+        """A client as QUEEN_BASE_URL and the CLIENT_ variables say."""
+        config = Config.from_env()
+        return cls({name: getattr(config, name) for name in config.__struct_fields__})
 
     def __enter__(self) -> Self:
         self._loop.run(self._queen.__aenter__())

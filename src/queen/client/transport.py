@@ -1,6 +1,7 @@
 """One exchange with a server: retried, moved to another server, its refusals raised as errors."""
 
 import asyncio
+import logging
 import random
 import time
 import weakref
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_BACKOFF_SECONDS: Final = 30.0
 _DECODE_PROBLEM: Final = msgspec.json.Decoder(Problem).decode
+_LOG: Final = logging.getLogger("queen.client")
 _JSON: Final = {"Content-Type": "application/json"}
 
 
@@ -118,6 +120,8 @@ class HttpTransport:
                 self._servers.left(server)
                 raise
             else:
+                if _LOG.isEnabledFor(logging.DEBUG):
+                    _LOG.debug("exchange: %s %s%s: %d", method, server.url, path, reply.status)
                 if reply.status < 500:
                     self._servers.answered(server)
                     if reply.status < 400:

@@ -19,7 +19,7 @@ class Request(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Closed: a misspelt option is refused, not ignored. Answers stay open for older clients."""
 
 
-class PushItem(Request, frozen=True, kw_only=True):
+class PushItem(Request, frozen=True, kw_only=True, omit_defaults=True):
     """The shape alone; limits that an operator sets are the engine's to check."""
 
     queue: str
@@ -117,7 +117,7 @@ class PopAnswer(Wire, frozen=True, kw_only=True):
     messages: list[Message]
 
 
-class Acknowledgment(Request, frozen=True, kw_only=True):
+class Acknowledgment(Request, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one message: named by its id, or by the transactionId that it has."""
 
     transaction_id: str | None = None

@@ -1,0 +1,106 @@
+"""What a pop may ask for: a queue, a partition, all queues of a namespace or a task."""
+
+import asyncio
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from queen import Message, Queen, errors
+from tests.server.server import SOURCE, Server
+
+
+async def test_a_namespace_or_a_task_is_popped_as_one(shared: Queen, name: str) -> None:
+    for queue, task in (("orders", "process"), ("stock", "update"), ("bills", "process")):
+        await shared.queue(f"{name}-{queue}").namespace(name).task(task).create()
+        await shared.queue(f"{name}-{queue}").push({"data": queue})
+
+    by_task = shared.queue().namespace(name).task("process").batch(10).partitions(10)
+    processed = await by_task.pop()
+    await shared.ack(processed)
+    rest = await shared.queue().namespace(name).batch(10).partitions(10).pop()
+
+    assert sorted(message.data for message in processed) == ["bills", "orders"]
+    assert [message.data for message in rest] == ["stock"]
+
+
+async def test_a_namespace_is_consumed(shared: Queen, name: str) -> None:
+    for queue in "ab":
+        await shared.queue(f"{name}-{queue}").namespace(name).create()
+        await shared.queue(f"{name}-{queue}").push({"data": queue})
+    seen: list[str] = []
+
+    async def handler(message: Message[Any]) -> None:
+        seen.append(message.queue)
+
+    await shared.queue().namespace(name).group("g").limit(2).consume(handler)
+
+    assert sorted(seen) == [f"{name}-a", f"{name}-b"]
+
+
+async def test_a_pop_waits_as_long_as_it_is_told(shared: Queen, name: str) -> None:
+    await shared.queue(name).create()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    assert await shared.queue(name).wait(True).timeout_millis(300).pop() == []
+
+    assert 0.3 <= loop.time() - began < 5
+
+
+async def test_a_queue_without_a_name_cannot_be_pushed_to(shared: Queen) -> None:
+    with pytest.raises(errors.BadRequest, match="name a queue"):
+        await shared.queue().namespace("x").push({"data": 1})
+
+
+async def test_dead_letters_by_group_time_and_page(shared: Queen, name: str) -> None:
+    queue = shared.queue(name).config({"retryLimit": 0, "ordered": False})
+    await queue.create()
+    await queue.push([{"data": n} for n in range(3)])
+    messages = await queue.group("g").batch(3).pop()
+    await shared.ack(messages, False, {"error": "reason", "group": "g"})
+    now = datetime.now(UTC)
+
+    first = await queue.dlq("g").limit(2).get()
+    second = await queue.dlq("g").limit(2).cursor(first["nextCursor"]).get()
+
+    assert (len(first["messages"]), len(second["messages"])) == (2, 1)
+    assert first["total"] == 3
+    assert (await queue.dlq("other").get())["messages"] == []
+    assert (await queue.dlq().from_(now + timedelta(hours=1)).get())["messages"] == []
+    assert len((await queue.dlq().to(now + timedelta(hours=1)).get())["messages"]) == 3
+    await queue.dlq("g").purge()
+
+
+async def test_failed_messages_are_acked_alone_or_together(shared: Queen, name: str) -> None:
+    queue = shared.queue(name).config({"ordered": False, "retryDelay": 0})
+    await queue.create()
+    await queue.push([{"data": n} for n in range(3)])
+    one, *others = await queue.batch(3).pop()
+
+    await shared.ack(one, False, {"error": "reason"})
+    await shared.ack(others, True)
+    (again,) = await queue.wait(True).pop()
+
+    assert (again.id, again.attempt) == (one.id, 2)
+
+
+def test_a_log_is_written_if_asked_for(process: Server, name: str) -> None:
+    code = (
+        "import asyncio, sys\nfrom queen import Queen\n"
+        "async def main():\n async with Queen(sys.argv[1]) as queen:\n"
+        f"  await queen.queue({name!r}).push({{'data': 'a secret'}})\n"
+        "asyncio.run(main())"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code, process.base_url],
+        env={"PYTHONPATH": str(SOURCE), "QUEEN_CLIENT_LOG": "true"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "[INFO] [queen.client] client.initialized" in answer.stderr
+    assert "POST" in answer.stderr
+    assert "a secret" not in answer.stderr

@@ -1,0 +1,23 @@
+"""A server for the snippets and examples of one file."""
+
+import asyncio
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+import uvloop
+
+from tests.postgres import Server as PostgresServer
+from tests.server.server import Server
+
+
+@pytest.fixture(scope="module")
+def process(postgres: PostgresServer, template: str) -> Iterator[Server]:
+    server = Server(postgres.create_database(f"docs_{uuid4().hex}", template=template))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(server.start())
+            runner.run(server.hang_up())
+            yield server
+        finally:
+            runner.run(server.close())
