@@ -226,3 +226,18 @@ async def test_failed_and_dead_messages_are_settled_in_a_transaction_too(shared:
 
     assert reply.status == 200
     assert data(await pop(shared, queue, batch=2)) == [2]
+
+
+async def test_where_leases_are_required_a_transaction_names_them_too(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_REQUIRE_LEASE": "true"}) as server:
+        await push(server, "q", 1)
+        message = await pop_one(server, "q")
+        unfenced = acks(message)
+        del unfenced["leaseId"]
+
+        reply = await transact(server, pushes("other", 1), unfenced)
+
+        assert (reply.status, reply.code, reply.body["applied"]) == (400, "bad_request", False)
+        assert reply.body["failedIndex"] == 1
+        assert (await server.post("/pop/queue/other", {})).status == 404
+        assert (await transact(server, acks(message))).status == 200

@@ -115,6 +115,8 @@ class App:
             return refusal(error, call.request_id)
         try:
             with call.state.watch.spans(call):
+                if not route.is_probe:
+                    await call.refuse_unknown(route)
                 answer = await route.handler(call)
         except errors.QueenError as error:
             answer = refusal(error, call.request_id)

@@ -13,10 +13,10 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from queen import errors
-from queen.server import scopes
+from queen.server import instants, scopes
 from queen.server.access import Caller, Permission
 from queen.server.state import State
-from queen.wire.messages import Acknowledgment
+from queen.wire.messages import Acknowledgment, Request
 from queen.wire.problems import Detail, Problem
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ class Whole:
     async def answer(self, status: int, headers: bytes, body: bytes) -> None:
         """Send an answer whose headers are lines already, and end the exchange."""
         raise NotImplementedError
+
+
+class Nothing(Request, frozen=True, kw_only=True):
+    """What a route takes that says nothing of parameters, or of a body."""
 
 
 class ClientGone(Exception):
@@ -158,9 +162,21 @@ class Call:
         if len(values) < len(pairs):
             raise errors.BadRequest("a parameter is given twice")
         try:
-            return msgspec.convert(values, type_, strict=False)
+            found = msgspec.convert(values, type_, strict=False)
         except msgspec.ValidationError as error:
             raise refused(error, "") from error
+        instants.check(found)
+        return found
+
+    async def refuse_unknown(self, route: "Route") -> None:
+        """Raise BadRequest for parameters, or a body, where the route takes none."""
+        if route.query is None and self.scope["query_string"]:
+            self.query(Nothing)
+        if route.body is None and (
+            self.header(b"transfer-encoding") is not None
+            or (self.header(b"content-length") or "0").strip("0")
+        ):
+            await self.body(Nothing)
 
     async def require_queues(self, permission: Permission, names: set[str]) -> None:
         """Raise Forbidden unless the caller may do this with each of these queues."""
@@ -227,13 +243,15 @@ class Call:
         try:
             if not raw.isascii():
                 raw.decode("utf-8")
-            return decoder.decode(raw)
+            found = decoder.decode(raw)
         except msgspec.ValidationError as error:
             raise refused(error, "") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise errors.BadRequest(f"the body is not JSON in UTF-8: {error}") from error
         except RecursionError as error:
             raise errors.BadRequest("the body is nested too deep") from error
+        instants.check(found)
+        return found
 
     async def raw_body(self) -> bytes:
         """The body, inflated, as long as it is not too large and says that it is JSON."""

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -15,6 +15,7 @@ from queen.engine.waiters import QUEUE_MODE
 from queen.server import encoding, tracing
 from queen.server.access import Permission
 from queen.server.http import Answer, Call, ClientGone, refused, trace_of
+from queen.server.instants import in_utc
 from queen.server.protocol import GONE, Gone
 from queen.server.routing import API, Route
 from queen.settings import Settings
@@ -34,6 +35,7 @@ from queen.wire.messages import (
     PopRequest,
     Pushed,
     PushItem,
+    PushOperation,
     PushRequest,
     PushResponse,
     Released,
@@ -196,11 +198,21 @@ async def ack_batch(call: Call) -> Answer:
 async def _acknowledge(
     call: Call, acknowledgments: Sequence[Acknowledgment], group: str | None
 ) -> list[Acknowledged]:
-    if call.state.settings.require_lease and not all(each.lease_id for each in acknowledgments):
-        raise errors.BadRequest("this server takes acknowledgments with a leaseId alone")
+    if call.state.settings.require_lease:
+        _require_leases(acknowledgments)
     await call.require_acks(acknowledgments)
     tracing.describe_settle(call.span, len(acknowledgments), group)
     return await call.state.engine.acknowledge(acknowledgments, consumer_group=group)
+
+
+def _require_leases(operations: Sequence[Acknowledgment | PushOperation]) -> None:
+    for index, each in enumerate(operations):
+        if isinstance(each, Acknowledgment) and not each.lease_id:
+            raise errors.BadRequest(
+                "this server takes acknowledgments with a leaseId alone",
+                # In a transaction an acknowledgment is one of its operations.
+                **({"failed_index": index} if isinstance(each, AckOperation) else {}),
+            )
 
 
 async def transaction(call: Call) -> Answer:
@@ -217,6 +229,8 @@ async def transaction(call: Call) -> Answer:
             if not each.items:
                 raise errors.BadRequest("a push needs at least one item", failed_index=index)
             items.extend(each.items)
+    if call.state.settings.require_lease:
+        _require_leases(request.operations)
     if acks:
         await call.require_acks(acks)
     if request.required_leases:
@@ -394,7 +408,7 @@ def _instant(text: str, what: str) -> datetime:
         raise refused(error, f"/{what}") from error
     if at.tzinfo is None:
         raise errors.BadRequest(f"{what} needs a time zone")
-    return at.astimezone(UTC)
+    return in_utc(at, f"/{what}")
 
 
 def _refusal(answer: Acknowledged | Extended) -> errors.QueenError:

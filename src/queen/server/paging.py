@@ -1,15 +1,17 @@
 """Lists in pages by keyset: the last page costs what the first does."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Annotated, TypeVar
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from queen import errors
 from queen.server.http import Call
+from queen.server.instants import in_utc
 from queen.wire.resources import PageQuery
 
-T = TypeVar("T")
+T = TypeVar("T", bound=tuple[Any, ...])
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Priority = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Level = Annotated[int, msgspec.Meta(ge=-1, le=9)]
@@ -32,6 +34,10 @@ def place_of(cursor: str | None, type_: type[T], start: T) -> T:
         return start
     try:
         raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
-        return msgspec.json.decode(raw, type=type_)
+        place = msgspec.json.decode(raw, type=type_)
+        for each in place:
+            if isinstance(each, datetime):
+                in_utc(each, "/cursor")
+        return place
     except (ValueError, UnicodeError, msgspec.DecodeError) as error:
         raise errors.BadRequest("the cursor is not one of this list") from error

@@ -113,6 +113,10 @@ class Protocol(HttpToolsProtocol):
         self._writing_since: float | None = None
         self._resting_since: float | None = None
         self._gone = Gone()
+        self._answering: RequestResponseCycle | None = None
+        """The request that the app is asked now, or was asked last."""
+        self._is_refused = False
+        """What comes from now on is not read any more: its sender has been, or will be, let go."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
         super().connection_made(transport)
@@ -134,6 +138,8 @@ class Protocol(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
         if self._since is None:
             self._since = time.monotonic()
             self._is_reading_headers = True
@@ -169,6 +175,8 @@ class Protocol(HttpToolsProtocol):
             self._since = time.monotonic()
 
     def on_headers_complete(self) -> None:
+        if self._is_refused:
+            return
         self._is_reading_headers = False
         url, headers = self.url, self.headers
         size = len(url)
@@ -219,13 +227,17 @@ class Protocol(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, app))
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
     def on_body(self, body: bytes) -> None:
-        if not self.transport.is_closing():
+        if not (self._is_refused or self.transport.is_closing()):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._since = None
-        if not self.transport.is_closing():
+        if not (self._is_refused or self.transport.is_closing()):
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -275,10 +287,16 @@ class Protocol(HttpToolsProtocol):
         return f"the headers have more than {self.settings.max_header_bytes} bytes"
 
     def _refuse(self, error: errors.QueenError) -> None:
-        """Answer without the app, which may not have been asked yet, and close."""
-        if self.transport.is_closing():
+        """Answer without the app, and close; what the app is answering, it answers first."""
+        if self._is_refused or self.transport.is_closing():
             return
-        if not (self.cycle and self.cycle.response_started and not self.cycle.response_complete):
+        self._is_refused = True
+        self._since = self._resting_since = None
+        if self._close_behind():
+            return
+        cycle = self.cycle
+        # None before the first request. Whoever has heard the end, or a part, hears nothing more.
+        if cycle is None or not (cycle.more_body and cycle.response_started):  # pyright: ignore[reportUnnecessaryComparison] - None at first
             body = msgspec.json.encode(problem(error))
             self.transport.write(
                 STATUS_LINE[error.http_status]
@@ -288,6 +306,23 @@ class Protocol(HttpToolsProtocol):
                 + body
             )
         self.transport.close()
+
+    def _close_behind(self) -> bool:
+        """
+        Let requests that came whole be answered, the last one with the end of the connection.
+
+        False if there is none. They may have been applied, so a refusal of what came after them
+        must not stand where their answers belong.
+        """
+        if self.pipeline and self.pipeline[0][0].more_body:
+            self.pipeline.popleft()  # Half a request behind others: it never begins.
+            last = self.pipeline[0][0] if self.pipeline else self._answering
+        else:
+            last = self.cycle
+        if last is None or last.more_body or last.response_complete:  # pyright: ignore[reportUnnecessaryComparison] - None at first
+            return False
+        last.keep_alive = False
+        return True
 
 
 async def sweep_for_ever(state: ServerState) -> None:

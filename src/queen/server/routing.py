@@ -27,9 +27,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     is_payload_view: bool = False
     """Shows payloads to people, which the audit log tells of."""
     is_probe: bool = False
-    """Asked all day by machines: never logged."""
+    """Asked all day by machines, some with parameters of their own: never logged."""
     body: type[Any] | None = None
+    """None: anything but an empty object is refused."""
     query: type[Any] | None = None
+    """None: any parameter is refused, unless it is a probe's."""
     answers: Mapping[int, type[Any] | None] = {}
     """Status to struct; None where the answer has no body or is not JSON."""
     is_text_too: bool = False

@@ -8,11 +8,11 @@ from queen import errors
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routing import Route
-from queen.wire.messages import Request, Wire
+from queen.wire.messages import Wire
 
 
-class ReadyQuery(Request, frozen=True, kw_only=True):
-    """``verbose`` says which check failed."""
+class ReadyQuery(Wire, frozen=True, kw_only=True):
+    """``verbose`` says which check failed; what else a load balancer sends is its own affair."""
 
     verbose: str | None = None
 

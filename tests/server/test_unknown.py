@@ -1,0 +1,60 @@
+"""A parameter or field that a route does not know is refused: a misspelt option must not vanish."""
+
+import pytest
+
+from queen.server.app import ROUTES
+from queen.server.routing import Route
+from tests.server.calls import a_queue, configure, data, pop, push
+from tests.server.server import Server
+
+WITHOUT_QUERY = [each for each in ROUTES if each.query is None and not each.is_probe]
+WITHOUT_BODY = [each for each in ROUTES if each.body is None and not each.is_probe]
+
+
+def path_of(route: Route) -> str:
+    return route.path.replace("{", "").replace("}", "")
+
+
+def told(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+@pytest.mark.parametrize("route", WITHOUT_QUERY, ids=told)
+async def test_a_route_without_parameters_refuses_them(shared: Server, route: Route) -> None:
+    body: dict[str, int] | None = None if route.body is None else {}
+    reply = await shared.request(route.method, f"{path_of(route)}?optoin=1", body)
+
+    assert (reply.status, reply.code) == (400, "bad_request"), reply.body
+    assert reply.body["errors"] == [{"pointer": "/optoin", "detail": "unknown"}]
+
+
+@pytest.mark.parametrize("route", WITHOUT_BODY, ids=told)
+async def test_a_route_without_a_body_refuses_one(shared: Server, route: Route) -> None:
+    reply = await shared.request(route.method, path_of(route), {"optoin": 1})
+
+    assert (reply.status, reply.code) == (400, "bad_request"), reply.body
+    assert reply.body["errors"] == [{"pointer": "/optoin", "detail": "unknown"}]
+
+
+async def test_an_empty_body_says_nothing_and_is_taken(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue)
+
+    assert (await shared.post(f"/resources/queues/{queue}/pause", {})).status == 200
+    assert (await shared.post(f"/resources/queues/{queue}/resume")).status == 200
+
+
+async def test_options_of_a_pop_are_in_its_body_alone(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1, 2)
+
+    reply = await shared.post(f"/pop/queue/{queue}?batch=2", {})
+
+    assert (reply.status, reply.code) == (400, "bad_request")
+    assert data(await pop(shared, queue, batch=2)) == [1, 2]
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/health", "/metrics"])
+async def test_probes_bear_with_the_parameters_of_load_balancers(shared: Server, path: str) -> None:
+    assert (await shared.request("GET", f"{path}?from=balancer")).status == 200
+    assert (await shared.request("GET", path, {"from": "balancer"})).status == 200
