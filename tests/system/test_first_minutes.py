@@ -1,0 +1,122 @@
+"""A new user, on a machine without PostgreSQL: the wheel, `queen dev`, a message there and back."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+READY_SECONDS = 10
+FIRST_MESSAGE_SECONDS = 60
+
+SCRIPT = """
+import asyncio, sys
+from queen import Message, Queen
+
+async def main() -> None:
+    async with Queen(sys.argv[1]) as queen:
+        orders = queen.queue("orders")
+        await orders.push([{"data": {"total": 12}}])
+
+        async def handle(message: Message) -> None:
+            print("got", message.data)
+
+        await orders.limit(1).consume(handle)
+
+asyncio.run(main())
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What a user's shell has, and what tells pip where to look; nothing of this checkout."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in ("HOME", "LANG", "TMPDIR") or name.startswith(("PIP_", "SSL_", "REQUESTS_"))
+    }
+    system = [each for each in os.environ["PATH"].split(":") if "postgresql" not in each]
+    return {**kept, "PATH": ":".join(system), **more}
+
+
+def run(*command: str | Path, cwd: Path) -> None:
+    done = subprocess.run(
+        [str(each) for each in command], cwd=cwd, env=environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def installed(folder: Path) -> Path:
+    """A virtual environment with the built wheel and all that its extras ask for."""
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    (wheel,) = folder.glob("queenmq-*.whl")
+    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    pip = folder / "venv" / "bin" / "pip"
+    run(pip, "install", "--quiet", "--only-binary", ":all:", f"{wheel}[server]", cwd=folder)
+    return folder / "venv" / "bin"
+
+
+@asynccontextmanager
+async def dev(programs: Path, folder: Path) -> AsyncGenerator[str]:
+    """`queen dev`, and the URL that it says."""
+    data = folder / "data"
+    process = await asyncio.create_subprocess_exec(
+        programs / "queen",
+        *("dev", "--data-dir", str(data), "--port", "0"),
+        cwd=folder,
+        env=environment(),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    said = ""
+    try:
+        async with asyncio.timeout(FIRST_MESSAGE_SECONDS):
+            while (found := re.search(r"ready at (\S+),", said)) is None:
+                line = await process.stderr.readline()
+                assert line, f"ended:\n{said}"
+                said += line.decode()
+        yield found[1]
+    finally:
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(40):
+            await process.communicate()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One that all may enter: `queen dev` as root runs PostgreSQL as somebody else."""
+    made = Path(tempfile.mkdtemp(prefix="queen-first-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.mark.timeout(300)
+async def test_from_the_wheel_to_the_first_message(folder: Path) -> None:
+    programs = await asyncio.to_thread(installed, folder)
+    begun = time.monotonic()
+    async with dev(programs, folder) as url:
+        ready = time.monotonic() - begun
+        script = folder / "first.py"
+        script.write_text(SCRIPT)
+        process = await asyncio.create_subprocess_exec(
+            programs / "python", script, url, env=environment(), stdout=asyncio.subprocess.PIPE
+        )
+        async with asyncio.timeout(FIRST_MESSAGE_SECONDS):
+            out, _ = await process.communicate()
+        first_message = time.monotonic() - begun
+    said = {"ready_seconds": round(ready, 1), "first_message_seconds": round(first_message, 1)}
+    print(json.dumps(said), flush=True)
+    assert out.decode() == "got {'total': 12}\n"
+    assert ready < READY_SECONDS
+    assert first_message < FIRST_MESSAGE_SECONDS
