@@ -71,7 +71,7 @@ async def consume(task: Task, log: Log) -> None:
     @work.on_success(acked).handler
     async def handle(messages: list[Message[Any]]) -> None:
         log.write(*(f"h {message.transaction_id}" for message in messages))
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.2)  # So that a kill meets work that is not acked.
 
     async with queen:
         log.write("ready")
