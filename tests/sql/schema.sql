@@ -601,6 +601,7 @@ CREATE FUNCTION queen.find_deliveries(p_groups text[], p_delivery_ids bigint[], 
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
@@ -628,6 +629,16 @@ CREATE FUNCTION queen.find_message(p_partition_id bigint, p_transaction_id text,
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: find_named(bigint[], uuid[], bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.find_named(p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[]) RETURNS TABLE(ordinal integer, id bigint, token uuid, partition_id bigint, "offset" bigint)
+    LANGUAGE plpgsql STABLE
+    SET enable_hashjoin TO 'on'
     AS $$ … $$;
 
 
@@ -3072,6 +3083,13 @@ REVOKE ALL ON FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p
 --
 
 REVOKE ALL ON FUNCTION queen.find_message(p_partition_id bigint, p_transaction_id text, p_most integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION find_named(p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.find_named(p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[]) FROM PUBLIC;
 
 
 --

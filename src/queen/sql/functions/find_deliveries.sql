@@ -21,6 +21,7 @@ create or replace function queen.find_deliveries (
   stable
   set search_path = pg_catalog, pg_temp
   set enable_seqscan = off
+  set enable_hashjoin = off
   set enable_mergejoin = off
   set enable_bitmapscan = off
   set plan_cache_mode = force_generic_plan
@@ -28,7 +29,8 @@ as $$
 #variable_conflict use_column
 declare
   v_count integer := cardinality(p_groups);
-  v_found integer[] := '{}';
+  v_left  integer := v_count;
+  v_found boolean[] := array_fill(false, array[v_count]);
   v_row   record;
 begin
   -- What a consumer of the contract sends: the lease, and the key of a message that is out under it.
@@ -53,36 +55,25 @@ begin
     ) k
     where d.handed_out @> k."offset"
   loop
-    v_found := v_found || v_row.ordinal;
+    v_left := v_left - (not v_found[v_row.ordinal])::integer;
+    v_found[v_row.ordinal] := true;
     return query select v_row.ordinal, v_row.id, v_row.token, v_row.partition_id, v_row."offset", false;
   end loop;
-  if cardinality(v_found) >= v_count then
+  if v_left = 0 then
     return;
   end if;
 
-  -- Not remembered as a key any more, or never: it stands beside the message. What a lease holds is read once.
+  -- Not remembered as a key any more, or never: it stands beside the message.
   for v_row in
-    select n.ordinal::integer as ordinal, d.id, d.token, d.partition_id, d."offset"
-    from (
-      select d.id, d.token, d.partition_id, m."offset", m.transaction_id
-      from (select distinct l.id, l.token from unnest(p_delivery_ids, p_tokens) l (id, token) where l.id is not null) l
-      cross join lateral (
-        select d.* from queen.deliveries d where d.id = l.id and d.token = l.token and d.held offset 0
-      ) d
-      cross join lateral queen.named_messages(d.partition_id, d.pending, d.payload, d.extras) m
-      where queen.handed_out(d) @> m."offset"
-      offset 0
-    ) d
-    join unnest(p_delivery_ids, p_tokens, p_partition_ids, p_transaction_ids)
-      with ordinality n (delivery_id, token, partition_id, transaction_id, ordinal)
-      on n.delivery_id = d.id and n.token = d.token and n.transaction_id = d.transaction_id
-    where d.partition_id = coalesce(n.partition_id, d.partition_id)
-      and not exists (select 1 from unnest(v_found) f (ordinal) where f.ordinal = n.ordinal)
+    select m.ordinal, m.id, m.token, m.partition_id, m."offset"
+    from queen.find_named(p_delivery_ids, p_tokens, p_partition_ids, p_transaction_ids) m
+    where not v_found[m.ordinal]
   loop
-    v_found := v_found || v_row.ordinal;
+    v_left := v_left - (not v_found[v_row.ordinal])::integer;
+    v_found[v_row.ordinal] := true;
     return query select v_row.ordinal, v_row.id, v_row.token, v_row.partition_id, v_row."offset", false;
   end loop;
-  if cardinality(v_found) >= v_count then
+  if v_left = 0 then
     return;
   end if;
 
@@ -105,7 +96,7 @@ begin
         )
       offset 0
     ) d on true
-    where not exists (select 1 from unnest(v_found) f (ordinal) where f.ordinal = n.ordinal)
+    where not v_found[n.ordinal]
     order by n.ordinal
   loop
     if v_row.placed_id is not null then
@@ -120,6 +111,36 @@ begin
       ) f;
     end if;
   end loop;
+end
+$$;
+
+-- Messages that are out under these leases and have these transactionIds beside them: what a lease holds is read once.
+create or replace function queen.find_named (
+  p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[]
+)
+  returns table (ordinal integer, id bigint, token uuid, partition_id bigint, "offset" bigint)
+  language plpgsql
+  stable
+  set enable_hashjoin = on
+as $$
+#variable_conflict use_column
+begin
+  return query
+  select n.ordinal::integer as ordinal, d.id, d.token, d.partition_id, d."offset"
+  from (
+    select d.id, d.token, d.partition_id, m."offset", m.transaction_id
+    from (select distinct l.id, l.token from unnest(p_delivery_ids, p_tokens) l (id, token) where l.id is not null) l
+    cross join lateral (
+      select d.* from queen.deliveries d where d.id = l.id and d.token = l.token and d.held offset 0
+    ) d
+    cross join lateral queen.named_messages(d.partition_id, d.pending, d.payload, d.extras) m
+    where queen.handed_out(d) @> m."offset"
+    offset 0
+  ) d
+  join unnest(p_delivery_ids, p_tokens, p_partition_ids, p_transaction_ids)
+    with ordinality n (delivery_id, token, partition_id, transaction_id, ordinal)
+    on n.delivery_id = d.id and n.token = d.token and n.transaction_id = d.transaction_id
+  where d.partition_id = coalesce(n.partition_id, d.partition_id);
 end
 $$;
 
