@@ -352,6 +352,20 @@ async def test_a_transaction_id_alone_is_resolved_among_what_is_out(shared: Serv
     assert (reply.status, reply.body["leaseReleased"]) == (200, True)
 
 
+async def test_a_transaction_id_alone_is_known_after_it_was_settled(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1, transactionId=queue, partition="a")
+    await settle(shared, await pop_one(shared, queue))
+
+    again = await shared.post("/ack", {"transactionId": queue})
+    other = await shared.post("/ack", {"transactionId": queue, "status": "failed"})
+    never = await shared.post("/ack", {"transactionId": f"{queue}-never"})
+
+    assert (again.status, again.body.get("noop")) == (200, True)
+    assert (other.status, other.code) == (409, "already_settled")
+    assert (never.status, never.code) == (404, "message_not_found")
+
+
 async def test_two_matches_are_ambiguous(shared: Server) -> None:
     queue = a_queue()
     for name in ("a", "b"):

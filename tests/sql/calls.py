@@ -11,7 +11,7 @@ import asyncpg
 from queen import sql
 from queen.store.database import Database
 from queen.store.groups import Groups
-from queen.store.messages import Ack, Messages, Pop, Push, Settlement
+from queen.store.messages import Ack, Messages, Pop, Push, Settlement, Sought
 from queen.store.queues import Queues
 
 if TYPE_CHECKING:
@@ -106,21 +106,25 @@ def nack(*leases: Lease, offset: int = 0, kind: str = "failed") -> Call:
     return record(_MESSAGES.nack(_nacks(leases, offset, kind)))
 
 
-def find_delivery(
+def find_deliveries(
     group: str,
-    transaction_id: str,
-    *,
+    *transaction_ids: str,
     lease: Lease | None = None,
     place: tuple[int, int] | None = None,
 ) -> Call:
-    """For an ack that says less than the id and the lease of a message."""
+    """For acks that say less than the id and the lease of a message."""
     return record(
-        _MESSAGES.find_delivery(
-            group=group,
-            lease=lease,
-            partition_id=place and place[0],
-            transaction_id=transaction_id,
-            place=place,
+        _MESSAGES.find_deliveries(
+            [
+                Sought(
+                    group,
+                    *(lease or (None, None)),
+                    place and place[0],
+                    each,
+                    *(place or (None, None)),
+                )
+                for each in transaction_ids
+            ]
         )
     )
 

@@ -602,10 +602,10 @@ CREATE FUNCTION queen.fill(p_group_id bigint, p_limit integer) RETURNS boolean
 
 
 --
--- Name: find_delivery(text, bigint, uuid, bigint, text, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: find_deliveries(text[], bigint[], uuid[], bigint[], text[], bigint[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p_token uuid, p_partition_id bigint, p_transaction_id text, p_place_id bigint, p_place_offset bigint) RETURNS TABLE(id bigint, token uuid, partition_id bigint, "offset" bigint, is_settled boolean)
+CREATE FUNCTION queen.find_deliveries(p_groups text[], p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[], p_place_ids bigint[], p_place_offsets bigint[]) RETURNS TABLE(ordinal integer, id bigint, token uuid, partition_id bigint, "offset" bigint, is_settled boolean)
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -613,6 +613,15 @@ CREATE FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p_token 
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: find_delivery(text, bigint, uuid, bigint, text, bigint, bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p_token uuid, p_partition_id bigint, p_transaction_id text, p_place_id bigint, p_place_offset bigint, p_most integer) RETURNS TABLE(id bigint, token uuid, partition_id bigint, "offset" bigint, is_settled boolean)
+    LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
 
@@ -628,6 +637,16 @@ CREATE FUNCTION queen.find_message(p_partition_id bigint, p_transaction_id text,
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: find_named(bigint[], uuid[], bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.find_named(p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[]) RETURNS TABLE(ordinal integer, id bigint, token uuid, partition_id bigint, "offset" bigint)
+    LANGUAGE plpgsql STABLE
+    SET enable_hashjoin TO 'on'
     AS $$ … $$;
 
 
@@ -913,6 +932,15 @@ CREATE FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigi
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: named_messages(bigint, int8multirange, bytea, bytea); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.named_messages(p_partition_id bigint, p_pending int8multirange, p_payload bytea, p_extras bytea) RETURNS TABLE("offset" bigint, transaction_id text)
+    LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
 
@@ -3061,10 +3089,17 @@ REVOKE ALL ON FUNCTION queen.fill(p_group_id bigint, p_limit integer) FROM PUBLI
 
 
 --
--- Name: FUNCTION find_delivery(p_group text, p_delivery_id bigint, p_token uuid, p_partition_id bigint, p_transaction_id text, p_place_id bigint, p_place_offset bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION find_deliveries(p_groups text[], p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[], p_place_ids bigint[], p_place_offsets bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p_token uuid, p_partition_id bigint, p_transaction_id text, p_place_id bigint, p_place_offset bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.find_deliveries(p_groups text[], p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[], p_place_ids bigint[], p_place_offsets bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION find_delivery(p_group text, p_delivery_id bigint, p_token uuid, p_partition_id bigint, p_transaction_id text, p_place_id bigint, p_place_offset bigint, p_most integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p_token uuid, p_partition_id bigint, p_transaction_id text, p_place_id bigint, p_place_offset bigint, p_most integer) FROM PUBLIC;
 
 
 --
@@ -3072,6 +3107,13 @@ REVOKE ALL ON FUNCTION queen.find_delivery(p_group text, p_delivery_id bigint, p
 --
 
 REVOKE ALL ON FUNCTION queen.find_message(p_partition_id bigint, p_transaction_id text, p_most integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION find_named(p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.find_named(p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[]) FROM PUBLIC;
 
 
 --
@@ -3254,6 +3296,13 @@ REVOKE ALL ON FUNCTION queen.message_at(p_delivery queen.deliveries, p_offset bi
 --
 
 REVOKE ALL ON FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION named_messages(p_partition_id bigint, p_pending int8multirange, p_payload bytea, p_extras bytea); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.named_messages(p_partition_id bigint, p_pending int8multirange, p_payload bytea, p_extras bytea) FROM PUBLIC;
 
 
 --

@@ -17,7 +17,7 @@ from tests.sql.calls import (
     ack,
     backlog,
     extend,
-    find_delivery,
+    find_deliveries,
     nack,
     partition_ids,
     pop,
@@ -199,8 +199,10 @@ OF_PARTITIONS: Calls = {
     "ack of a part": lambda n: ack(lent(5 * n + 4), offsets=(0, 1)),
     "nack": lambda n: nack(lent(5 * n + 4)),
     "nack to the dead letters": lambda n: nack(lent(5 * n + 4), kind="dead"),
-    "find_delivery by lease": lambda n: find_delivery("group 1", f"t{n}", lease=lent(5 * n + 4)),
-    "find_delivery by place": lambda n: find_delivery("group 1", f"t{n}", place=(5 * n + 4, 0)),
+    "find_deliveries by lease": lambda n: find_deliveries(
+        "group 1", f"t{n}", f"u{n}", lease=lent(5 * n + 4)
+    ),
+    "find_deliveries by place": lambda n: find_deliveries("group 1", f"t{n}", place=(5 * n + 4, 0)),
     "extend": lambda n: extend(lent(5 * n + 4)),
     "release": lambda n: release(lent(5 * n + 4)),
     "transact": lambda n: transact(

@@ -95,13 +95,12 @@ class Acknowledgments:
         answers: dict[int, Acknowledged] = {}
         by_lease: dict[tuple[int, UUID], list[tuple[int, rows.Settlement]]] = {}
         seen: set[tuple[int, int]] = set()
-        for index, each in enumerate(acknowledgments):
-            try:
-                settlement = await self.resolve(each, group)
-            except (errors.InvalidStatus, errors.BadRequest):
-                raise
-            except errors.RequestError as error:
-                answers[index] = _refused(each, error)
+        meant = await self.resolve(acknowledgments, group)
+        for index, (each, settlement) in enumerate(zip(acknowledgments, meant, strict=True)):
+            if isinstance(settlement, errors.InvalidStatus | errors.BadRequest):
+                raise settlement
+            if isinstance(settlement, errors.RequestError):
+                answers[index] = _refused(each, settlement)
                 continue
             if settlement is None:
                 answers[index] = Acknowledged(
@@ -156,13 +155,37 @@ class Acknowledgments:
                     answers[index] = msgspec.structs.replace(answers[index], settled=True)
 
     async def resolve(
-        self, each: Acknowledgment, group: str | None = None
-    ) -> rows.Settlement | None:
+        self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
+    ) -> list[rows.Settlement | errors.RequestError | None]:
         """
-        The delivery and offset that an acknowledgment means.
+        The delivery and offset that each acknowledgment means, or why it means none.
 
-        None for a completed message that is settled already: there is nothing left to do.
+        None for a completed message that is settled already: there is nothing left to do. All that
+        must be looked up is looked up at once.
         """
+        found: list[rows.Settlement | errors.RequestError | None] = []
+        sought: dict[int, rows.Sought] = {}
+        for index, each in enumerate(acknowledgments):
+            try:
+                named = self._named(each, group)
+            except errors.RequestError as error:
+                named = error
+            if isinstance(named, rows.Sought):
+                sought[index] = named
+                found.append(None)
+            else:
+                found.append(named)
+        if sought:
+            matches = await self._store.messages.find_deliveries(list(sought.values()))
+            for (index, named), of_it in zip(sought.items(), matches, strict=True):
+                try:
+                    found[index] = self._found(acknowledgments[index], named, of_it)
+                except errors.RequestError as error:
+                    found[index] = error
+        return found
+
+    def _named(self, each: Acknowledgment, group: str | None) -> rows.Settlement | rows.Sought:
+        """What an acknowledgment says itself: all of it, or what must be looked for."""
         kind = KINDS.get(each.status)
         if kind is None:
             raise errors.InvalidStatus(
@@ -173,7 +196,6 @@ class Acknowledgments:
             raise errors.BadRequest(f"delaySeconds must be from 0 to {most}")
         self._check_texts(each)
         lease = Lease.parse(each.lease_id) if each.lease_id is not None else None
-        error = each.error and _storable(each.error, self._settings.max_error_bytes)
         name = each.id or each.transaction_id
         if not name:
             raise errors.BadRequest("an acknowledgment needs the id or transactionId of a message")
@@ -181,52 +203,64 @@ class Acknowledgments:
         partition_id = None if each.partition_id is None else partition_of(each.partition_id)
         if each.partition_id is not None and partition_id is None:
             raise errors.MessageNotFound(f"{each.partition_id!r} is not the id of a partition")
-        if each.id is not None and place is None:
-            raise errors.MessageNotFound(f"{each.id!r} is not the id of a message")
-        if each.id is not None and partition_id is None and place is not None:
+        if each.id is not None:
+            if place is None:
+                raise errors.MessageNotFound(f"{each.id!r} is not the id of a message")
+            if partition_id not in (None, place.partition_id):
+                raise errors.MessageNotFound(
+                    f"message {each.id!r} is not in partition {each.partition_id!r}"
+                )
             # An id names a place; a message elsewhere that has it as transactionId is not meant.
             partition_id = place.partition_id
-        if lease is not None and each.id is not None and place is not None:
-            # What the SDK sends: nothing to look up.
-            return rows.Settlement(
-                lease.delivery_id,
-                lease.token,
-                place.partition_id,
-                place.offset,
-                kind,
-                error,
-                each.delay_seconds,
-                lease.claimed_ms,
-            )
-        found = await self._store.messages.find_delivery(
-            group=each.consumer_group or group or QUEUE_MODE,
-            lease=lease and (lease.delivery_id, lease.token),
-            partition_id=partition_id,
-            transaction_id=name,
-            place=place and (place.partition_id, place.offset),
-        )
-        if len(found) > 1:
-            raise errors.AmbiguousMessage(f"several messages are {name!r}; name the partition")
-        row = found[0] if found else None
-        if row is None or (row["id"] is None and not row["is_settled"]):
             if lease is not None:
+                # What the SDK sends: nothing to look up.
+                return self._settlement(
+                    each, lease.delivery_id, lease.token, place.partition_id, place.offset
+                )
+        return rows.Sought(
+            each.consumer_group or group or QUEUE_MODE,
+            lease and lease.delivery_id,
+            lease and lease.token,
+            partition_id,
+            name,
+            place and place.partition_id,
+            place and place.offset,
+        )
+
+    def _found(
+        self, each: Acknowledgment, sought: rows.Sought, matches: Sequence[rows.Record]
+    ) -> rows.Settlement | None:
+        """What an acknowledgment means by what was found of it."""
+        name, has_lease = sought.transaction_id, sought.delivery_id is not None
+        if len(matches) > 1:
+            raise errors.AmbiguousMessage(f"several messages are {name!r}; name the partition")
+        row = matches[0] if matches else None
+        if row is None or (row["id"] is None and not row["is_settled"]):
+            if has_lease:
                 raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
             raise errors.MessageNotFound(f"message {name!r} is not out with this group")
-        if lease is not None and row["id"] not in (None, lease.delivery_id):
+        if has_lease and row["id"] not in (None, sought.delivery_id):
             raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
         if row["id"] is None:
-            if kind == "completed":
+            if KINDS[each.status] == "completed":
                 return None
             raise errors.AlreadySettled(f"this group is done with message {name!r}")
+        return self._settlement(each, row["id"], row["token"], row["partition_id"], row["offset"])
+
+    def _settlement(
+        self, each: Acknowledgment, delivery_id: int, token: UUID, partition_id: int, offset: int
+    ) -> rows.Settlement:
+        claimed_ms = 0 if each.lease_id is None else Lease.parse(each.lease_id).claimed_ms
+        error = each.error and _storable(each.error, self._settings.max_error_bytes)
         return rows.Settlement(
-            row["id"],
-            row["token"],
-            row["partition_id"],
-            row["offset"],
-            kind,
+            delivery_id,
+            token,
+            partition_id,
+            offset,
+            KINDS[each.status],
             error,
             each.delay_seconds,
-            lease.claimed_ms if lease else 0,
+            claimed_ms,
         )
 
     def _check_texts(self, each: Acknowledgment) -> None:
@@ -262,6 +296,8 @@ def _one_delivery(
         ids.append(each.id)
     places = places_of(ids)
     if places is None or len(set(places[1])) < len(ids):
+        return None
+    if partition_ref is not None and partition_of(partition_ref) != places[0]:
         return None
     try:
         return Lease.parse(lease_id), *places

@@ -72,15 +72,9 @@ class Transactions:
     ) -> PushResult:
         """Apply all, or raise the first reason why nothing was applied."""
         self._check_shards(acknowledgments, required_leases)
-        settlements: list[rows.Settlement] = []
         leases_of = [_lease(each) for each in acknowledgments]
         try:
-            for index, each in enumerate(acknowledgments):
-                try:
-                    settlements.append(await self._resolve(each, consumer_group))
-                except errors.RequestError as error:
-                    error.members["failed"] = ("ack", index)
-                    raise
+            settlements = await self._resolve(acknowledgments, consumer_group)
         except (errors.LeaseLost, errors.AlreadySettled, errors.MessageNotFound):
             if producer_id is None or not await self._is_repeat(producer_id, sequence or 0):
                 raise
@@ -128,12 +122,24 @@ class Transactions:
             len(items), parts, {}, shard=self._store.shard, is_replayed=unit.is_replayed
         )
 
-    async def _resolve(self, each: Acknowledgment, group: str | None) -> rows.Settlement:
-        settlement = await self._acknowledgments.resolve(each, group)
-        if settlement is None:
-            name = each.id or each.transaction_id
-            raise errors.AlreadySettled(f"message {name!r} is not out any more")
-        return settlement
+    async def _resolve(
+        self, acknowledgments: Sequence[Acknowledgment], group: str | None
+    ) -> list[rows.Settlement]:
+        """What each means; raises of the first that means nothing which could be applied."""
+        settlements: list[rows.Settlement] = []
+        if not acknowledgments:
+            return settlements
+        for index, meant in enumerate(await self._acknowledgments.resolve(acknowledgments, group)):
+            if isinstance(meant, rows.Settlement):
+                settlements.append(meant)
+                continue
+            each = acknowledgments[index]
+            error = meant or errors.AlreadySettled(
+                f"message {each.id or each.transaction_id!r} is not out any more"
+            )
+            error.members["failed"] = ("ack", index)
+            raise error
+        return settlements
 
     def _check_shards(
         self, acknowledgments: Sequence[Acknowledgment], required_leases: Sequence[str]

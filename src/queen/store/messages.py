@@ -84,6 +84,18 @@ class Ack(NamedTuple):
     """Refuse a lease of another partition; None: unchecked."""
 
 
+class Sought(NamedTuple):
+    """A message that an ack names in part; None for what it does not say."""
+
+    group: str
+    delivery_id: int | None
+    token: UUID | None
+    partition_id: int | None
+    transaction_id: str
+    place_id: int | None
+    place_offset: int | None
+
+
 Due = Literal["first", "last", "never"]
 
 
@@ -180,23 +192,14 @@ class Messages:
         found = await self._database.fetch("are_settled", *map(list, zip(*messages, strict=True)))
         return [row["is_settled"] for row in found]
 
-    async def find_delivery(
-        self,
-        *,
-        group: str,
-        lease: tuple[int, UUID] | None,
-        partition_id: int | None,
-        transaction_id: str,
-        place: tuple[int, int] | None,
-    ) -> list[Record]:
-        return await self._database.fetch(
-            "find_delivery",
-            group,
-            *(lease or (None, None)),
-            partition_id,
-            transaction_id,
-            *(place or (None, None)),
-        )
+    async def find_deliveries(self, sought: Sequence[Sought]) -> list[list[Record]]:
+        """Of each message the deliveries that it may be in, in the order asked."""
+        columns = map(list, zip(*sought, strict=True))
+        found: list[list[Record]] = [[] for _ in sought]
+        for row in await self._database.fetch("find_deliveries", *columns):
+            ordinal: int = row["ordinal"]
+            found[ordinal - 1].append(row)
+        return found
 
 
 def _pairs(leases: Sequence[tuple[int, UUID]]) -> tuple[list[int], list[UUID]]:

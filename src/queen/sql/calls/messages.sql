@@ -53,9 +53,10 @@ from queen.transact(
   $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31
 );
 
--- name: find_delivery
--- The delivery that a message is in, for an ack without a lease.
-select id, token, partition_id, "offset", is_settled from queen.find_delivery($1, $2, $3, $4, $5, $6, $7);
+-- name: find_deliveries
+-- The deliveries that messages are in, for acks that do not say it; a row a match, which of them by its ordinal.
+select ordinal, id, token, partition_id, "offset", is_settled
+from queen.find_deliveries($1, $2, $3, $4, $5, $6, $7);
 
 -- name: are_settled
 -- Whether groups are done with messages; one row a message, in the order asked.
