@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import asyncpg
 import pytest
@@ -137,8 +138,9 @@ async def test_a_rotated_key_is_refused_at_once_or_after_its_grace(
 
 
 async def test_an_expired_key_is_refused(clock: Clock, admin: Caller) -> None:
-    ends = (await clock.now()).isoformat().replace("+00:00", "Z")
+    ends = (await clock.now() + timedelta(seconds=5)).isoformat().replace("+00:00", "Z")
     dead = await admin.post("/tokens", {"name": "k", "role": "admin", "expiresAt": ends})
+    await clock.advance(seconds=5)
     assert (await Caller(admin.server, dead.body["token"]).get("/auth/me")).status == 401
 
     ends = "2100-01-01T00:00:00Z"
@@ -208,3 +210,17 @@ async def _is_admitted(caller: Caller) -> bool:
 async def _use_until_refused(caller: Caller) -> float:
     await until(lambda: _is_refused(caller))
     return time.monotonic()
+
+
+async def test_a_key_that_would_have_ended_already_is_not_made(admin: Caller) -> None:
+    body = {"name": "late", "role": "read-only", "expiresAt": "2020-01-01T00:00:00Z"}
+
+    reply = await admin.post("/tokens", body)
+
+    assert (reply.status, reply.code) == (400, "bad_request")
+
+
+async def test_whoever_may_look_sees_which_check_failed(admin: Caller) -> None:
+    reply = await admin.get("/readyz", verbose="")
+
+    assert reply.body["checks"] == {"draining": "ok", "database": "ok", "migrations": "ok"}

@@ -228,3 +228,22 @@ async def test_a_transaction_needs_what_its_operations_need(dsn: str, server: Se
     ack = {"type": "ack", "id": message["id"], "leaseId": message["leaseId"]}
     assert is_refused(await producer.post("/transaction", {"operations": [ack]}))
     assert (await consumer.post("/transaction", {"operations": [ack]})).status == 200
+
+
+async def test_a_scope_of_queues_alone_names_no_namespace(
+    dsn: str, server: Server, admin: Caller, shop: Caller
+) -> None:
+    await admin.post("/configure", {"queue": "shop.a", "namespace": "shop"})
+    # Whoever pops by a namespace must not be given what strangers put there.
+    for queue in ("shop.a", "shop.new"):
+        moved = await shop.post("/configure", {"queue": queue, "namespace": "foreign"})
+        assert is_refused(moved)
+    # Where it is already, it may be said to be.
+    assert (await shop.post("/configure", {"queue": "shop.a", "namespace": "shop"})).status == 200
+
+    both = [{"queue": "shop.*"}, {"namespace": "mine*"}]
+    owner = Caller(server, await make_key(dsn, scopes=both))
+    mine = await owner.post("/configure", {"queue": "shop.b", "namespace": "mine-1"})
+    other = await owner.post("/configure", {"queue": "shop.b", "namespace": "foreign"})
+    assert mine.status == 200
+    assert is_refused(other)

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from queen.wire.options import QueueOptions
@@ -443,3 +444,68 @@ async def test_defaults_are_the_operators(dsn: str) -> None:
 
         assert (options["leaseTime"], options["retryLimit"], options["retryDelay"]) == (11, 7, 77)
         assert (options["dlqAfterMaxRetries"], options["maxSize"]) == (False, 5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "headers"),
+    [
+        ({"namespace": "n"}, {}),
+        ({"task": "t"}, {}),
+        ({"mode": "replace"}, {}),
+        ({}, {"If-Match": "1"}),
+    ],
+)
+async def test_what_a_partition_has_not_is_refused_with_it(
+    shared: Server, fields: dict[str, Any], headers: dict[str, str]
+) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1, partition="p")
+    body = {"queue": queue, "partition": "p", "options": {"priority": 5}}
+
+    reply = await shared.request("POST", "/configure", {**body, **fields}, headers=headers)
+
+    assert (reply.status, reply.code) == (400, "bad_request")
+    assert (await shared.post("/configure", body)).status == 200
+
+
+async def test_a_version_is_of_a_queue_that_is_there(shared: Server) -> None:
+    queue = a_queue()
+
+    reply = await shared.request("POST", "/configure", {"queue": queue}, headers={"If-Match": "1"})
+
+    assert (reply.status, reply.code, reply.body["applied"]) == (412, "version_mismatch", False)
+    assert (await shared.get(f"/resources/queues/{queue}")).status == 404
+
+
+async def test_two_names_of_one_option_do_not_contradict(shared: Server) -> None:
+    options = {"deadLetterQueue": False, "dlqAfterMaxRetries": True}
+    reply = await shared.post("/configure", {"queue": a_queue(), "options": options})
+    assert (reply.status, reply.code) == (400, "invalid_option")
+
+    configured = await configure(shared, a_queue(), deadLetterQueue=False, dlqAfterMaxRetries=False)
+    assert configured["options"]["dlqAfterMaxRetries"] is False
+
+
+async def test_a_lease_time_is_held_to_the_longest_lease(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_MAX_LEASE_SECONDS": "100"}) as server:
+        reply = await server.post("/configure", {"queue": "q", "options": {"leaseTime": 200}})
+
+        assert (reply.status, reply.code) == (400, "invalid_option")
+        assert (await configure(server, "q", leaseTime=100))["options"]["leaseTime"] == 100
+
+
+async def test_a_problem_tells_no_hints_for_those_who_write_sql(dsn: str) -> None:
+    async with Server(dsn) as server:
+        await configure(server, "q")
+        connection = await asyncpg.connect(dsn)
+        # A rule that the database has and the server does not know of.
+        await connection.execute(
+            "alter table queen.queues add constraint lease_is_short check (lease_seconds < 500)"
+        )
+        await connection.close()
+
+        reply = await server.post("/configure", {"queue": "q", "options": {"leaseTime": 600}})
+
+        assert reply.status == 400
+        assert "lease_is_short" in reply.body["detail"]
+        assert "DETAIL" not in reply.body["detail"]

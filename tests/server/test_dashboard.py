@@ -122,6 +122,9 @@ async def test_a_page_of_another_site_is_refused(fast: Server) -> None:
 
     async with dashboard(fast, Origin=fast.base_url) as opened:
         await heard(opened, "system.stats")
+    # A refusal is no fault of this server.
+    assert "websocket.refused" in fast.log
+    assert "ASGI" not in fast.log
 
 
 async def test_one_dashboard_too_many_is_refused(dsn: str) -> None:

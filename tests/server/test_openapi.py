@@ -104,3 +104,10 @@ def _exercise(operation: Any, failures: list[str]) -> None:  # noqa: ANN401 - sc
         failures.append(f"{operation.method.upper()} {operation.path}: {error}")
     except BaseExceptionGroup as group:
         failures.append(f"{operation.method.upper()} {operation.path}: {group.exceptions[0]}")
+
+
+async def test_headers_that_a_route_obeys_are_named(shared: Server) -> None:
+    document = (await shared.get("/openapi.json")).body
+    parameters = document["paths"]["/api/v1/configure"]["post"]["parameters"]
+
+    assert [(each["name"], each["in"]) for each in parameters] == [("If-Match", "header")]

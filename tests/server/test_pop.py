@@ -4,6 +4,7 @@ import asyncio
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
+import asyncpg
 import pytest
 
 from tests.clock import Clock
@@ -457,3 +458,40 @@ async def test_pop_goes_with_get_and_post_alone(shared: Server) -> None:
         assert reply.headers["Allow"] == "GET, POST"
 
     assert (await ack(shared, await pop_one(shared, queue))).status == 200
+
+
+@pytest.mark.parametrize("other", [{"namespace": "n"}, {"task": "t"}])
+async def test_a_queue_goes_with_no_other_scope(shared: Server, other: dict[str, str]) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1)
+
+    reply = await shared.post("/pop", {"queue": queue, **other})
+
+    assert (reply.status, reply.code) == (400, "bad_request")
+
+
+@pytest.mark.parametrize("size", [256, 400, 512])
+async def test_no_queue_has_a_name_that_long(shared: Server, size: int) -> None:
+    for reply in (
+        await shared.get(f"/pop/queue/{'q' * size}"),
+        await shared.post("/pop", {"queue": "q" * size}),
+        await shared.get("/pop", namespace="n" * size),
+    ):
+        assert (reply.status, reply.code) == (400, "invalid_name")
+
+
+async def test_what_was_claimed_is_given_although_the_options_of_its_queue_are_not_known(
+    dsn: str,
+) -> None:
+    async with Server(dsn) as server:
+        await push(server, "q", 1)
+        connection = await asyncpg.connect(dsn)
+        await connection.execute("update queen.queues set schema = '{\"type\": 5}'")
+        await connection.close()
+        server.kill()
+        await server.start()
+
+        reply = await server.get("/pop/queue/q", autoAck="true")
+
+        assert reply.status == 200, reply.body
+        assert data(reply.body["messages"]) == [1]

@@ -386,3 +386,13 @@ async def test_what_nobody_foresaw_is_internal_and_of_unknown_outcome(dsn: str) 
         assert reply.body["applied"] is None
         assert json.dumps(reply.body).find("Traceback") == -1
         assert (await server.get("/livez")).status == 200
+
+
+async def test_an_answer_has_one_form_whatever_the_items_have(shared: Server) -> None:
+    queue = a_queue()
+    forms: list[dict[str, Any]] = [{}, {"headers": {"a": "b"}}, {"transactionId": "t"}]
+    answers = [(await push(shared, queue, 1, **form))[0] for form in (*forms, *forms)]
+
+    assert {frozenset(answer) for answer in answers} == {
+        frozenset(("id", "transactionId", "status", "partitionId", "offset", "code", "error"))
+    }

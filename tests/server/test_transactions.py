@@ -60,6 +60,12 @@ async def test_a_refused_ack_leaves_nothing_pushed(shared: Server) -> None:
         ({"type": "push", "items": items("q", 1, priority=5)}, "invalid_item", 422),
         ({"type": "push", "items": items("q", "x" * 2**20)}, "payload_too_large", 413),
         ({"type": "push", "items": items("__q", 1)}, "invalid_name", 400),
+        ({"type": "push", "items": items("q", 1, partition="\n")}, "invalid_name", 400),
+        (
+            {"type": "push", "items": items("q", 1, availableAt="2200-01-01T00:00:00Z")},
+            "invalid_item",
+            422,
+        ),
         ({"type": "ack", "transactionId": "absent"}, "message_not_found", 404),
         ({"type": "ack", "transactionId": "t", "status": "done"}, "invalid_status", 400),
     ],
@@ -74,8 +80,7 @@ async def test_a_refused_operation_is_named_and_nothing_applied(
     reply = await transact(shared, acks(message), pushes(other, 1), operation)
 
     assert (reply.status, reply.code, reply.body["applied"]) == (status, code, False)
-    if code != "invalid_name":
-        assert reply.body["failedIndex"] == 2
+    assert reply.body["failedIndex"] == 2
     assert (await shared.post(f"/pop/queue/{other}", {})).status in (204, 404)
     assert (await settle(shared, message))["leaseReleased"] is True
 
@@ -241,3 +246,20 @@ async def test_where_leases_are_required_a_transaction_names_them_too(dsn: str) 
         assert reply.body["failedIndex"] == 1
         assert (await server.post("/pop/queue/other", {})).status == 404
         assert (await transact(server, acks(message))).status == 200
+
+
+async def test_the_operation_with_a_known_transaction_id_is_named(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1, transactionId="known")
+
+    reply = await transact(
+        shared,
+        pushes(queue, "a", "b"),
+        pushes(queue, "c"),
+        pushes(queue, 2, transactionId="known"),
+        onDuplicate="rollback",
+    )
+
+    assert (reply.status, reply.code, reply.body["applied"]) == (409, "duplicate", False)
+    assert reply.body["failedIndex"] == 2
+    assert data(await pop(shared, queue, batch=10)) == [1]

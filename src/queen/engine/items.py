@@ -98,7 +98,11 @@ class Items:
             lane = (item.queue, item.partition, item.priority or 0)
             part = parts.get(lane)
             if part is None:
-                self._check_lane(lane)
+                try:
+                    self._check_lane(lane)
+                except errors.InvalidName as error:
+                    error.members["failed"] = ("item", index)
+                    raise
             try:
                 queue = queues.get(item.queue)
                 if queue is None and not settings.auto_create:

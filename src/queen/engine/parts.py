@@ -58,6 +58,13 @@ class Part:
                 size_bytes += len(held.payload) + len(held.extra or b"")
         return size_bytes
 
+    def item_at(self, place: int) -> int:
+        """Which item of the request the message at a place is; below 0: one that is held back."""
+        if place >= 0:
+            return self.items[place]
+        assert self.marked is not None
+        return self.marked.scheduled[-1 - place].item
+
     def answer(self, place: int, shard: int) -> Pushed:
         """What became of the message at a place."""
         marked = self.marked

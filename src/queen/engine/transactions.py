@@ -12,13 +12,14 @@ from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Lease
 from queen.engine.flush import Flush
-from queen.engine.parts import PushResult, PushUnit
+from queen.engine.names import check_queue_name
+from queen.engine.parts import Part, PushResult, PushUnit
 from queen.engine.pushes import Pushes, first_problem
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store
-from queen.wire.messages import Acknowledgment, PushItem
+from queen.wire.messages import Acknowledgment, Pushed, PushItem
 
 _ROUNDS: Final = 10
 _SETTLED: Final = ("acked", "nacked", "buried", "dropped")
@@ -83,7 +84,7 @@ class Transactions:
         if len({(each.delivery_id, each.offset) for each in settlements}) < len(settlements):
             raise errors.BadRequest("a message is acknowledged twice")
         leases = [Lease.parse(lease_id)[1:3] for lease_id in required_leases]
-        parts, refused = await self._pushes.prepare(items) if items else ([], {})
+        parts, refused = await self._prepare(items) if items else ([], {})
         if refused:
             error = first_problem(refused)
             error.members["failed"] = ("item", min(refused))
@@ -110,8 +111,10 @@ class Transactions:
                     lease = leases_of[number]
                     self._counters.count_settled(row["offset"], row["kind"], lease)
                 break
-            self._judge(problems, is_rolled_back_on_duplicate)
-            if not flush.without(problems, self._catalogue):
+            self._judge(problems)
+            left = flush.without(problems, self._catalogue)
+            self._judge_items(parts, problems, is_rolled_back_on_duplicate)
+            if not left:
                 unit.done.result()  # Raises when the sequence is stale.
                 break
         else:
@@ -121,6 +124,23 @@ class Transactions:
         return PushResult(
             len(items), parts, {}, shard=self._store.shard, is_replayed=unit.is_replayed
         )
+
+    async def _prepare(self, items: Sequence[PushItem]) -> tuple[list[Part], dict[int, Pushed]]:
+        try:
+            return await self._pushes.prepare(items)
+        except errors.InvalidName as error:
+            if "failed" not in error.members:
+                # The names of queues are judged before items are: which one was it of?
+                error.members["failed"] = ("item", self._first_misnamed(items))
+            raise
+
+    def _first_misnamed(self, items: Sequence[PushItem]) -> int:
+        for index, item in enumerate(items):
+            try:
+                check_queue_name("queue", item.queue, self._settings.max_name_bytes)
+            except errors.InvalidName:
+                return index
+        return 0
 
     async def _resolve(
         self, acknowledgments: Sequence[Acknowledgment], group: str | None
@@ -160,7 +180,7 @@ class Transactions:
     async def _is_repeat(self, producer_id: str, sequence: int) -> bool:
         return await self._store.messages.last_sequence(producer_id) == sequence
 
-    def _judge(self, problems: Sequence[rows.Record], is_rolled_back_on_duplicate: bool) -> None:
+    def _judge(self, problems: Sequence[rows.Record]) -> None:
         for row in problems:
             if row["kind"] in ("ack", "nack", "lease"):
                 error = errors.of_sqlstate(row["code"]) or errors.LeaseLost
@@ -169,7 +189,21 @@ class Transactions:
                     f"{row['kind']} {number} of the transaction was refused",
                     **({"failed": ("ack", number)} if row["kind"] == "nack" else {}),
                 )
-            if row["kind"] == "scheduled":
-                raise errors.InvalidItem("availableAt is too far ahead")
-            if row["kind"] == "duplicate" and is_rolled_back_on_duplicate:
-                raise errors.Duplicate("a transactionId of the transaction is known")
+
+    def _judge_items(
+        self,
+        parts: Sequence[Part],
+        problems: Sequence[rows.Record],
+        is_rolled_back_on_duplicate: bool,
+    ) -> None:
+        """Raise of the first item that was refused, or is known where that is a refusal."""
+        kinds = {row["kind"] for row in problems}
+        marks = [(part, part.marked) for part in parts if part.marked is not None]
+        if "scheduled" in kinds:
+            items = [part.item_at(place) for part, marked in marks for place in marked.refused]
+            raise errors.InvalidItem("availableAt is too far ahead", failed=("item", min(items)))
+        if "duplicate" in kinds and is_rolled_back_on_duplicate:
+            items = [part.item_at(place) for part, marked in marks for place in marked.duplicates]
+            raise errors.Duplicate(
+                "a transactionId of the transaction is known", failed=("item", min(items))
+            )

@@ -93,6 +93,15 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             for scope in self.scopes
         )
 
+    def may_name(self, queue: str, namespace: str) -> bool:
+        """Whether a queue may be put into a namespace: a scope of queues alone does not say so."""
+        return self.scopes is None or any(
+            scope.namespace is not None
+            and matches(scope.namespace, namespace)
+            and (scope.queue is None or matches(scope.queue, queue))
+            for scope in self.scopes
+        )
+
     def sees_all_of(self, namespace: str) -> bool:
         """Whether every queue of a namespace is in scope, also those that come to be."""
         return self.scopes is None or any(

@@ -85,7 +85,8 @@ def pushed(result: PushResult) -> bytes:
             partition_ref(shard, partition_id).encode()
         )
         messages = [
-            b'{"id":"%b","transactionId":"%b"%b%d}' % (id_, id_, head, offset)
+            b'{"id":"%b","transactionId":"%b"%b%d,"code":null,"error":null}'
+            % (id_, id_, head, offset)
             for offset, id_ in enumerate(message_ids(shard, partition_id, base, base + count), base)
         ]
         return b'{"messages":[%b]}' % b",".join(messages)

@@ -1,6 +1,7 @@
 """Push, pop, ack, transaction, lease, configure: decode, one call to the engine, reply."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +10,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from queen import errors
+from queen.engine.catalogue import Queue
 from queen.engine.deliveries import Delivery
+from queen.engine.names import check_name
 from queen.engine.schemas import PayloadSchema
 from queen.engine.waiters import QUEUE_MODE
 from queen.server import encoding, tracing
@@ -114,7 +117,10 @@ async def pop(call: Call) -> Answer:
     if not deliveries:
         reason = await _reason(call, request)
         return Answer(status=204, headers={"Queen-Reason": reason}) if reason else _EMPTY
-    queues = await engine.catalogue.queues({delivery.queue for delivery in deliveries})
+    queues: dict[str, Queue] = {}
+    # They are out already: an answer without options of a queue is better than none.
+    with contextlib.suppress(errors.QueenError):
+        queues = await engine.catalogue.queues({delivery.queue for delivery in deliveries})
     tracing.describe_pop(call.span, deliveries, request.consumer_group)
     return Answer(encoding.popped(deliveries, queues))
 
@@ -122,6 +128,12 @@ async def pop(call: Call) -> Answer:
 def _pop_request(call: Call, query: PopQuery) -> PopRequest:
     settings = call.state.settings
     queue = call.parameters.get("queue", getattr(query, "queue", None))
+    namespace, task = getattr(query, "namespace", None), getattr(query, "task", None)
+    if queue is not None and (namespace is not None or task is not None):
+        raise errors.BadRequest("give a queue, or a namespace and a task")
+    for what, name in (("queue", queue), ("namespace", namespace), ("task", task)):
+        if name:
+            check_name(what, name, settings.max_name_bytes)
     start: datetime | None = None
     mode = _MODES[query.subscription_mode] if query.subscription_mode else None
     if query.subscription_from == "now":
@@ -136,8 +148,8 @@ def _pop_request(call: Call, query: PopQuery) -> PopRequest:
     return PopRequest(
         queue=queue,
         partition=call.parameters.get("partition", getattr(query, "partition", None)),
-        namespace=getattr(query, "namespace", None),
-        task=getattr(query, "task", None),
+        namespace=namespace,
+        task=task,
         consumer_group=None if query.consumer_group == QUEUE_MODE else query.consumer_group,
         batch=query.batch or settings.default_batch_size,
         partitions=query.partitions,
@@ -323,6 +335,7 @@ async def configure(call: Call) -> Answer:
     )
     engine = call.state.engine
     columns = request.options.columns()
+    _check_options(call, request)
     if columns.get("schema") is not None:
         PayloadSchema(columns["schema"])  # Raises InvalidOption, before anything is stored.
     found = await engine.store.queues.named([request.queue])
@@ -330,6 +343,15 @@ async def configure(call: Call) -> Answer:
     if request.partition is not None:
         if set(columns) - {"priority"}:
             raise errors.InvalidOption("a partition has one option: priority")
+        if (
+            request.namespace is not None
+            or request.task is not None
+            or request.mode == "replace"
+            or call.header(b"if-match") is not None
+        ):
+            raise errors.BadRequest(
+                "a partition has a priority alone: no namespace, task, mode replace or If-Match"
+            )
         priority: int = columns.get("priority") or 0
         await engine.configure_partition(request.queue, request.partition, priority=priority)
         row = await engine.queue_row(request.queue)
@@ -345,6 +367,19 @@ async def configure(call: Call) -> Answer:
     answer = _configured(row)
     call.note(after=answer)
     return Answer(answer)
+
+
+def _check_options(call: Call, request: ConfigureRequest) -> None:
+    """Raise InvalidOption for what no type can say: a limit of the server, two names of one."""
+    options = request.options
+    most = call.state.settings.max_lease_seconds
+    if isinstance(options.lease_time, float | int) and options.lease_time > most:
+        raise errors.InvalidOption(f"leaseTime must be at most {most}: QUEEN_MAX_LEASE_SECONDS")
+    names = (options.dlq_after_max_retries, options.dead_letter_queue)
+    if msgspec.UNSET not in names and names[0] is not names[1]:
+        raise errors.InvalidOption(
+            "deadLetterQueue is another name for dlqAfterMaxRetries: they contradict each other"
+        )
 
 
 def _configured(row: Record) -> Configured:
@@ -538,6 +573,7 @@ ROUTES: Final = (
         summary="Make or change a queue",
         permission=Permission.CONFIGURE,
         body=ConfigureRequest,
+        headers={"If-Match": "The version that the queue must have"},
         answers={200: Configured},
         problems=(
             errors.InvalidOption,

@@ -77,6 +77,10 @@ def _operation(
         "parameters": [
             *_path_parameters(route),
             *_query_parameters(route, shown, components),
+            *(
+                {"name": name, "in": "header", "description": said, "schema": {"type": "string"}}
+                for name, said in route.headers.items()
+            ),
         ],
         "responses": _responses(route, shown),
     }

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import msgspec
-from uvicorn._types import ASGI3Application
+from uvicorn._types import ASGI3Application, ASGISendEvent
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -38,6 +38,12 @@ class Socket(WebSocketsSansIOProtocol):
         if not self.close_sent:
             # The app begins in a later turn of the loop.
             self.scope[ABORT] = self.transport.abort  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
+            # A refusal is an answer too: nothing is missing that the log should tell of.
+            self.handshake_complete = True
 
 
 class Gone:

@@ -32,6 +32,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """None: anything but an empty object is refused."""
     query: type[Any] | None = None
     """None: any parameter is refused, unless it is a probe's."""
+    headers: Mapping[str, str] = {}
+    """Headers of its own that it obeys, and what they say."""
     answers: Mapping[int, type[Any] | None] = {}
     """Status to struct; None where the answer has no body or is not JSON."""
     is_text_too: bool = False

@@ -57,6 +57,10 @@ async def require_scope(
         raise outside(caller)
     if (known is None or namespace is not None) and not caller.sees(queue, namespace or ""):
         raise outside(caller)
+    is_moved = namespace and namespace != (known.namespace if known is not None else "")
+    if is_moved and not caller.may_name(queue, namespace or ""):
+        # Whoever pops by that namespace would be given messages of a stranger.
+        raise outside(caller)
 
 
 async def require_partitions(engine: Engine, caller: Caller, ids: Iterable[int]) -> None:

@@ -152,7 +152,8 @@ class Database:
                     attempt += 1
                     continue
                 if ours := errors.of_sqlstate(error.sqlstate or ""):
-                    raise ours(str(error)) from error
+                    # Without its DETAIL and HINT, which are for those who write SQL.
+                    raise ours(str(error.args[0])) from error
                 raise
             except (
                 OSError,

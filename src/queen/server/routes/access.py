@@ -86,6 +86,10 @@ async def make_token(call: Call) -> Answer:
     request = await call.body(TokenRequest)
     if not permissions_of(request.role, request.permissions) <= call.caller.permissions:
         raise errors.Forbidden("a key may not do what its maker may not")
+    if request.expires_at is not None:
+        now: datetime = (await call.state.engine.store.database.fetch("now"))[0]["now"]
+        if request.expires_at <= now:
+            raise errors.BadRequest("expiresAt is past: the key would never be good for anything")
     key = new_key()
     row = await call.state.engine.store.keys.make(
         key.id,

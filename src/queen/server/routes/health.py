@@ -4,7 +4,7 @@ import time
 from importlib.metadata import version
 from typing import Final, Literal
 
-from queen import errors
+from queen import errors, sql
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routing import Route
@@ -51,6 +51,7 @@ async def readyz(call: Call) -> Answer:
     checks = {
         "draining": "stopping" if call.state.is_draining else "ok",
         "database": await _database(call),
+        "migrations": await _migrations(call),
     }
     is_ready = all(each == "ok" for each in checks.values())
     return Answer(
@@ -96,6 +97,16 @@ async def _database(call: Call) -> str:
     except errors.QueenError as error:
         return error.code
     return "ok"
+
+
+async def _migrations(call: Call) -> str:
+    """Whether the database has what this release needs; which names are missing."""
+    try:
+        rows = await call.state.engine.store.instances.migrations()
+    except errors.QueenError as error:
+        return error.code
+    missing = set(sql.MIGRATIONS) - {row["name"] for row in rows}
+    return f"missing: {', '.join(sorted(missing))}" if missing else "ok"
 
 
 ROUTES: Final = (

@@ -40,6 +40,9 @@ begin
   from queen.queues q
   where q.name = p_name and q.deleted_at is null
   for no key update;
+  if p_version is not null and v_is_new then
+    raise exception 'there is no queue % that could be at version %', p_name, p_version using errcode = 'QN007';
+  end if;
   if p_version is not null and v_old.version <> p_version then
     raise exception 'queue % is at version %, not %', p_name, v_old.version, p_version using errcode = 'QN007';
   end if;
