@@ -115,6 +115,10 @@ class Postgres(Server):
             raise RuntimeError("PostgreSQL is not running")
         return self._postmaster.pid
 
+    @property
+    def is_stopped(self) -> bool:
+        return self._postmaster is None
+
     def start(self) -> None:
         """Start, also after `stop` and `kill`, and wait until connections are accepted."""
         if self._postmaster is not None:

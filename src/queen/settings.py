@@ -116,6 +116,18 @@ class Settings(
     auto_create: bool = True
     """The first push makes a queue."""
 
+    # While the database is away.
+    file_buffer_dir: str | None = field(default=None, name="FILE_BUFFER_DIR")
+    """A folder of this server's own, on a disk that lasts, for pushes that cannot be stored yet."""
+    file_buffer_max_bytes: Count = field(default=2**30, name="FILE_BUFFER_MAX_BYTES")
+    """Of all processes together; a push that does not fit is refused."""
+    file_buffer_events_per_file: Count = field(default=10_000, name="FILE_BUFFER_EVENTS_PER_FILE")
+    """Messages of one file; the next begins another."""
+    file_buffer_flush_ms: Count = field(default=100, name="FILE_BUFFER_FLUSH_MS")
+    """How soon what is buffered is tried again."""
+    file_buffer_max_batch: Count = field(default=100, name="FILE_BUFFER_MAX_BATCH")
+    """Buffered requests that one transaction stores."""
+
     # Limits of a request.
     max_body_bytes: Count = 64 * 2**20
     max_payload_bytes: Count = 2**20

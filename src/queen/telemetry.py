@@ -141,6 +141,15 @@ DB_POOL_WAIT: Final = _histogram(
 
 DB_POOL: Final = _gauge("db_pool_connections", "Connections of the pool: idle or used.", "state")
 DB_WAITING: Final = _gauge("db_pool_waiting", "Calls that wait for a connection.")
+BUFFER_MESSAGES: Final = _gauge(
+    "failover_buffer_messages", "Messages on disk that are not stored yet.", merge="max"
+)
+BUFFER_BYTES: Final = _gauge(
+    "failover_buffer_bytes", "Size of the files that hold them.", merge="max"
+)
+BUFFER_OLDEST: Final = _gauge(
+    "failover_buffer_oldest_seconds", "How long the oldest of them is there.", merge="max"
+)
 CACHE_BYTES: Final = _gauge("segment_cache_bytes", "Recent segments kept in memory.")
 CACHE_HITS: Final = _counter("segment_cache_hits_total", "Segments found in memory.")
 CACHE_MISSES: Final = _counter("segment_cache_misses_total", "Segments read from the database.")

@@ -102,19 +102,23 @@ class Server:
 
     async def start(self) -> None:
         """Start, also after `stop` and `kill`, and wait until the server is ready."""
+        self.launch()
+        await until(self._is_ready, seconds=START_SECONDS)
+
+    def launch(self) -> None:
+        """Start, and do not wait: without its database a server is never ready."""
         inherited = {
             name: value
             for name, value in os.environ.items()
             if name in ("PATH", "HOME", "LANG", "TMPDIR")
         }
-        self._process = subprocess.Popen(  # noqa: ASYNC220 - forks and returns
+        self._process = subprocess.Popen(
             [sys.executable, "-m", "queen", "serve"],
             env={**inherited, "PYTHONPATH": str(SOURCE), **self.environment},
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
-        await until(self._is_ready, seconds=START_SECONDS)
 
     async def stop(self) -> int:
         """Ask it to stop, as an operator would; answers its exit code."""

@@ -113,6 +113,10 @@ class Catalogue:
         entry = self._queues.get(name)
         return entry[1] if entry and entry[0] > time.monotonic() else None
 
+    def remembered(self, names: Iterable[str]) -> dict[str, Queue]:
+        """Queues as they last were, however long ago: for when nobody can be asked."""
+        return {name: entry[1] for name in names if (entry := self._queues.get(name))}
+
     async def queue(self, name: str) -> Queue:
         found = await self.queues([name])
         if name not in found:

@@ -14,12 +14,15 @@ from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery, Lease
+from queen.engine.file_buffer import FileBuffer
 from queen.engine.names import check_name, check_queue_name
+from queen.engine.outages import Outages
 from queen.engine.owners import Owners
 from queen.engine.parts import PushResult
 from queen.engine.pops import Pops
 from queen.engine.pushes import Pushes
 from queen.engine.redactions import redact
+from queen.engine.replays import Replays
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
 from queen.engine.waiters import QUEUE_MODE
@@ -47,9 +50,10 @@ class Engine:
             await engine.ack(delivery.lease_id)
     """
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, buffer: FileBuffer | None = None) -> None:
         self.store = store
         self.settings = settings
+        self.buffer = buffer
         self.catalogue = Catalogue(store, settings)
         self.owners = Owners(store, settings)
         self.cache = SegmentCache(settings.segment_cache_bytes)
@@ -63,6 +67,7 @@ class Engine:
         )
         waiters = self._pops.waiters
         store.database.changed = self._change_server
+        store.database.returned = self._return
         self.wakeups = Wakeups(
             store,
             settings,
@@ -83,6 +88,18 @@ class Engine:
             self.counters,
             wake=self.wakeups.tell,
         )
+        self.outages = Outages(self._pushes, buffer)
+        self.replays: Replays | None = None
+        if buffer is not None:
+            self.replays = Replays(
+                buffer,
+                store,
+                settings,
+                self.catalogue,
+                self.cache,
+                self._pushes,
+                tell=self.wakeups.tell,
+            )
         self.appender = Appender(
             store, settings, self.catalogue, self.cache, self._pushes, tell=self.wakeups.tell
         )
@@ -108,8 +125,14 @@ class Engine:
         connections: int | None = None,
         is_pooled: bool | None = None,
         defaults: dict[str, Any] | None = None,
+        buffer: FileBuffer | None = None,
+        is_away: bool = False,
     ) -> Self:
-        """Connect, and begin to listen. The database must be migrated."""
+        """
+        Connect, and begin to listen. The database must be migrated.
+
+        ``buffer``: where pushes go while it is away, if not the one that the settings ask for.
+        """
         settings = settings or Settings()
         connecting = Connecting(
             connections=connections or settings.db_pool_size,
@@ -120,8 +143,10 @@ class Engine:
             statement_seconds=settings.db_statement_timeout_ms / 1000,
             max_retries=settings.db_max_retries,
         )
-        store = await Store.open(dsn, shard=shard, connecting=connecting, defaults=defaults)
-        engine = cls(store, settings)
+        store = await Store.open(
+            dsn, shard=shard, connecting=connecting, defaults=defaults, is_away=is_away
+        )
+        engine = cls(store, settings, buffer or FileBuffer.open(settings))
         engine.start()
         return engine
 
@@ -129,15 +154,21 @@ class Engine:
         """Begin to listen and to poll, slowly."""
         self.wakeups.start()
         self.appender.start()
+        if self.replays is not None:
+            self.replays.start()
 
     async def close(self) -> None:
         """Answer those who wait, finish what was taken, let go of the database."""
         await self._pops.close()
+        if self.replays is not None:
+            await self.replays.close()
         await self.appender.close()
         await self._pushes.close()
         await self._acks.close()
         await self.wakeups.close()
         await self.store.close()
+        if self.buffer is not None:
+            await self.buffer.close()
 
     async def stop_waiting(self) -> None:
         """Answer those who wait, and let no pop begin: what comes before `close`."""
@@ -184,6 +215,7 @@ class Engine:
         snapshot.add(telemetry.CACHE_HITS, self.cache.hits)
         snapshot.add(telemetry.CACHE_MISSES, self.cache.misses)
         self.store.database.fill(snapshot)
+        self.outages.fill(snapshot)
         return snapshot
 
     async def push(
@@ -197,10 +229,11 @@ class Engine:
         """
         Store messages, durably; one answer an item. With a producer id: all or nothing, once.
 
+        While the database is away they go to the file buffer, if there is one.
         ``is_json``: the payloads were parts of one JSON text that was valid, in UTF-8.
         """
         self._check_producer(producer_id, sequence)
-        return await self._pushes.push(
+        return await self.outages.push(
             items, producer_id=producer_id, sequence=sequence, is_json=is_json
         )
 
@@ -449,6 +482,15 @@ class Engine:
         """Erase the payload and headers of a message, here and in the database."""
         await redact(self.store, self.cache, partition_id, offset, by=by)
 
+    def hold_pushes(self, is_held: bool) -> None:
+        """Maintenance begins or ends: pushes go to disk and stay there, or are stored again."""
+        if is_held == self.outages.is_held:
+            return
+        self.outages.is_held = is_held
+        if self.replays is not None:
+            self.replays.is_held = is_held
+            self.replays.wake()
+
     def send_home(self) -> None:
         """Answer those who wait with nothing; they may come again."""
         for unit in self._pops.waiters.all_units():
@@ -472,6 +514,14 @@ class Engine:
         self._pops.forget_marks()
         self.catalogue.forget_options()
         self.cache.clear()
+
+    def _return(self) -> None:
+        """The database is back: who waits searches, and what is on disk is stored."""
+        self._pops.forget_marks()
+        self._pops.waiters.wake_all()
+        self.appender.wake()
+        if self.replays is not None:
+            self.replays.wake()
 
     def _change_server(self) -> None:
         """Another server, or another history: ids may mean something else there."""

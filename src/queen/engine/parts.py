@@ -232,6 +232,9 @@ class PushResult(Sequence[Pushed]):
 
     __slots__ = ("_count", "_parts", "_refused", "_shard", "_where", "is_replayed")
 
+    is_buffered = False
+    """On disk, and stored later."""
+
     def __init__(
         self,
         count: int,
@@ -301,3 +304,29 @@ class PushResult(Sequence[Pushed]):
             for at, held in enumerate(part.marked.scheduled if part.marked else ()):
                 where[held.item] = (part, -1 - at)
         return where
+
+
+class BufferedResult(PushResult):
+    """The answers to a push that is on disk: no message has a place yet."""
+
+    __slots__ = ("_transaction_ids",)
+
+    is_buffered = True
+
+    def __init__(self, transaction_ids: Sequence[str], refused: dict[int, Pushed]) -> None:
+        super().__init__(len(transaction_ids), (), refused, shard=0)
+        self._transaction_ids = transaction_ids
+
+    @overload
+    def __getitem__(self, index: int) -> Pushed: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Pushed]: ...
+    def __getitem__(self, index: int | slice) -> Pushed | list[Pushed]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        index %= self._count
+        if index in self._refused:
+            return self._refused[index]
+        return Pushed(status="buffered", transaction_id=self._transaction_ids[index])

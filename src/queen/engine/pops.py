@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
@@ -210,6 +211,15 @@ class Pops:
                 while units := list(islice(target.asking_now(), _REQUESTS_PER_CALL)):
                     await self._search(target, units)
                 target.sweep()
+        except (errors.DatabaseUnavailable, errors.OutcomeUnknown) as error:
+            # Who waits goes on waiting: what was claimed for nobody comes back with its lease. Not
+            # so what is settled by being claimed, and of that they must hear.
+            is_told = self._is_closed or (target.name.is_auto and error.applied is None)
+            for unit in list(target.asking()):
+                if is_told or not unit.request.wait:
+                    unit.fail(error)
+            target.is_hot = False
+            self._sleep(target, random.uniform(0.25, 1.0))
         except Exception as error:
             for unit in list(target.asking()):
                 unit.fail(error)

@@ -82,7 +82,7 @@ class Pushes:
         parts, refused = await self.prepare(items)
         if producer_id is not None:
             if refused:
-                raise _all_problems(refused)
+                raise all_problems(refused)
             unit = PushUnit(parts, producer_id=producer_id, sequence=sequence)
             self._lanes.submit(unit)
             await unit.done
@@ -139,6 +139,27 @@ class Pushes:
             if queue.max_size and not is_admitted:
                 parts = await self._leave_out_full(queue, parts, refused)
         return parts, refused
+
+    def admit(self, items: Sequence[PushItem]) -> dict[int, Pushed]:
+        """
+        Check items that are to be stored later; those refused on their own are answered.
+
+        Nobody can be asked about their queues: what is remembered of them has to do.
+        """
+        queues = self._catalogue.remembered({item.queue for item in items})
+        if not self._settings.auto_create and any(item.queue not in queues for item in items):
+            raise errors.DatabaseUnavailable("whether there is such a queue is not known now")
+        return self._items.sort(items, queues)[1]
+
+    def is_repeatable(self, items: Sequence[PushItem]) -> bool:
+        """Whether storing the items again, if they were stored, leaves them stored once."""
+        queues = self._catalogue.remembered({item.queue for item in items})
+        default = self._store.queues.has_dedup
+        return all(
+            item.transaction_id is not None
+            and (queues[item.queue].has_dedup if item.queue in queues else default)
+            for item in items
+        )
 
     async def _leave_out_full(
         self, queue: Queue, parts: list[Part], refused: dict[int, Pushed]
@@ -239,7 +260,7 @@ def _one_per_producer(units: list[PushUnit]) -> tuple[list[PushUnit], list[PushU
     return taken, later
 
 
-def _all_problems(refused: dict[int, Pushed]) -> errors.QueenError:
+def all_problems(refused: dict[int, Pushed]) -> errors.QueenError:
     """The first one's error, which says of each item that was refused why."""
     error = first_problem(refused)
     error.members["errors"] = [

@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from queen import errors
 from queen.engine.engine import Engine
+from queen.engine.file_buffer import FileBuffer
 from queen.server import audit, logs, messages, openapi
 from queen.server.access import ANYBODY, AUDITED, NOBODY, Permission
 from queen.server.gate import Gate
@@ -19,6 +20,7 @@ from queen.server.pulse import Pulse
 from queen.server.routes import (
     access,
     analytics,
+    buffers,
     dead_letters,
     groups,
     health,
@@ -47,6 +49,7 @@ ROUTES: tuple[Route, ...] = (
     *traces.ROUTES,
     *operations.ROUTES,
     *system.ROUTES,
+    *buffers.ROUTES,
     *analytics.ROUTES,
     *metrics.ROUTES,
     *health.ROUTES,
@@ -168,17 +171,27 @@ class App:
     async def open(self) -> State:
         """Bring the database to this release if allowed to, and open the engine over it."""
         settings = self.settings
-        if settings.auto_migrate:
-            await migrate(settings.dsn)
-        elif missing := await pending(settings.dsn):
-            raise errors.DatabaseUnavailable(
-                f"the database lacks {', '.join(missing)}; run `queen migrate up`"
-            )
+        buffer = FileBuffer.open(settings)
+        is_away = False
+        try:
+            await self._bring_up()
+        except errors.DatabaseUnavailable as error:
+            if buffer is None or not buffer.folder.is_known:
+                raise
+            # Pushes go to disk, as they would if it had gone a moment later.
+            is_away = True
+            logs.get().error(Event.DATABASE_LOST, reason=str(error))
         engine = await Engine.open(
             settings.dsn,
             settings=settings,
             defaults=settings.queue_defaults,
+            buffer=buffer,
+            is_away=is_away,
         )
+        if is_away:
+            engine.store.database.welcome = self._bring_up
+        if buffer is not None and not is_away:
+            buffer.folder.know()
         watch = Watch(engine, settings, self._seat)
         await watch.start()
         operations = Operations(engine.store, kinds(engine))
@@ -195,6 +208,16 @@ class App:
             origins=self.origins,
             openapi=msgspec.json.encode(openapi.document(self.router.routes)),
         )
+
+    async def _bring_up(self) -> None:
+        """Let the database have what this release needs, or raise that it has not."""
+        settings = self.settings
+        if settings.auto_migrate:
+            await migrate(settings.dsn)
+        elif missing := await pending(settings.dsn):
+            raise errors.DatabaseUnavailable(
+                f"the database lacks {', '.join(missing)}; run `queen migrate up`"
+            )
 
     async def drain(self) -> None:
         """Take nothing new, answer those who wait, and let what runs end, for a bounded time."""

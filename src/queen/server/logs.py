@@ -40,6 +40,8 @@ def configure(settings: Settings) -> None:
     logging.basicConfig(handlers=[_Forward()], level=max(level, logging.WARNING), force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    # That the database is away is said once, and not by each attempt to connect.
+    logging.getLogger("asyncpg.pool").setLevel(logging.ERROR)
 
 
 def get(**bound: object) -> Log:

@@ -83,10 +83,9 @@ class AnyPopQuery(ScopedPopQuery, frozen=True, kw_only=True):
 
 
 async def push(call: Call) -> Answer:
-    """Store messages, durably, before the answer."""
+    """Store messages, durably, before the answer: in the database, or on disk while it is away."""
     request = await call.body(PushRequest)
     await call.require_queues(Permission.PRODUCE, {item.queue for item in request.items})
-    call.state.pulse.require_push()
     tracing.describe_push(call.span, request.items)
     items = _with_trace(call, request.items)
     result = await call.state.engine.push(
@@ -95,7 +94,7 @@ async def push(call: Call) -> Answer:
     body = encoding.pushed(result)
     if (refusal := result.first_refused) is not None:
         raise _first_problem(refusal, body)
-    return Answer(body, status=201)
+    return Answer(body, status=202 if result.is_buffered else 201)
 
 
 async def pop(call: Call) -> Answer:
@@ -498,7 +497,7 @@ ROUTES: Final = (
         summary="Push messages",
         permission=Permission.PRODUCE,
         body=PushRequest,
-        answers={201: PushResponse},
+        answers={201: PushResponse, 202: PushResponse},
         problems=_REFUSED_ITEM,
     ),
     Route(method="GET", path=f"{API}/pop", query=ScopedPopQuery, summary="Pop by scope", **_POP),

@@ -32,8 +32,12 @@ class Pulse:
         self.is_pop_off = False
 
     async def start(self) -> None:
-        """Know the modes before the first call is answered."""
-        await self.beat()
+        """Know the modes before the first call is answered, unless the database is away."""
+        try:
+            await self.beat()
+        except errors.DatabaseUnavailable:
+            if not self._engine.store.database.is_away:
+                raise
         self._task = asyncio.create_task(self._keep())
 
     async def close(self) -> None:
@@ -45,9 +49,11 @@ class Pulse:
             await self._engine.store.instances.leave(self.id)
 
     def require_push(self) -> None:
-        """Raise DatabaseUnavailable while pushes are held back: nothing keeps them meanwhile."""
-        if self.is_push_off:
-            raise errors.DatabaseUnavailable("push maintenance is on")
+        """Raise DatabaseUnavailable while pushes are held back: a transaction is never buffered."""
+        if self.is_push_off or self._engine.outages.is_buffering:
+            raise errors.DatabaseUnavailable(
+                "push maintenance is on" if self.is_push_off else "earlier pushes are on disk yet"
+            )
 
     async def beat(self) -> None:
         """Say that this process lives, and take over what the others agreed on."""
@@ -59,6 +65,7 @@ class Pulse:
             waiters=self._engine.waiting,
         )
         self.is_push_off = heard["is_push_off"]
+        self._engine.hold_pushes(self.is_push_off)
         if heard["is_pop_off"] and not self.is_pop_off:
             self.is_pop_off = True
             self._engine.send_home()

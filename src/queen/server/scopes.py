@@ -21,7 +21,13 @@ async def visible(engine: Engine, caller: Caller, names: Iterable[str]) -> set[s
     wanted = set(names)
     seen = {name for name in wanted if caller.sees(name, None)}
     if rest := wanted - seen:
-        known = await engine.catalogue.queues(rest)
+        try:
+            known = await engine.catalogue.queues(rest)
+        except errors.DatabaseUnavailable:
+            # A push may go to disk: its queue stays where it was while nobody can move it.
+            known = engine.catalogue.remembered(rest)
+            if len(known) < len(rest):
+                raise
         seen |= {
             name
             for name in rest

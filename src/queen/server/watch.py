@@ -44,7 +44,11 @@ class Watch:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        await self._engine.learn_clock()
+        database = self._engine.store.database
+        database.lost = self._say_lost
+        self._is_database_lost = database.is_away
+        if not database.is_away:  # Else it is learnt when counters are first stored.
+            await self._engine.learn_clock()
         if self._worker is not None:
             await self._worker.open()
         self._tasks = [
@@ -108,7 +112,12 @@ class Watch:
         if call.route is not None and call.route.is_probe:
             return
         log = self._say(call)
-        tell = log.warning if answered.status >= 500 else log.debug
+        # That the database is away is said once, not by each who meets it.
+        is_news = answered.status >= 500 and not (
+            self._engine.store.database.is_away
+            and isinstance(answered.error, errors.DatabaseUnavailable)
+        )
+        tell = log.warning if is_news else log.debug
         code = answered.error.code if answered.error else None
         tell(Event.REQUEST, status=answered.status, code=code, seconds=round(seconds, 6))
 
@@ -158,6 +167,9 @@ class Watch:
         if is_away and not self._is_database_lost:
             self._is_database_lost = True
             self.log.error(Event.DATABASE_LOST, reason=str(error))
+
+    def _say_lost(self, reason: str) -> None:
+        self._lose(errors.DatabaseUnavailable(reason))
 
     def _find(self, has_answered: bool) -> None:
         if has_answered and self._is_database_lost:

@@ -1,9 +1,11 @@
 """Connections to one database, and the one place where PostgreSQL's errors become ours."""
 
 import asyncio
+import contextlib
 import json
+import random
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,10 +20,18 @@ if TYPE_CHECKING:
 
 Record = asyncpg.Record
 
+_NO_CONNECTION: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InternalClientError,
+)
 _RETRIED: Final = ("40001", "40P01")
 _NO_SPAN: Final = nullcontext()
 _OF_LANES: Final = frozenset({"push", "pop", "ack", "nack"})
 """Calls whose number at once the engine bounds."""
+_PROBE_SECONDS: Final = 0.1
+_LONGEST_PROBE_SECONDS: Final = 2.0
 
 
 class Connecting(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +73,10 @@ class Database:
 
     With ``is_pooled`` the connections go through PgBouncer in transaction mode: nothing is kept on
     a connection between two transactions, and each call says what it needs inside its own.
+
+    When no connection can be had and none is left, the database is away: calls fail at once, and
+    one probe, again and again, finds out when it is back. So nobody waits for it in vain, and a
+    server that comes back is not met by a crowd.
     """
 
     def __init__(self, dsn: str, connecting: Connecting) -> None:
@@ -77,6 +91,15 @@ class Database:
         self._rooms: dict[str, asyncio.Semaphore] = {}
         self.changed: Callable[[], None] = _nothing
         """Called when this is another server, or another history of it, than before."""
+        self.is_away = False
+        self.away_because = ""
+        self.lost: Callable[[str], None] = _nothing_of
+        """Called with the reason when the database is found to be away."""
+        self.returned: Callable[[], None] = _nothing
+        """Called when it is back."""
+        self.welcome: Callable[[], Awaitable[None]] | None = None
+        """What must succeed before a database that was away at the start counts as back."""
+        self._probe: asyncio.Task[None] | None = None
         self.statements = 0
         """How many statements were sent, for those who watch that an idle process sends none."""
         self.waiting = 0
@@ -87,15 +110,21 @@ class Database:
         self._wait_seconds = Histogram()
 
     @classmethod
-    async def open(cls, dsn: str, connecting: Connecting | None = None) -> "Database":
-        """Connect; refuses a database that would lose what it confirms."""
+    async def open(
+        cls, dsn: str, connecting: Connecting | None = None, *, is_away: bool = False
+    ) -> "Database":
+        """
+        Connect; refuses a database that would lose what it confirms.
+
+        ``is_away``: it cannot be reached just now, and is waited for.
+        """
         how = connecting or Connecting()
         database = cls(dsn, how)
         session = {"application_name": how.application_name, **how.session}
         try:
             database._pool = await asyncpg.create_pool(
                 dsn,
-                min_size=1,
+                min_size=0 if is_away else 1,
                 max_size=how.connections,
                 max_inactive_connection_lifetime=how.idle_seconds,
                 statement_cache_size=0 if how.is_pooled else 100,
@@ -108,10 +137,16 @@ class Database:
             )
         except (OSError, TimeoutError, asyncpg.PostgresError) as error:
             raise errors.DatabaseUnavailable(f"cannot connect: {error}") from error
+        if is_away:
+            database._lose("away at the start")
         return database
 
     async def close(self) -> None:
         """Close all connections; a call that is running is waited for, for a bounded time."""
+        if self._probe is not None:
+            self._probe.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._probe
         try:
             await asyncio.wait_for(self._pool.close(), 10)
         except TimeoutError:
@@ -206,13 +241,48 @@ class Database:
             raise
         return rows
 
+    def _lose(self, reason: str) -> None:
+        if self.is_away:
+            return
+        self.is_away = True
+        self.away_because = reason
+        self._probe = asyncio.get_running_loop().create_task(self._await_return())
+        self.lost(reason)
+
+    async def _await_return(self) -> None:
+        """Ask, ever more seldom and never in step with other processes, until it answers."""
+        pause = _PROBE_SECONDS
+        while True:
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(2 * pause, _LONGEST_PROBE_SECONDS)
+            try:
+                connection = await self._pool.acquire(timeout=self._connecting.timeout_seconds)
+                await self._pool.release(connection)
+                if self.welcome is not None:
+                    await self.welcome()
+                    self.welcome = None
+                break
+            except (
+                *_NO_CONNECTION,
+                asyncpg.InterfaceError,
+                errors.ServiceError,
+            ) as error:
+                self.away_because = str(error) or type(error).__name__
+        self.is_away = False
+        self.returned()
+
     @asynccontextmanager
     async def _lend(self) -> AsyncGenerator["Connection"]:
+        if self.is_away:
+            raise errors.DatabaseUnavailable(f"the database is away: {self.away_because}")
         started_at = time.perf_counter()
         self.waiting += 1
         try:
             connection = await self._pool.acquire(timeout=self._connecting.timeout_seconds)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError) as error:
+        except _NO_CONNECTION as error:
+            # Too busy, or too many connections of others, is not away: some of ours are left.
+            if not self._pool.get_size():
+                self._lose(str(error) or "timeout")
             raise errors.DatabaseUnavailable(f"no connection: {error or 'timeout'}") from error
         except asyncpg.InterfaceError as error:
             raise errors.Draining("the store is closed") from error
@@ -254,3 +324,7 @@ def _dump(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
 
 def _nothing() -> None:
     """Nobody has remembered anything yet."""
+
+
+def _nothing_of(reason: str) -> None:
+    """Nobody wants to know."""

@@ -44,8 +44,9 @@ class Store:
         shard: int = 0,
         connecting: Connecting | None = None,
         defaults: dict[str, Any] | None = None,
+        is_away: bool = False,
     ) -> Self:
-        database = await Database.open(dsn, connecting)
+        database = await Database.open(dsn, connecting, is_away=is_away)
         return cls(database, shard=shard, defaults=defaults)
 
     async def close(self) -> None:

@@ -95,7 +95,7 @@ async def _database(call: Call) -> str:
     try:
         await call.state.engine.store.database.fetch("now")
     except errors.QueenError as error:
-        return error.code
+        return f"{error.code}: {error}"
     return "ok"
 
 

@@ -67,6 +67,8 @@ from queen.wire.resources.queues import (
     Tasks,
 )
 from queen.wire.resources.system import (
+    Buffer,
+    BufferRetried,
     Config,
     Instance,
     Instances,
@@ -90,6 +92,8 @@ from queen.wire.resources.traces import (
 )
 
 __all__ = [
+    "Buffer",
+    "BufferRetried",
     "Config",
     "Count",
     "Counted",

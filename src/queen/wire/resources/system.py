@@ -97,3 +97,24 @@ class Maintenance(Wire, frozen=True, kw_only=True):
     enabled: bool
     changed_at: datetime | None = None
     changed_by: str | None = None
+
+
+class Buffer(Wire, frozen=True, kw_only=True):
+    """What the server that answers has on disk; its processes share one folder."""
+
+    enabled: bool
+    buffering: bool
+    """Pushes go to disk: the database is away, or what is there is being stored."""
+    db_healthy: bool
+    messages: int
+    bytes: int
+    max_bytes: int
+    oldest_seconds: float | None
+    failed_files: int
+    """Requests that could not be stored, a file each."""
+
+
+class BufferRetried(Wire, frozen=True, kw_only=True):
+    """Messages that could not be stored and are tried again, behind those that wait."""
+
+    messages: int

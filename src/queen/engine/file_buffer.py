@@ -1,0 +1,302 @@
+"""Pushes accepted while the database is away: on disk before they are answered, stored later."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+from uuid import uuid4
+
+import msgspec
+
+from queen import errors
+from queen.codec import records
+from queen.engine.buffer_folder import FAILED, BufferFolder, sync_folder, write_all
+from queen.settings import Settings
+from queen.wire.messages import PushItem
+
+_PLAIN: Final = b"\0"
+"""The first byte of a body says how the rest is enveloped; this: not at all."""
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class BufferedItem(msgspec.Struct, frozen=True, array_like=True):
+    """An item of a push as it came."""
+
+    queue: str
+    partition: str
+    payload: bytes
+    transaction_id: str
+    """Minted if it had none."""
+    trace_id: str | None = None
+    headers: dict[str, str] | None = None
+    delay_seconds: float | None = None
+    available_at: datetime | None = None
+    ttl_seconds: float | None = None
+    priority: int | None = None
+
+    @classmethod
+    def of(cls, item: PushItem) -> Self:
+        fields = {name: getattr(item, name) for name in cls.__struct_fields__[4:]}
+        id_ = item.transaction_id or str(uuid4())
+        return cls(item.queue, item.partition, bytes(item.payload), id_, **fields)
+
+    def item(self, age_seconds: float) -> PushItem:
+        """The item again, so much later: a delay began when it came."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        fields["payload"] = msgspec.Raw(self.payload)
+        if self.delay_seconds is not None:
+            fields["delay_seconds"] = max(0.0, self.delay_seconds - age_seconds)
+        return PushItem(**fields)
+
+
+class BufferedPush(msgspec.Struct, frozen=True, array_like=True):
+    """A request that was answered with 202."""
+
+    items: list[BufferedItem]
+    producer_id: str | None = None
+    sequence: int | None = None
+
+
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.Decoder(BufferedPush).decode
+
+
+def encode_push(push: BufferedPush) -> bytes:
+    return _PLAIN + _ENCODE(push)
+
+
+def decode_push(body: bytes) -> BufferedPush:
+    if body[:1] != _PLAIN:
+        raise ValueError("this release does not know the envelope of the record")
+    return _DECODE(memoryview(body)[1:])
+
+
+class _Waiting(NamedTuple):
+    body: bytes
+    messages: int
+    done: asyncio.Future[None]
+
+
+class FileBuffer:
+    """
+    The writing end of one process: many requests share one write and one fsync.
+
+    What comes while that runs forms the next, as in a lane.
+    """
+
+    def __init__(self, folder: BufferFolder, settings: Settings) -> None:
+        self.folder = folder
+        self._max_bytes = settings.file_buffer_max_bytes
+        self._max_messages = settings.file_buffer_events_per_file
+        self._max_queued_bytes = settings.max_queued_bytes
+        self._waiting: list[_Waiting] = []
+        self._waiting_bytes = 0
+        self._task: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="queen-buffer")
+        self._file: int | None = None
+        self._generation = 0
+        self._messages = 0
+        self._end = 0
+
+    @classmethod
+    def open(cls, settings: Settings) -> Self | None:
+        """The buffer that the settings ask for; None when they ask for none."""
+        if settings.file_buffer_dir is None:
+            return None
+        try:
+            return cls(BufferFolder(Path(settings.file_buffer_dir)), settings)
+        except OSError as error:
+            raise errors.BadSettings(
+                f"FILE_BUFFER_DIR: cannot use {settings.file_buffer_dir}: {error.strerror}"
+            ) from error
+
+    async def close(self) -> None:
+        """Finish what was taken."""
+        if self._task is not None:
+            await self._task
+        await asyncio.to_thread(self._thread.shutdown)
+        self._drop_file()
+        self.folder.close()
+
+    async def append(self, push: BufferedPush) -> None:
+        """Put a request down, durably, before this returns; raises DatabaseUnavailable if not."""
+        body = encode_push(push)
+        if self._waiting_bytes + len(body) > self._max_queued_bytes:
+            raise errors.DatabaseUnavailable("the database is away, and its buffer has much to do")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(body, len(push.items), done))
+        self._waiting_bytes += len(body)
+        if self._task is None:
+            self._task = asyncio.create_task(self._flush())
+        await done
+
+    async def set_aside(self, name: str, number: int, body: bytes) -> None:
+        """Keep a request that cannot be stored for people to look at, and to try again."""
+        await asyncio.to_thread(self._set_aside, name, records.encode(number, body))
+
+    async def retry_failed(self) -> int:
+        """Put down again what could not be stored; answers how many messages that were."""
+        messages = 0
+        for path in self.folder.failed():
+            try:
+                pushes = await asyncio.to_thread(_read_failed, path)
+            except (ValueError, msgspec.MsgspecError):
+                continue  # A later release can read it.
+            for push in pushes:
+                await self.append(push)
+                messages += len(push.items)
+            path.unlink(missing_ok=True)
+        return messages
+
+    async def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            taken, self._waiting = self._waiting, []
+            self._waiting_bytes = 0
+            try:
+                results = await loop.run_in_executor(self._thread, self._write, taken)
+            except Exception as error:
+                results = [_refusal(error) for _ in taken]
+            for each, result in zip(taken, results, strict=True):
+                if each.done.done():
+                    continue  # Its caller has gone.
+                if result is None:
+                    each.done.set_result(None)
+                else:
+                    each.done.set_exception(result)
+        self._task = None
+
+    def _write(self, taken: Sequence[_Waiting]) -> list[errors.QueenError | None]:
+        """Write what fits and wait until it is on disk; an error for each that is not."""
+        results: list[errors.QueenError | None] = [None] * len(taken)
+        with self.folder.locked():
+            fitting: list[int] = []
+            room = self._max_bytes - self.folder.state.size_bytes
+            for index, each in enumerate(taken):
+                size = len(each.body) + records.OVERHEAD_BYTES
+                if size > room:
+                    results[index] = errors.DatabaseUnavailable(
+                        "the database is away, and its buffer is full"
+                    )
+                else:
+                    room -= size
+                    fitting.append(index)
+            try:
+                self._put(*(taken[index] for index in fitting))
+            except OSError as error:
+                is_lone = len(fitting) == 1 or error.errno not in _NO_ROOM
+                for index in fitting:
+                    results[index] = _refusal(error) if is_lone else self._put_alone(taken[index])
+        return results
+
+    def _put_alone(self, each: _Waiting) -> errors.QueenError | None:
+        """There was no room for all; for some there may be."""
+        try:
+            self._put(each)
+        except OSError as error:
+            return _refusal(error)
+        return None
+
+    def _put(self, *taken: _Waiting) -> None:
+        if not taken:
+            return
+        file = self._open_file()
+        state = self.folder.state
+        first = self.folder.next_number()
+        data = b"".join(
+            [records.encode(number, each.body) for number, each in enumerate(taken, first)]
+        )
+        try:
+            write_all(file, data)
+        except OSError:
+            self._take_back()
+            raise
+        try:
+            os.fsync(file)
+        except OSError:
+            # What of it is on disk nobody knows, and a second fsync might say that all is well.
+            self._take_back()
+            self._drop_file()
+            raise
+        self._end += len(data)
+        messages = sum(each.messages for each in taken)
+        self._messages += messages
+        self.folder.state = state._replace(
+            is_closed=True,
+            number=first + len(taken) - 1,
+            size_bytes=state.size_bytes + len(data),
+            messages=state.messages + messages,
+            oldest=state.oldest or first,
+        )
+
+    def _take_back(self) -> None:
+        """These records were refused: nothing of them may be stored later."""
+        assert self._file is not None
+        try:
+            os.ftruncate(self._file, self._end)
+        except OSError:
+            self._drop_file()
+
+    def _open_file(self) -> int:
+        state = self.folder.state
+        if self._file is not None and (
+            self._generation == state.generation and self._messages < self._max_messages
+        ):
+            return self._file
+        self._drop_file()
+        file_id = os.urandom(records.FILE_ID_BYTES)
+        path = self.folder.path_of(file_id)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        file = os.open(path, flags, 0o600)
+        try:
+            write_all(file, records.header(file_id))
+            os.fsync(file)
+            self.folder.sync()
+        except OSError:
+            os.close(file)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise
+        self._file, self._end = file, records.HEADER_BYTES
+        self._generation, self._messages = state.generation, 0
+        self.folder.state = state._replace(size_bytes=state.size_bytes + records.HEADER_BYTES)
+        return file
+
+    def _drop_file(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _set_aside(self, name: str, record: bytes) -> None:
+        # The same name for the same record: done twice, it is there once.
+        path = self.folder.path / FAILED / f"{name}.buf"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        file = os.open(path, flags, 0o600)
+        try:
+            write_all(file, records.header(bytes(records.FILE_ID_BYTES)) + record)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        sync_folder(path.parent)
+
+
+def age_seconds(number: int) -> float:
+    """How long ago a record was written, by this machine's clock."""
+    return max(0.0, (time.time_ns() - number) / 1e9)
+
+
+def _read_failed(path: Path) -> list[BufferedPush]:
+    with path.open("rb") as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        found = records.read(file, records.HEADER_BYTES, size_bytes)
+        return [decode_push(record.body) for record in found]
+
+
+def _refusal(error: BaseException) -> errors.QueenError:
+    return errors.DatabaseUnavailable(f"the database is away, and its buffer cannot be: {error}")

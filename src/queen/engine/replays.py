@@ -1,0 +1,330 @@
+"""Stores what was buffered while the database was away: in order, and each request once."""
+
+import asyncio
+import contextlib
+import heapq
+import itertools
+import logging
+import random
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from queen import errors
+from queen.codec import records
+from queen.engine.buffer_folder import Found
+from queen.engine.catalogue import Catalogue
+from queen.engine.file_buffer import (
+    BufferedPush,
+    FileBuffer,
+    age_seconds,
+    decode_push,
+    encode_push,
+)
+from queen.engine.flush import Flush
+from queen.engine.parts import PushUnit
+from queen.engine.pushes import Pushes
+from queen.engine.segment_cache import SegmentCache
+from queen.settings import Settings
+from queen.store.store import Store
+
+_LOG: Final = logging.getLogger("queen.engine")
+_ROUNDS: Final = 10
+_BATCH_BYTES: Final = 4 * 2**20
+_PRODUCER: Final = "__buffer:"
+"""Each file is a producer whose sequence is the number of its last stored record."""
+
+
+class _Replayed(NamedTuple):
+    """A record to be stored."""
+
+    found: Found
+    number: int
+    end: int
+    body: bytes
+    push: BufferedPush | None
+    """None: this release cannot read it, or it is not to be stored."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.found.file_id.hex()}-{self.number}"
+
+
+_Reading = Generator[_Replayed, None, None]
+
+
+class _Done(Exception):
+    """Some of these records were stored before: an answer was lost."""
+
+
+class Replays:
+    """
+    One process of a server does this, for the files of all of them.
+
+    A batch is one transaction, which also notes how far each file is stored: whatever is done
+    twice, after an answer that was lost or a process that was killed, is stored once.
+    """
+
+    def __init__(
+        self,
+        buffer: FileBuffer,
+        store: Store,
+        settings: Settings,
+        catalogue: Catalogue,
+        cache: SegmentCache,
+        pushes: Pushes,
+        *,
+        tell: Callable[[Iterable[int], bool], None],
+    ) -> None:
+        self._buffer = buffer
+        self._folder = buffer.folder
+        self._store = store
+        self._settings = settings
+        self._catalogue = catalogue
+        self._cache = cache
+        self._pushes = pushes
+        self._tell = tell
+        self._task: asyncio.Task[None] | None = None
+        self._is_called = asyncio.Event()
+        self._round: asyncio.Future[None] | None = None
+        self._ends: dict[bytes, int] = {}
+        """How far each file is stored; a file that is not here is asked for in the database."""
+        self.is_held = False
+        """Maintenance: what is buffered stays so."""
+        self.stored = 0
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def wake(self) -> None:
+        """The database is back, perhaps."""
+        self._is_called.set()
+
+    async def flush(self) -> None:
+        """Try now, and wait for the end of it; raises why not."""
+        if not self._folder.is_closed:
+            return
+        if self._round is None:
+            self._round = asyncio.get_running_loop().create_future()
+        self.wake()
+        await asyncio.shield(self._round)
+
+    async def _run(self) -> None:
+        pause = self._settings.file_buffer_flush_ms / 1000
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_called.wait(), pause * random.uniform(0.5, 1.5))
+            self._is_called.clear()
+            waiting, self._round = self._round, None
+            outcome: errors.QueenError | None = None
+            try:
+                await self._drain()
+                pause = self._settings.file_buffer_flush_ms / 1000
+            except (errors.ServiceError, errors.OutcomeUnknown) as error:
+                outcome = error
+                pause = min(2 * pause, 2.0)
+            except Exception as error:
+                # Whatever it was, the next round may find it gone.
+                _LOG.exception("what is buffered could not be stored")
+                outcome = errors.QueenError(str(error))
+                pause = min(2 * pause, 2.0)
+            if waiting is not None and not waiting.done():
+                if outcome is None:
+                    waiting.set_result(None)
+                else:
+                    waiting.set_exception(outcome)
+                    waiting.exception()  # Whoever waited may have gone.
+
+    async def _drain(self) -> None:
+        """Store everything, also what comes meanwhile, and open the gate."""
+        while self._folder.is_closed:
+            if self.is_held:
+                raise errors.DatabaseUnavailable("push maintenance is on")
+            if self._store.database.is_away:
+                raise errors.DatabaseUnavailable("the database is away")
+            if not self._folder.keep():
+                raise errors.Overloaded("another process of this server stores what is buffered")
+            try:
+                await self._pass()
+            except BaseException:
+                # How far it came is asked for in the database.
+                self._ends.clear()
+                raise
+            if await asyncio.to_thread(self._folder.remove, self._ends):
+                self._ends.clear()
+
+    async def _pass(self) -> None:
+        """Store what there is at this moment, and note how far that reaches."""
+        files = await asyncio.to_thread(self._files)
+        starts = {found.file_id: await self._start_of(found) for found in files}
+        reading = _merged(files, starts)
+        try:
+            ahead: list[_Replayed] = []
+            while True:
+                batch, ahead = await asyncio.to_thread(
+                    _next_batch, reading, ahead, self._settings.file_buffer_max_batch
+                )
+                if not batch:
+                    break
+                await self._store_batch(batch)
+                last = ahead[0].number if ahead else 0
+                messages = sum(len(each.push.items) for each in batch if each.push)
+                await asyncio.to_thread(self._folder.progress, messages, last)
+        finally:
+            reading.close()
+        for found in files:
+            end = self._ends.get(found.file_id, records.HEADER_BYTES)
+            # Behind the last whole record nothing was promised.
+            self._ends[found.file_id] = end if end == found.size_bytes else found.size_bytes + 1
+
+    def _files(self) -> list[Found]:
+        with self._folder.locked():
+            return self._folder.files()
+
+    async def _start_of(self, found: Found) -> int:
+        """Where the first record of a file is that is not stored."""
+        known = self._ends.get(found.file_id)
+        if known is not None and known <= found.size_bytes:
+            return known
+        last = await self._store.messages.last_sequence(_producer(found))
+        start = records.HEADER_BYTES
+        if last is not None:
+            start = await asyncio.to_thread(_end_of, found, last)
+        self._ends[found.file_id] = start
+        return start
+
+    async def _store_batch(self, batch: Sequence[_Replayed]) -> None:
+        """Store the records together; after an error of one of them, one by one."""
+        try:
+            await self._store_together(batch)
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            raise
+        except Exception as error:
+            if len(batch) > 1 and not isinstance(error, _Done):
+                for each in batch:
+                    await self._store_batch([each])
+                return
+            if isinstance(error, _Done):
+                raise errors.OutcomeUnknown("stored before") from error
+            (each,) = batch
+            await self._fail(each, each.body, error)
+            await self._store_together([each._replace(push=None, body=b"")])
+
+    async def _store_together(self, batch: Sequence[_Replayed]) -> None:
+        units: list[tuple[_Replayed, PushUnit]] = []
+        failed: list[tuple[_Replayed, bytes, str]] = []
+        for each in batch:
+            if each.push is None:
+                if each.body:
+                    failed.append((each, each.body, "this release cannot read it"))
+                continue
+            items = [item.item(age_seconds(each.number)) for item in each.push.items]
+            parts, refused = await self._pushes.prepare(items, is_admitted=True)
+            if refused:
+                left = [each.push.items[index] for index in sorted(refused)]
+                reason = refused[min(refused)].error or "refused"
+                rest = msgspec.structs.replace(each.push, items=left)
+                failed.append((each, encode_push(rest), reason))
+            unit = PushUnit(parts, producer_id=each.push.producer_id, sequence=each.push.sequence)
+            units.append((each, unit))
+        for each, body, reason in failed:
+            await self._fail(each, body, reason)
+        last = {each.found.file_id: each for each in batch}
+        progress = [
+            PushUnit((), producer_id=_producer(each.found), sequence=each.number)
+            for each in last.values()
+        ]
+        await self._push(units, progress)
+        for each in last.values():
+            self._ends[each.found.file_id] = each.end
+        self.stored += sum(len(each.push.items) for each in batch if each.push)
+
+    async def _push(
+        self, replayed: Sequence[tuple[_Replayed, PushUnit]], progress: Sequence[PushUnit]
+    ) -> None:
+        units = [unit for _, unit in replayed]
+        for _ in range(_ROUNDS):
+            lanes = await self._catalogue.lanes([p.lane for unit in units for p in unit.parts])
+            if not all(part.lane in lanes for unit in units for part in unit.parts):
+                if self._settings.auto_create:
+                    continue  # Deleted while it was being made.
+                raise errors.QueueNotFound("the queue was deleted")
+            flush = Flush([*units, *progress], lanes, self._settings)
+            rows = await self._store.messages.push(flush.push)
+            if not rows or rows[0]["kind"] == "stored":
+                flush.place(rows, self._cache)
+                self._tell(flush.queue_ids, not flush.push.scheduled_partition_ids)
+                for unit in units:
+                    self._pushes.count(unit.parts)
+                return
+            left = flush.without(rows, self._catalogue)
+            if any(unit not in left for unit in progress):
+                raise _Done
+            # A producer that is past its sequence has stored the request by another way.
+            units = [unit for unit in left if unit not in progress]
+        raise errors.Overloaded("the buffer met duplicates or removed partitions time and again")
+
+    async def _fail(self, each: _Replayed, body: bytes, reason: object) -> None:
+        _LOG.error("a buffered push cannot be stored, and is kept in failed: %s", reason)
+        await self._buffer.set_aside(each.name, each.number, body)
+
+
+def _producer(found: Found) -> str:
+    return f"{_PRODUCER}{found.file_id.hex()}"
+
+
+def _records(found: Found, start: int) -> _Reading:
+    with found.path.open("rb") as file:
+        for record in records.read(file, start, found.size_bytes):
+            try:
+                push = decode_push(record.body)
+            except (ValueError, msgspec.MsgspecError):
+                push = None
+            yield _Replayed(found, record.number, record.end, record.body, push)
+
+
+def _merged(files: Sequence[Found], starts: dict[bytes, int]) -> _Reading:
+    """All records in the order in which they were written, whichever file they are in."""
+    readers = [_records(found, starts[found.file_id]) for found in files]
+    try:
+        yield from heapq.merge(*readers, key=lambda each: each.number)
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def _next_batch(
+    reading: _Reading, ahead: list[_Replayed], most: int
+) -> tuple[list[_Replayed], list[_Replayed]]:
+    """What one transaction may store, and the record behind it if it was read already."""
+    batch: list[_Replayed] = []
+    producers: set[str] = set()
+    size_bytes = 0
+    for each in itertools.chain(ahead, reading):
+        producer = each.push and each.push.producer_id
+        if batch and (len(batch) >= most or size_bytes >= _BATCH_BYTES or producer in producers):
+            return batch, [each]
+        batch.append(each)
+        size_bytes += len(each.body)
+        if producer is not None:
+            # Two requests of one producer must not be judged by the same state.
+            producers.add(producer)
+    return batch, []
+
+
+def _end_of(found: Found, last: int) -> int:
+    """Where the record of this number ends, or the last one below it."""
+    end = records.HEADER_BYTES
+    with found.path.open("rb") as file:
+        for record in records.read(file, records.HEADER_BYTES, found.size_bytes):
+            if record.number > last:
+                break
+            end = record.end
+    return end

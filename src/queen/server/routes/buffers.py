@@ -1,0 +1,83 @@
+"""What is on disk because the database was away: how much, and what to do with it."""
+
+from typing import Final
+
+from queen import errors
+from queen.engine.file_buffer import FileBuffer, age_seconds
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.routing import API, Route
+from queen.wire.resources import Buffer, BufferRetried
+
+
+async def show(call: Call) -> Answer:
+    """What this server has on disk."""
+    return Answer(_shown(call))
+
+
+async def flush(call: Call) -> Answer:
+    """Store what is on disk now, and answer what is left."""
+    _required(call)
+    replays = call.state.engine.replays
+    assert replays is not None
+    await replays.flush()
+    return Answer(_shown(call))
+
+
+async def retry_failed(call: Call) -> Answer:
+    """Try again what could not be stored, behind all that waits."""
+    return Answer(BufferRetried(messages=await _required(call).retry_failed()))
+
+
+def _required(call: Call) -> FileBuffer:
+    buffer = call.state.engine.buffer
+    if buffer is None:
+        raise errors.NotFound("this server has no file buffer: FILE_BUFFER_DIR is not set")
+    return buffer
+
+
+def _shown(call: Call) -> Buffer:
+    engine = call.state.engine
+    folder = engine.buffer.folder if engine.buffer is not None else None
+    state = folder.state if folder is not None else None
+    return Buffer(
+        enabled=folder is not None,
+        buffering=engine.outages.is_buffering,
+        db_healthy=not engine.store.database.is_away,
+        messages=state.messages if state else 0,
+        bytes=state.size_bytes if state else 0,
+        max_bytes=call.state.settings.file_buffer_max_bytes,
+        oldest_seconds=age_seconds(state.oldest) if state and state.oldest else None,
+        failed_files=len(folder.failed()) if folder is not None else 0,
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{API}/status/buffers",
+        handler=show,
+        summary="Show what is on disk",
+        # Not admin: what that does is audited in the database, and this is asked while it is away.
+        permission=Permission.BROWSE,
+        answers={200: Buffer},
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/system/buffer/flush",
+        handler=flush,
+        summary="Store what is on disk now",
+        permission=Permission.ADMIN,
+        answers={200: Buffer},
+        problems=(errors.NotFound,),
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/system/buffer/failed/retry",
+        handler=retry_failed,
+        summary="Try again what could not be stored",
+        permission=Permission.ADMIN,
+        answers={200: BufferRetried},
+        problems=(errors.NotFound,),
+    ),
+)

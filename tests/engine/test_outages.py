@@ -1,0 +1,209 @@
+"""While PostgreSQL is away pushes go to disk; then they are stored, in order and once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from queen import errors
+from queen.engine.engine import Engine
+from queen.settings import Settings
+from queen.store.migrations import migrate
+from tests.engine.helpers import ack_all, drain, item, pop, pop_later, push, until, values
+from tests.postgres import Postgres
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Postgres]:
+    """A server that these tests stop and start."""
+    with Postgres() as postgres:
+        yield postgres
+
+
+@pytest.fixture
+async def dsn(own: Postgres, request: pytest.FixtureRequest) -> str:
+    if own.is_stopped:
+        await asyncio.to_thread(own.start)
+    name = f"t{abs(hash(request.node.name))}"
+    dsn = own.create_database(name)
+    await migrate(dsn)
+    return dsn
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(file_buffer_dir=str(tmp_path / "buffer"), file_buffer_flush_ms=10)
+
+
+@pytest.fixture
+async def engine(dsn: str, settings: Settings) -> AsyncIterator[Engine]:
+    async with await Engine.open(dsn, settings=settings) as engine:
+        yield engine
+
+
+async def drained(engine: Engine) -> None:
+    async def is_drained() -> bool:
+        return not engine.outages.is_buffering
+
+    await until(is_drained, seconds=20)
+
+
+async def test_pushes_are_buffered_while_it_is_away_and_stored_when_it_is_back(
+    own: Postgres, engine: Engine
+) -> None:
+    (first,) = await push(engine, "orders", 0)
+    await asyncio.to_thread(own.stop)
+
+    answers = [(await push(engine, "orders", n))[0] for n in range(1, 20)]
+    await asyncio.to_thread(own.start)
+    await drained(engine)
+    (last,) = await push(engine, "orders", 20)
+
+    assert {answer.status for answer in answers} == {"buffered"}
+    assert all(answer.id is None and answer.transaction_id for answer in answers)
+    assert (first.offset, last.offset) == (0, 20)
+    assert await drain(engine, "orders") == [*range(21)]
+
+
+async def test_a_waiting_pop_waits_for_the_database_and_one_that_does_not_is_refused(
+    own: Postgres, engine: Engine
+) -> None:
+    await push(engine, "orders", 0)
+    waiting = asyncio.create_task(pop_later(engine, "later", seconds=30))
+    await asyncio.to_thread(own.stop)
+    with pytest.raises(errors.QueenError):
+        await pop(engine, "orders")
+    await push(engine, "later", 1)
+    also = asyncio.create_task(pop_later(engine, "orders", seconds=30))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(own.start)
+
+    assert values(await waiting) == [1]
+    assert values(await also) == [0]
+
+
+async def test_a_killed_process_leaves_its_buffer_to_the_next(
+    own: Postgres, dsn: str, settings: Settings
+) -> None:
+    engine = await Engine.open(dsn, settings=settings)
+    await push(engine, "orders", 0)
+    await asyncio.to_thread(own.stop)
+    await push(engine, "orders", 1, 2)
+    await engine.close()
+
+    async with await Engine.open(dsn, settings=settings, is_away=True) as engine:
+        assert engine.outages.is_buffering
+        await push(engine, "orders", 3)
+        await asyncio.to_thread(own.start)
+        await drained(engine)
+        assert await drain(engine, "orders") == [0, 1, 2, 3]
+
+
+async def test_a_batch_whose_answer_was_lost_is_stored_once(
+    own: Postgres, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await push(engine, "orders", 0)
+    await asyncio.to_thread(own.stop)
+    for n in range(1, 6):
+        await engine.push([item("orders", n)], producer_id="p", sequence=n)
+        await push(engine, "orders", -n)
+    store = engine.store.messages.push
+    lost: list[None] = []
+
+    async def losing(columns: object) -> object:
+        rows = await store(columns)  # pyright: ignore[reportArgumentType]
+        if len(lost) < 3:
+            lost.append(None)
+            raise errors.OutcomeUnknown("lost")
+        return rows
+
+    monkeypatch.setattr(engine.store.messages, "push", losing)
+    await asyncio.to_thread(own.start)
+    await drained(engine)
+
+    assert len(lost) == 3
+    assert await drain(engine, "orders") == [0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5]
+
+
+async def test_two_engines_of_one_folder_keep_one_order(
+    own: Postgres, dsn: str, settings: Settings
+) -> None:
+    async with (
+        await Engine.open(dsn, settings=settings) as one,
+        await Engine.open(dsn, settings=settings) as other,
+    ):
+        await push(one, "orders", 0)
+        await asyncio.to_thread(own.stop)
+        for n in range(1, 21):
+            await push((one, other)[n % 2], "orders", n)
+        await asyncio.to_thread(own.start)
+        for n in range(21, 200):
+            await push((one, other)[n % 2], "orders", n)
+        await drained(one)
+        assert not other.outages.is_buffering
+        assert await drain(one, "orders") == [*range(200)]
+        assert one.buffer is not None
+        assert one.buffer.folder.files() == []
+
+
+async def test_maintenance_sends_pushes_to_disk_and_its_end_stores_them(engine: Engine) -> None:
+    await push(engine, "orders", 0)
+    engine.hold_pushes(True)
+    (answer,) = await push(engine, "orders", 1)
+    assert engine.replays is not None
+    with pytest.raises(errors.DatabaseUnavailable):
+        await engine.replays.flush()
+    engine.hold_pushes(False)
+    await drained(engine)
+
+    assert answer.status == "buffered"
+    assert await drain(engine, "orders") == [0, 1]
+
+
+async def test_without_a_folder_pushes_are_refused(own: Postgres, dsn: str) -> None:
+    async with await Engine.open(dsn) as engine:
+        await push(engine, "orders", 0)
+        await asyncio.to_thread(own.stop)
+
+        async def is_refused() -> bool:
+            try:
+                await push(engine, "orders", 1)
+            except errors.DatabaseUnavailable:
+                return True
+            except errors.OutcomeUnknown:
+                return False
+            return False
+
+        await until(is_refused)
+
+
+async def test_what_cannot_be_stored_is_kept_and_can_be_tried_again(
+    own: Postgres, engine: Engine
+) -> None:
+    await engine.configure("free", {"ordered": False})
+    await push(engine, "free", 0, priority=1)
+    await asyncio.to_thread(own.stop)
+    await push(engine, "free", 1, priority=2)
+    await push(engine, "orders", 2)
+    await asyncio.to_thread(own.start)
+    # The first round of replay finds the queue changed.
+    engine.hold_pushes(True)
+
+    async def is_back() -> bool:
+        return not engine.store.database.is_away
+
+    await until(is_back, seconds=20)
+    await engine.configure("free", {"ordered": True})
+    engine.hold_pushes(False)
+    await drained(engine)
+    assert engine.buffer is not None
+    assert len(engine.buffer.folder.failed()) == 1
+    assert await drain(engine, "orders") == [2]
+
+    await ack_all(engine, await pop(engine, "free", batch=10, partitions=10))
+    await engine.configure("free", {"ordered": False})
+    assert await engine.buffer.retry_failed() == 1
+    await drained(engine)
+    assert engine.buffer.folder.failed() == []
+    assert await drain(engine, "free") == [1]
