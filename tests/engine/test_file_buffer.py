@@ -1,0 +1,211 @@
+"""What is answered as buffered is on disk, whole; what is not is refused, and never stored."""
+
+import asyncio
+import errno
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from queen.codec import records
+from queen.engine.buffer_folder import BufferFolder
+from queen.engine.file_buffer import BufferedItem, BufferedPush, FileBuffer, decode_push
+from queen.errors import DatabaseUnavailable
+from queen.settings import Settings
+from tests.server.server import SOURCE
+
+
+@pytest.fixture
+async def buffer(tmp_path: Path) -> AsyncIterator[FileBuffer]:
+    buffer = FileBuffer.open(Settings(file_buffer_dir=str(tmp_path / "buffer")))
+    assert buffer is not None
+    yield buffer
+    await buffer.close()
+
+
+def a_push(name: str, size_bytes: int = 10) -> BufferedPush:
+    return BufferedPush([BufferedItem("orders", "Default", b"1" * size_bytes, name)])
+
+
+def names(folder: BufferFolder) -> list[str]:
+    """The transactionIds of all that is whole in all files, by number."""
+    found: list[tuple[int, str]] = []
+    for each in folder.files():
+        with each.path.open("rb") as file:
+            found += [
+                (record.number, item.transaction_id)
+                for record in records.read(file, records.HEADER_BYTES, each.size_bytes)
+                for item in decode_push(record.body).items
+            ]
+    return [name for _, name in sorted(found)]
+
+
+async def outcomes(buffer: FileBuffer, *pushes: BufferedPush) -> list[BaseException | None]:
+    """What became of pushes that came together."""
+    return await asyncio.gather(*map(buffer.append, pushes), return_exceptions=True)
+
+
+async def test_many_requests_share_one_fsync(
+    buffer: FileBuffer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def counted(file: int) -> None:
+        synced.append(file)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    await buffer.append(a_push("first"))
+    # The header of the file, the folder that names it, the record.
+    assert len(synced) == 3
+    assert set(await outcomes(buffer, *(a_push(f"{n}") for n in range(100)))) == {None}
+    assert len(synced) <= 5
+    assert names(buffer.folder) == ["first", *map(str, range(100))]
+    assert (buffer.folder.is_closed, buffer.folder.state.messages) == (True, 101)
+
+
+async def test_short_writes_are_continued(
+    buffer: FileBuffer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, view: write(file, bytes(view)[:7]))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    await buffer.append(a_push("long", 5_000))
+    monkeypatch.undo()
+    assert names(buffer.folder) == ["long"]
+
+
+async def test_an_fsync_that_fails_refuses_and_the_file_is_not_written_again(
+    buffer: FileBuffer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await buffer.append(a_push("before"))
+    (first,) = buffer.folder.files()
+
+    def failing(file: int) -> None:
+        raise OSError(errno.EIO, "injected")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    refused = await outcomes(buffer, a_push("a"), a_push("b"))
+    monkeypatch.undo()
+
+    assert [type(each) for each in refused] == [DatabaseUnavailable] * 2
+    assert names(buffer.folder) == ["before"]
+    await buffer.append(a_push("after"))
+    assert names(buffer.folder) == ["before", "after"]
+    assert first.path.stat().st_size == first.size_bytes
+    assert len(buffer.folder.files()) == 2
+
+
+async def test_a_folder_that_cannot_be_synced_refuses(
+    buffer: FileBuffer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing() -> None:
+        raise OSError(errno.EIO, "injected")
+
+    monkeypatch.setattr(buffer.folder, "sync", failing)
+    with pytest.raises(DatabaseUnavailable):
+        await buffer.append(a_push("a"))
+    monkeypatch.undo()
+    assert (buffer.folder.files(), buffer.folder.is_closed) == ([], False)
+
+
+async def test_a_disk_without_room_refuses_what_does_not_fit_and_takes_what_does(
+    buffer: FileBuffer,
+) -> None:
+    await buffer.append(a_push("first"))
+    (found,) = buffer.folder.files()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (found.size_bytes + 1_000, limits[1]))
+    try:
+        small, large, other = await outcomes(
+            buffer, a_push("small"), a_push("large", 5_000), a_push("other")
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert (small, type(large), other) == (None, DatabaseUnavailable, None)
+    await buffer.append(a_push("last"))
+    assert names(buffer.folder) == ["first", "small", "other", "last"]
+
+
+async def test_no_more_than_allowed_is_taken(tmp_path: Path) -> None:
+    settings = Settings(file_buffer_dir=str(tmp_path), file_buffer_max_bytes=1_000)
+    buffer = FileBuffer.open(settings)
+    assert buffer is not None
+    answers = await outcomes(buffer, *(a_push(f"{n}", 200) for n in range(10)))
+    taken = [str(n) for n, answer in enumerate(answers) if answer is None]
+    assert 0 < len(taken) < 5
+    assert names(buffer.folder) == taken
+    assert buffer.folder.state.size_bytes <= 1_000
+    await buffer.close()
+
+
+async def test_what_a_process_left_behind_closes_the_gate_of_the_next(
+    buffer: FileBuffer, tmp_path: Path
+) -> None:
+    await buffer.append(a_push("a"))
+    (found,) = buffer.folder.files()
+    with found.path.open("ab") as file:
+        file.write(b"torn")
+    (buffer.folder.path / "gate").unlink()  # As after a crash of the machine.
+
+    folder = BufferFolder(buffer.folder.path)
+
+    assert folder.is_closed
+    assert (folder.state.messages, names(folder)) == (1, ["a"])
+    folder.close()
+
+
+async def test_files_are_cut_by_their_number_of_messages(tmp_path: Path) -> None:
+    settings = Settings(file_buffer_dir=str(tmp_path), file_buffer_events_per_file=2)
+    buffer = FileBuffer.open(settings)
+    assert buffer is not None
+    for n in range(5):
+        await buffer.append(a_push(f"{n}"))
+    assert len(buffer.folder.files()) == 3
+    assert names(buffer.folder) == [*"01234"]
+    await buffer.close()
+
+
+_ON_A_SMALL_DISK = """
+import asyncio, sys
+from queen.engine.file_buffer import FileBuffer
+from queen.errors import DatabaseUnavailable
+from queen.settings import Settings
+from tests.engine.test_file_buffer import a_push, names
+
+async def main():
+    buffer = FileBuffer.open(Settings(file_buffer_dir=sys.argv[1]))
+    taken, refused = [], 0
+    for n in range(200):
+        try:
+            await buffer.append(a_push(str(n), 1_000))
+            taken.append(str(n))
+        except DatabaseUnavailable:
+            refused += 1
+    assert 20 < len(taken) < 64 and refused == 200 - len(taken), (len(taken), refused)
+    assert names(buffer.folder) == taken
+    await buffer.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system needs root")
+def test_a_disk_that_is_full_answers_nothing_that_it_has_not(tmp_path: Path) -> None:
+    command = f'mount -t tmpfs -o size=64k none {tmp_path} && exec "$@"'
+    run = [sys.executable, "-c", _ON_A_SMALL_DISK, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": f"{SOURCE}:{SOURCE.parent}"}
+    answer = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", command, "sh", *run],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    if "mount" in answer.stderr and "denied" in answer.stderr:
+        pytest.skip("this machine does not let us mount")
+    assert answer.returncode == 0, answer.stderr
