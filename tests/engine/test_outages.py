@@ -33,7 +33,9 @@ async def dsn(own: Postgres, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(file_buffer_dir=str(tmp_path / "buffer"), file_buffer_flush_ms=10)
+    return Settings(
+        file_buffer_dir=str(tmp_path / "buffer"), file_buffer_flush_ms=10, file_buffer_max_batch=3
+    )
 
 
 @pytest.fixture
@@ -124,6 +126,49 @@ async def test_a_batch_whose_answer_was_lost_is_stored_once(
 
     assert len(lost) == 3
     assert await drain(engine, "orders") == [0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5]
+
+
+async def test_a_request_that_its_producer_sent_twice_is_stored_once(
+    own: Postgres, engine: Engine
+) -> None:
+    await engine.push([item("orders", 1)], producer_id="p", sequence=1)
+    await asyncio.to_thread(own.stop)
+    for n in (1, 2, 2, 3, 3, 3, 4):
+        await engine.push([item("orders", n)], producer_id="p", sequence=n)
+    await asyncio.to_thread(own.start)
+    await drained(engine)
+    assert await drain(engine, "orders") == [1, 2, 3, 4]
+
+
+async def test_under_load_the_gate_opens_all_the_same(own: Postgres, engine: Engine) -> None:
+    await push(engine, "orders", 0)
+    await asyncio.to_thread(own.stop)
+    answers: list[str] = []
+    is_stopped = False
+
+    async def produce(partition: str) -> None:
+        n = 0
+        while not is_stopped:
+            n += 1
+            (answer,) = await push(engine, "orders", n, partition=partition)
+            answers.append(answer.status)
+
+    tasks = [asyncio.create_task(produce(f"p{number}")) for number in range(10)]
+    await asyncio.to_thread(own.start)
+
+    async def is_open() -> bool:
+        return answers[-100:].count("queued") == 100
+
+    try:
+        await until(is_open, seconds=20)
+    finally:
+        is_stopped = True
+        await asyncio.gather(*tasks)
+    await drained(engine)
+    assert "buffered" in answers
+    for number in range(10):
+        values_of = await drain(engine, "orders", partition=f"p{number}")
+        assert values_of == [*range(1, len(values_of) + 1)]
 
 
 async def test_two_engines_of_one_folder_keep_one_order(

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 from queen.codec import records
 
 _STATE: Final = struct.Struct("<?7xQQQQQ")
+_STORED: Final = struct.Struct("<QQ")
+_SIZE: Final = _STATE.size + _STORED.size
 _GATE: Final = "gate"
 _KEEPER: Final = "keeper"
 _KNOWN: Final = "known"
@@ -32,8 +34,9 @@ class State(NamedTuple):
     """The newest record's: nanoseconds since 1970, and always above the one before."""
     size_bytes: int = 0
     messages: int = 0
+    """All that were written since the gate was last open."""
     oldest: int = 0
-    """Number of the oldest record that is not stored yet."""
+    """Number of the first record of them."""
 
 
 class Found(NamedTuple):
@@ -58,9 +61,9 @@ class BufferFolder:
         (path / FAILED).mkdir(mode=0o700, exist_ok=True)
         gate = os.open(path / _GATE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            if os.fstat(gate).st_size < _STATE.size:
-                os.ftruncate(gate, _STATE.size)
-            self._state = mmap.mmap(gate, _STATE.size)
+            if os.fstat(gate).st_size < _SIZE:
+                os.ftruncate(gate, _SIZE)
+            self._state = mmap.mmap(gate, _SIZE)
         finally:
             os.close(gate)
         self._keeper: int | None = None
@@ -86,16 +89,36 @@ class BufferFolder:
     def state(self, state: State) -> None:
         _STATE.pack_into(self._state, 0, *state)
 
+    @property
+    def messages(self) -> int:
+        """How many are not stored yet."""
+        return max(0, self.state.messages - _STORED.unpack_from(self._state, _STATE.size)[0])
+
+    @property
+    def oldest(self) -> int:
+        """Number of the oldest record that is not stored yet; 0 when there is none."""
+        return _STORED.unpack_from(self._state, _STATE.size)[1] or self.state.oldest
+
+    def progress(self, messages: int, oldest: int) -> None:
+        """So many more were stored, and this record is the next; for the keeper, without a lock."""
+        stored = _STORED.unpack_from(self._state, _STATE.size)[0]
+        _STORED.pack_into(self._state, _STATE.size, stored + messages, oldest)
+
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
         """Alone among all processes and threads; blocks, so never in an event loop."""
-        # A descriptor of its own each time: two of one process must exclude each other too.
-        lock = os.open(self.path / _GATE, os.O_RDWR | os.O_CLOEXEC)
+        lock = self.lock()
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
             os.close(lock)
+
+    def lock(self) -> int:
+        """A descriptor whose end is the end of the lock."""
+        # One of its own each time: two of one process must exclude each other too.
+        lock = os.open(self.path / _GATE, os.O_RDWR | os.O_CLOEXEC)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return lock
 
     def next_number(self) -> int:
         """For the holder of the lock. By the clock, so that a lost gate starts above the files."""
@@ -131,23 +154,23 @@ class BufferFolder:
         """
         Remove the files that are stored to their end, and open the gate if no other is left.
 
-        ``stored`` says how far, by file, and one more than that where the end is torn. Answers
-        whether the gate is open.
+        ``stored`` says how far, by file, and one more than that where the end is torn. For the
+        holder of the lock. Answers whether the gate is open.
         """
-        with self.locked():
-            state = self.state
-            left = 0
-            for found in self.files():
-                if stored.get(found.file_id, 0) >= found.size_bytes:
-                    self._put_away(found, is_whole=stored[found.file_id] == found.size_bytes)
-                else:
-                    left += found.size_bytes
-            self.sync()
-            state = state._replace(
-                generation=state.generation + 1, size_bytes=left, is_closed=left > 0
-            )
-            self.state = state if left else state._replace(messages=0, oldest=0)
-            return not left
+        state = self.state
+        left = 0
+        for found in self.files():
+            if stored.get(found.file_id, 0) >= found.size_bytes:
+                self._put_away(found, is_whole=stored[found.file_id] == found.size_bytes)
+            else:
+                left += found.size_bytes
+        self.sync()
+        state = state._replace(generation=state.generation + 1, size_bytes=left, is_closed=left > 0)
+        if not left:
+            state = state._replace(messages=0, oldest=0)
+            _STORED.pack_into(self._state, _STATE.size, 0, 0)
+        self.state = state
+        return not left
 
     def _put_away(self, found: Found, *, is_whole: bool) -> None:
         if is_whole:
@@ -155,12 +178,6 @@ class BufferFolder:
         else:
             # A torn end was promised to nobody; a damaged file is for people to look at.
             found.path.replace(self.path / FAILED / f"{found.path.stem}{_TORN}")
-
-    def progress(self, messages: int, oldest: int) -> None:
-        """So many messages were stored, and this record is the oldest that is not."""
-        with self.locked():
-            state = self.state
-            self.state = state._replace(messages=max(0, state.messages - messages), oldest=oldest)
 
     def sync(self) -> None:
         """Make new and removed names durable."""
@@ -188,6 +205,7 @@ class BufferFolder:
         state = self.state
         if not files:
             self.state = State(generation=state.generation, number=state.number)
+            _STORED.pack_into(self._state, _STATE.size, 0, 0)
         elif not state.is_closed or state.size_bytes != size_bytes:
             numbers: list[int] = []
             for found in files:

@@ -80,7 +80,8 @@ def decode_push(body: bytes) -> BufferedPush:
 class _Waiting(NamedTuple):
     body: bytes
     messages: int
-    done: asyncio.Future[None]
+    is_behind: bool
+    done: asyncio.Future[bool]
 
 
 class FileBuffer:
@@ -124,17 +125,21 @@ class FileBuffer:
         self._drop_file()
         self.folder.close()
 
-    async def append(self, push: BufferedPush) -> None:
-        """Put a request down, durably, before this returns; raises DatabaseUnavailable if not."""
+    async def append(self, push: BufferedPush, *, is_behind: bool = False) -> bool:
+        """
+        Put a request down, durably, before this returns; raises DatabaseUnavailable if not.
+
+        ``is_behind``: only if something is there that it must not overtake; else it answers False.
+        """
         body = encode_push(push)
         if self._waiting_bytes + len(body) > self._max_queued_bytes:
             raise errors.DatabaseUnavailable("the database is away, and its buffer has much to do")
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(body, len(push.items), done))
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(body, len(push.items), is_behind, done))
         self._waiting_bytes += len(body)
         if self._task is None:
             self._task = asyncio.create_task(self._flush())
-        await done
+        return await done
 
     async def set_aside(self, name: str, number: int, body: bytes) -> None:
         """Keep a request that cannot be stored for people to look at, and to try again."""
@@ -166,21 +171,23 @@ class FileBuffer:
             for each, result in zip(taken, results, strict=True):
                 if each.done.done():
                     continue  # Its caller has gone.
-                if result is None:
-                    each.done.set_result(None)
+                if isinstance(result, bool):
+                    each.done.set_result(result)
                 else:
                     each.done.set_exception(result)
         self._task = None
 
-    def _write(self, taken: Sequence[_Waiting]) -> list[errors.QueenError | None]:
-        """Write what fits and wait until it is on disk; an error for each that is not."""
-        results: list[errors.QueenError | None] = [None] * len(taken)
+    def _write(self, taken: Sequence[_Waiting]) -> list[errors.QueenError | bool]:
+        """Write what fits and wait until it is on disk; for each whether it is, or an error."""
+        results: list[errors.QueenError | bool] = [True] * len(taken)
         with self.folder.locked():
             fitting: list[int] = []
             room = self._max_bytes - self.folder.state.size_bytes
             for index, each in enumerate(taken):
                 size = len(each.body) + records.OVERHEAD_BYTES
-                if size > room:
+                if each.is_behind and not self.folder.is_closed:
+                    results[index] = False
+                elif size > room:
                     results[index] = errors.DatabaseUnavailable(
                         "the database is away, and its buffer is full"
                     )
@@ -195,13 +202,13 @@ class FileBuffer:
                     results[index] = _refusal(error) if is_lone else self._put_alone(taken[index])
         return results
 
-    def _put_alone(self, each: _Waiting) -> errors.QueenError | None:
+    def _put_alone(self, each: _Waiting) -> errors.QueenError | bool:
         """There was no room for all; for some there may be."""
         try:
             self._put(each)
         except OSError as error:
             return _refusal(error)
-        return None
+        return True
 
     def _put(self, *taken: _Waiting) -> None:
         if not taken:

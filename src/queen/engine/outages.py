@@ -32,8 +32,11 @@ class Outages:
         sequence: int | None,
         is_json: bool,
     ) -> PushResult:
-        if self.is_buffering:
-            return await self._put_down(items, producer_id, sequence)
+        while self.is_buffering:
+            # Unless the gate is opened before its turn comes.
+            result = await self._put_down(items, producer_id, sequence, is_behind=not self.is_held)
+            if result is not None:
+                return result
         try:
             return await self._pushes.push(
                 items, producer_id=producer_id, sequence=sequence, is_json=is_json
@@ -46,11 +49,18 @@ class Outages:
                 raise
             if producer_id is None and not self._pushes.is_repeatable(items):
                 raise
-        return await self._put_down(items, producer_id, sequence)
+        result = await self._put_down(items, producer_id, sequence, is_behind=False)
+        assert result is not None
+        return result
 
     async def _put_down(
-        self, items: Sequence[PushItem], producer_id: str | None, sequence: int | None
-    ) -> PushResult:
+        self,
+        items: Sequence[PushItem],
+        producer_id: str | None,
+        sequence: int | None,
+        *,
+        is_behind: bool,
+    ) -> PushResult | None:
         if self._buffer is None:
             raise errors.DatabaseUnavailable("push maintenance is on, and there is no file buffer")
         refused = self._pushes.admit(items)
@@ -59,15 +69,17 @@ class Outages:
         kept = [BufferedItem.of(item) for item in items]
         admitted = [each for index, each in enumerate(kept) if index not in refused]
         if admitted:
-            await self._buffer.append(BufferedPush(admitted, producer_id, sequence))
+            push = BufferedPush(admitted, producer_id, sequence)
+            if not await self._buffer.append(push, is_behind=is_behind):
+                return None
         return BufferedResult([each.transaction_id for each in kept], refused)
 
     def fill(self, snapshot: Snapshot) -> None:
         """Add what is known of the buffer."""
         if self._buffer is None:
             return
-        state = self._buffer.folder.state
-        snapshot.add(telemetry.BUFFER_MESSAGES, state.messages)
-        snapshot.add(telemetry.BUFFER_BYTES, state.size_bytes)
-        oldest = age_seconds(state.oldest) if state.oldest else 0
+        folder = self._buffer.folder
+        snapshot.add(telemetry.BUFFER_MESSAGES, folder.messages)
+        snapshot.add(telemetry.BUFFER_BYTES, folder.state.size_bytes)
+        oldest = age_seconds(folder.oldest) if folder.oldest else 0
         snapshot.add(telemetry.BUFFER_OLDEST, oldest)

@@ -5,8 +5,9 @@ import contextlib
 import heapq
 import itertools
 import logging
+import os
 import random
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -32,6 +33,8 @@ from queen.store.store import Store
 _LOG: Final = logging.getLogger("queen.engine")
 _ROUNDS: Final = 10
 _BATCH_BYTES: Final = 4 * 2**20
+_LAST_BYTES: Final = 2**18
+_LAST_SECONDS: Final = 5.0
 _PRODUCER: Final = "__buffer:"
 """Each file is a producer whose sequence is the number of its last stored record."""
 
@@ -152,17 +155,45 @@ class Replays:
             if not self._folder.keep():
                 raise errors.Overloaded("another process of this server stores what is buffered")
             try:
-                await self._pass()
+                files = await asyncio.to_thread(self._files)
+                starts = {found.file_id: await self._start_of(found) for found in files}
+                left = sum(found.size_bytes - starts[found.file_id] for found in files)
+                if left > _LAST_BYTES:
+                    await self._pass(files)
+                    async with self._locked():
+                        await asyncio.to_thread(self._folder.remove, self._ends)
+                else:
+                    await self._finish()
             except BaseException:
                 # How far it came is asked for in the database.
                 self._ends.clear()
                 raise
-            if await asyncio.to_thread(self._folder.remove, self._ends):
-                self._ends.clear()
 
-    async def _pass(self) -> None:
-        """Store what there is at this moment, and note how far that reaches."""
-        files = await asyncio.to_thread(self._files)
+    async def _finish(self) -> None:
+        """The few that are left, while whoever comes waits: so there is an end under any load."""
+        try:
+            async with self._locked(), asyncio.timeout(_LAST_SECONDS):
+                await self._pass(await asyncio.to_thread(self._folder.files))
+                await asyncio.to_thread(self._folder.remove, self._ends)
+        except TimeoutError as error:
+            raise errors.OutcomeUnknown("the last of the buffer took too long") from error
+        self._ends.clear()
+
+    @contextlib.asynccontextmanager
+    async def _locked(self) -> AsyncGenerator[None]:
+        locking = asyncio.ensure_future(asyncio.to_thread(self._folder.lock))
+        try:
+            lock = await asyncio.shield(locking)
+        except asyncio.CancelledError:
+            locking.add_done_callback(lambda done: os.close(done.result()))
+            raise
+        try:
+            yield
+        finally:
+            os.close(lock)
+
+    async def _pass(self, files: Sequence[Found]) -> None:
+        """Store what is in the files, and note how far that reaches."""
         starts = {found.file_id: await self._start_of(found) for found in files}
         reading = _merged(files, starts)
         try:
@@ -174,11 +205,10 @@ class Replays:
                 if not batch:
                     break
                 await self._store_batch(batch)
-                last = ahead[0].number if ahead else 0
                 messages = sum(len(each.push.items) for each in batch if each.push)
-                await asyncio.to_thread(self._folder.progress, messages, last)
+                self._folder.progress(messages, ahead[0].number if ahead else 0)
         finally:
-            reading.close()
+            await asyncio.to_thread(reading.close)
         for found in files:
             end = self._ends.get(found.file_id, records.HEADER_BYTES)
             # Behind the last whole record nothing was promised.
@@ -305,18 +335,28 @@ def _next_batch(
 ) -> tuple[list[_Replayed], list[_Replayed]]:
     """What one transaction may store, and the record behind it if it was read already."""
     batch: list[_Replayed] = []
-    producers: set[str] = set()
+    sequences: dict[str, int] = {}
     size_bytes = 0
     for each in itertools.chain(ahead, reading):
-        producer = each.push and each.push.producer_id
-        if batch and (len(batch) >= most or size_bytes >= _BATCH_BYTES or producer in producers):
+        is_full = len(batch) >= most or size_bytes >= _BATCH_BYTES
+        # Two requests of one producer are judged by the same state: that is right if they rise.
+        is_rising = _is_rising(each.push, sequences)
+        if batch and (is_full or not is_rising):
             return batch, [each]
         batch.append(each)
         size_bytes += len(each.body)
-        if producer is not None:
-            # Two requests of one producer must not be judged by the same state.
-            producers.add(producer)
     return batch, []
+
+
+def _is_rising(push: BufferedPush | None, sequences: dict[str, int]) -> bool:
+    """Whether a request comes behind those of its producer that are in the batch."""
+    if push is None or push.producer_id is None:
+        return True
+    sequence = push.sequence or 0
+    if sequence <= sequences.get(push.producer_id, -1):
+        return False
+    sequences[push.producer_id] = sequence
+    return True
 
 
 def _end_of(found: Found, last: int) -> int:

@@ -39,15 +39,14 @@ def _required(call: Call) -> FileBuffer:
 def _shown(call: Call) -> Buffer:
     engine = call.state.engine
     folder = engine.buffer.folder if engine.buffer is not None else None
-    state = folder.state if folder is not None else None
     return Buffer(
         enabled=folder is not None,
         buffering=engine.outages.is_buffering,
         db_healthy=not engine.store.database.is_away,
-        messages=state.messages if state else 0,
-        bytes=state.size_bytes if state else 0,
+        messages=folder.messages if folder is not None else 0,
+        bytes=folder.state.size_bytes if folder is not None else 0,
         max_bytes=call.state.settings.file_buffer_max_bytes,
-        oldest_seconds=age_seconds(state.oldest) if state and state.oldest else None,
+        oldest_seconds=age_seconds(folder.oldest) if folder and folder.oldest else None,
         failed_files=len(folder.failed()) if folder is not None else 0,
     )
 
