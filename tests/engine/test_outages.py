@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,35 @@ async def test_a_request_that_its_producer_sent_twice_is_stored_once(
     await asyncio.to_thread(own.start)
     await drained(engine)
     assert await drain(engine, "orders") == [1, 2, 3, 4]
+
+
+async def test_a_producer_that_went_on_at_another_server_loses_nothing(
+    own: Postgres, dsn: str, engine: Engine
+) -> None:
+    await engine.push([item("orders", 1)], producer_id="p", sequence=1)
+    engine.hold_pushes(True)
+    await engine.push([item("orders", 2)], producer_id="p", sequence=2)
+    await engine.push([item("orders", 3, transaction_id="t3")], producer_id="p", sequence=3)
+    async with await Engine.open(dsn) as other:
+        # The answer to its third was lost.
+        await other.push([item("orders", 3, transaction_id="t3")], producer_id="p", sequence=3)
+        await other.push([item("orders", 4)], producer_id="p", sequence=4)
+    engine.hold_pushes(False)
+    await drained(engine)
+    assert await drain(engine, "orders") == [1, 3, 4, 2]
+
+
+async def test_a_message_that_is_due_too_late_fails_alone(own: Postgres, engine: Engine) -> None:
+    await push(engine, "orders", 0)
+    engine.hold_pushes(True)
+    late = item("orders", "late", available_at=datetime(2999, 1, 1, tzinfo=UTC))
+    await engine.push([item("orders", 1), late])
+    await engine.push([late, item("orders", "never")], producer_id="p", sequence=1)
+    engine.hold_pushes(False)
+    await drained(engine)
+    assert engine.buffer is not None
+    assert len(engine.buffer.folder.failed()) == 2
+    assert await drain(engine, "orders") == [0, 1]
 
 
 async def test_under_load_the_gate_opens_all_the_same(own: Postgres, engine: Engine) -> None:

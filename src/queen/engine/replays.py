@@ -208,7 +208,9 @@ class Replays:
                 messages = sum(len(each.push.items) for each in batch if each.push)
                 self._folder.progress(messages, ahead[0].number if ahead else 0)
         finally:
-            await asyncio.to_thread(reading.close)
+            # Cancelled while a thread reads, it is let go of with that thread.
+            with contextlib.suppress(ValueError):
+                reading.close()
         for found in files:
             end = self._ends.get(found.file_id, records.HEADER_BYTES)
             # Behind the last whole record nothing was promised.
@@ -249,23 +251,21 @@ class Replays:
 
     async def _store_together(self, batch: Sequence[_Replayed]) -> None:
         units: list[tuple[_Replayed, PushUnit]] = []
-        failed: list[tuple[_Replayed, bytes, str]] = []
+        failed: list[tuple[_Replayed, bytes, str, int]] = []
         for each in batch:
             if each.push is None:
                 if each.body:
-                    failed.append((each, each.body, "this release cannot read it"))
+                    failed.append((each, each.body, "this release cannot read it", 0))
                 continue
             items = [item.item(age_seconds(each.number)) for item in each.push.items]
             parts, refused = await self._pushes.prepare(items, is_admitted=True)
-            if refused:
-                left = [each.push.items[index] for index in sorted(refused)]
-                reason = refused[min(refused)].error or "refused"
-                rest = msgspec.structs.replace(each.push, items=left)
-                failed.append((each, encode_push(rest), reason))
+            for at, answer in refused.items():
+                rest = msgspec.structs.replace(each.push, items=[each.push.items[at]])
+                failed.append((each, encode_push(rest), answer.error or "refused", at))
             unit = PushUnit(parts, producer_id=each.push.producer_id, sequence=each.push.sequence)
             units.append((each, unit))
-        for each, body, reason in failed:
-            await self._fail(each, body, reason)
+        for each, body, reason, at in failed:
+            await self._fail(each, body, reason, at=at)
         last = {each.found.file_id: each for each in batch}
         progress = [
             PushUnit((), producer_id=_producer(each.found), sequence=each.number)
@@ -279,8 +279,8 @@ class Replays:
     async def _push(
         self, replayed: Sequence[tuple[_Replayed, PushUnit]], progress: Sequence[PushUnit]
     ) -> None:
-        units = [unit for _, unit in replayed]
         for _ in range(_ROUNDS):
+            units = [unit for _, unit in replayed]
             lanes = await self._catalogue.lanes([p.lane for unit in units for p in unit.parts])
             if not all(part.lane in lanes for unit in units for part in unit.parts):
                 if self._settings.auto_create:
@@ -297,13 +297,37 @@ class Replays:
             left = flush.without(rows, self._catalogue)
             if any(unit not in left for unit in progress):
                 raise _Done
-            # A producer that is past its sequence has stored the request by another way.
-            units = [unit for unit in left if unit not in progress]
+            replayed = [
+                (each, again)
+                for each, unit in replayed
+                if (again := await self._left_of(each, unit)) is not None
+            ]
         raise errors.Overloaded("the buffer met duplicates or removed partitions time and again")
 
-    async def _fail(self, each: _Replayed, body: bytes, reason: object) -> None:
+    async def _left_of(self, each: _Replayed, unit: PushUnit) -> PushUnit | None:
+        """What is left to be stored of a request after a round that stored nothing."""
+        assert each.push is not None
+        if unit.is_replayed:
+            return None
+        if unit.done.done():
+            error = unit.done.exception()
+            if not isinstance(error, errors.SequenceStale):
+                await self._fail(each, each.body, error)
+                return None
+            # Its producer went on by another server. This one has promised to store it, and the
+            # transactionIds, where it has any, tell whether it was stored there.
+            return PushUnit(unit.parts)
+        for part in unit.parts:
+            held = part.marked.scheduled if part.marked else []
+            for place, answer in (part.marked.refused if part.marked else {}).items():
+                at = held[-1 - place].item
+                rest = msgspec.structs.replace(each.push, items=[each.push.items[at]])
+                await self._fail(each, encode_push(rest), answer.error, at=at)
+        return unit
+
+    async def _fail(self, each: _Replayed, body: bytes, reason: object, *, at: int = 0) -> None:
         _LOG.error("a buffered push cannot be stored, and is kept in failed: %s", reason)
-        await self._buffer.set_aside(each.name, each.number, body)
+        await self._buffer.set_aside(f"{each.name}-{at}", each.number, body)
 
 
 def _producer(found: Found) -> str:
