@@ -68,6 +68,8 @@ from queen.wire.resources.queues import (
 )
 from queen.wire.resources.system import (
     Config,
+    Duties,
+    Duty,
     Instance,
     Instances,
     Maintenance,
@@ -101,6 +103,8 @@ __all__ = [
     "DeliveriesQuery",
     "DeliveryInfo",
     "Destination",
+    "Duties",
+    "Duty",
     "ErrorKind",
     "ErrorKinds",
     "ErrorsQuery",
