@@ -500,6 +500,7 @@ CREATE FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, p_lanes
 
 CREATE FUNCTION queen.due_partitions(p_queue_id bigint, p_kind text, p_cut timestamp with time zone, p_before xid8, p_limit integer, p_now timestamp with time zone, OUT partition_ids bigint[], OUT is_over boolean, OUT lag_seconds double precision) RETURNS record
     LANGUAGE plpgsql
+    SET enable_sort TO 'off'
     AS $$ … $$;
 
 
@@ -584,7 +585,6 @@ CREATE FUNCTION queen.evict(p_epoch bigint, p_queue_id bigint, p_limit integer, 
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
@@ -1413,7 +1413,6 @@ CREATE FUNCTION queen.retain(p_epoch bigint, p_queue_id bigint, p_kind text, p_l
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 

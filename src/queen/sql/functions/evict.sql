@@ -18,7 +18,6 @@ create or replace function queen.evict (p_epoch bigint, p_queue_id bigint, p_lim
   set enable_hashjoin = off
   set enable_mergejoin = off
   set enable_bitmapscan = off
-  set enable_sort = off
   set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
@@ -104,7 +103,7 @@ begin
   perform queen.look_again(
     p_queue_id, 'eviction', v_due.partition_ids,
     array(
-      select u.id
+      select distinct u.id
       from unnest(v_due.partition_ids) u (id)
       where (u.id <> all (v_locked) or u.id = any (v_late))
         and exists (select 1 from queen.partitions p where p.id = u.id)

@@ -23,7 +23,6 @@ create or replace function queen.retain (
   set enable_hashjoin = off
   set enable_mergejoin = off
   set enable_bitmapscan = off
-  set enable_sort = off
   set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
@@ -76,7 +75,7 @@ begin
     p_queue_id, p_kind, v_due.partition_ids,
     array(
       -- Those that are gone are dealt with.
-      select u.id
+      select distinct u.id
       from unnest(v_due.partition_ids) u (id)
       where u.id <> all (v_locked) and exists (select 1 from queen.partitions p where p.id = u.id)
     ),
