@@ -15,6 +15,8 @@ _OF_OTHERS: Final = {
     # A server that does not start, and what a client says of itself.
     *("bad_settings", "buffer_full", "connection_lost", "push_error", "server_unreachable"),
     *("transport_error", "undecodable_payload"),
+    # Of upkeep, which answers nobody.
+    "duty_lost",
 }
 """Codes that no server answers."""
 _ROUTER: Final = Router(ROUTES)

@@ -21,6 +21,7 @@ Every error Queen raises on purpose.
       - AlreadySettled
       - AmbiguousMessage
       - Duplicate
+      - DutyLost            of upkeep: another process has it now
       - SequenceStale
       - SubscriptionConflict
       - VersionMismatch
@@ -217,6 +218,14 @@ class Duplicate(Conflict):
 
     code = "duplicate"
     http_status = 409
+
+
+class DutyLost(Conflict):
+    """Another process has this duty of upkeep by now; no server answers with it."""
+
+    code = "duty_lost"
+    http_status = 409
+    sqlstates = ("QN016",)
 
 
 class SequenceStale(Conflict):

@@ -171,6 +171,34 @@ class Settings(
     default_delayed_processing: Amount = field(default=0, name="DEFAULT_DELAYED_PROCESSING")
     default_window_buffer: Amount = field(default=0, name="DEFAULT_WINDOW_BUFFER")
     default_dlq: bool = field(default=True, name="DEFAULT_DLQ_AFTER_MAX_RETRIES")
+    default_retention_enabled: bool = field(default=False, name="DEFAULT_RETENTION_ENABLED")
+    default_retention_seconds: Amount = field(default=0, name="DEFAULT_RETENTION_SECONDS")
+    default_completed_retention_seconds: Amount = field(
+        default=0, name="DEFAULT_COMPLETED_RETENTION_SECONDS"
+    )
+    default_max_wait_seconds: Amount = field(default=0, name="DEFAULT_MAX_WAIT_TIME_SECONDS")
+
+    # Upkeep.
+    retention_interval_ms: Count = field(default=300_000, name="RETENTION_INTERVAL")
+    """How often what is old is removed: messages, partitions, keys, producers, traces."""
+    retention_batch_size: Count = field(default=200, name="RETENTION_BATCH_SIZE")
+    """Partitions that one step of retention locks, for some milliseconds."""
+    eviction_interval_ms: Count = field(default=60_000, name="EVICTION_INTERVAL")
+    """How often messages are looked for that waited too long."""
+    eviction_batch_size: Count = field(default=1_000, name="EVICTION_BATCH_SIZE")
+    """Messages that one step evicts."""
+    partition_cleanup_days: Seconds = field(default=7, name="PARTITION_CLEANUP_DAYS")
+    """Empty partitions without a push for so long are removed, unless their queue says else."""
+    producer_ttl_seconds: Seconds = 604_800
+    """A producer that was not heard of for so long is forgotten, and its sequence with it."""
+    trace_retention_hours: Count = 168
+    """How long events of messages are kept."""
+    removals_kept_hours: Count = 168
+    """How long it is known what retention removed."""
+    upkeep_look_seconds: Seconds = 5
+    """How often a process looks for duties that are due, and for scheduled messages."""
+    upkeep_run_seconds: Seconds = 10
+    """After this long a duty lets the others have their turn."""
 
     # The engine's pace. The defaults are measured; see docs/decisions.
     segment_max_messages: Count = 10_000
@@ -275,6 +303,10 @@ class Settings(
             "delay_seconds": self.default_delayed_processing,
             "window_seconds": self.default_window_buffer,
             "dead_letter": self.default_dlq,
+            "retention_enabled": self.default_retention_enabled,
+            "retention_seconds": self.default_retention_seconds,
+            "completed_retention_seconds": self.default_completed_retention_seconds,
+            "max_wait_seconds": self.default_max_wait_seconds,
         }
 
     def shown(self, environ: Mapping[str, str]) -> list[tuple[str, str, str]]:

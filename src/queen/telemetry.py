@@ -58,8 +58,8 @@ REDELIVERED: Final = _counter(
 )
 DROPPED: Final = _counter(
     "messages_dropped_total",
-    "Messages that ended unsettled: time to live over (ttl), out of attempts without dead letters "
-    "(attempts).",
+    "Messages that ended unsettled: time to live over (ttl), or on a queue without dead letters "
+    "out of attempts (attempts) or having waited too long (evicted).",
     *_PAIR,
     "reason",
 )
@@ -163,6 +163,9 @@ WEBSOCKETS: Final = _gauge("websocket_connections", "Open dashboards.")
 PROCESSES: Final = _gauge("processes", "Processes that this answer sums up.")
 UPKEEP: Final = _gauge(
     "upkeep_last_success_timestamp_seconds", "When a duty was last done.", "duty", merge="max"
+)
+UPKEEP_LAG: Final = _gauge(
+    "upkeep_lag_seconds", "How far behind a duty was when it last ran.", "duty", merge="max"
 )
 TABLE_DEAD: Final = _gauge(
     "table_dead_tuples", "Row versions that wait for vacuum.", "table", merge="max"

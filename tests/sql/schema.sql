@@ -47,7 +47,9 @@ CREATE TYPE queen.claim AS (
 	left_lanes integer[],
 	lapsed bigint,
 	buried bigint,
-	dropped bigint
+	dropped bigint,
+	evicted bigint,
+	unkept bigint
 );
 
 
@@ -80,7 +82,9 @@ CREATE TYPE queen.popped AS (
 	code text,
 	lapsed bigint,
 	buried bigint,
-	dropped bigint
+	dropped bigint,
+	evicted bigint,
+	unkept bigint
 );
 
 
@@ -215,14 +219,21 @@ CREATE TABLE queen.queues (
     paused boolean NOT NULL,
     max_payload_bytes integer,
     schema jsonb,
+    retention_enabled boolean DEFAULT false NOT NULL,
+    retention_seconds double precision DEFAULT 0 NOT NULL,
+    completed_retention_seconds double precision DEFAULT 0 NOT NULL,
+    partition_retention_seconds double precision DEFAULT 0 NOT NULL,
+    max_wait_seconds double precision DEFAULT 0 NOT NULL,
     CONSTRAINT concurrency_limit_is_not_negative CHECK ((concurrency_limit >= 0)),
     CONSTRAINT dedup_window_is_at_most_31_days CHECK (((dedup_seconds >= (0)::double precision) AND (dedup_seconds <= (2678400)::double precision))),
     CONSTRAINT delay_is_at_most_a_year CHECK (((delay_seconds >= (0)::double precision) AND (delay_seconds <= (31536000)::double precision))),
     CONSTRAINT lease_is_positive_and_at_most_12_hours CHECK (((lease_seconds > (0)::double precision) AND (lease_seconds <= (43200)::double precision))),
     CONSTRAINT max_payload_is_positive CHECK ((max_payload_bytes > 0)),
     CONSTRAINT max_size_is_not_negative CHECK ((max_size >= 0)),
+    CONSTRAINT max_wait_is_at_most_10_years CHECK (((max_wait_seconds >= (0)::double precision) AND (max_wait_seconds <= (315360000)::double precision))),
     CONSTRAINT priority_is_within_1000 CHECK (((priority >= '-1000'::integer) AND (priority <= 1000))),
     CONSTRAINT rate_limit_is_whole CHECK ((((rate_max IS NULL) AND (rate_ms IS NULL) AND (rate_per IS NULL)) OR ((rate_max IS NOT NULL) AND (rate_max > 0) AND (rate_ms IS NOT NULL) AND (rate_ms >= 16) AND (rate_per IS NOT NULL) AND (rate_per = ANY (ARRAY['queue'::text, 'partition'::text]))))),
+    CONSTRAINT retention_is_at_most_100_years CHECK ((((retention_seconds >= (0)::double precision) AND (retention_seconds <= ('3153600000'::bigint)::double precision)) AND ((completed_retention_seconds >= (0)::double precision) AND (completed_retention_seconds <= ('3153600000'::bigint)::double precision)) AND ((partition_retention_seconds >= (0)::double precision) AND (partition_retention_seconds <= ('3153600000'::bigint)::double precision)))),
     CONSTRAINT retry_backoff_is_from_1_to_100 CHECK (((retry_backoff >= (1)::double precision) AND (retry_backoff <= (100)::double precision))),
     CONSTRAINT retry_delay_is_not_negative CHECK (((retry_delay_ms >= 0) AND (max_retry_delay_ms >= 0))),
     CONSTRAINT retry_limit_is_from_0_to_1000 CHECK (((retry_limit >= 0) AND (retry_limit <= 1000))),
@@ -284,6 +295,15 @@ WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000',
 --
 
 CREATE FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, p_attempts integer, p_kind text, p_error text, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: bury_stale(bigint, queen.queues, bigint[], bigint[], bigint[], timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.bury_stale(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_firsts bigint[], p_ends bigint[], p_stale timestamp with time zone, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -475,6 +495,16 @@ CREATE FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, p_lanes
 
 
 --
+-- Name: due_partitions(bigint, text, timestamp with time zone, xid8, integer, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.due_partitions(p_queue_id bigint, p_kind text, p_cut timestamp with time zone, p_before xid8, p_limit integer, p_now timestamp with time zone, OUT partition_ids bigint[], OUT is_over boolean, OUT lag_seconds double precision) RETURNS record
+    LANGUAGE plpgsql
+    SET enable_sort TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: end_at(bytea, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -540,6 +570,30 @@ CREATE FUNCTION queen.erase_messages(p_queue_id bigint, p_partition_ids bigint[]
 --
 
 CREATE FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: evict(bigint, bigint, integer, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.evict(p_epoch bigint, p_queue_id bigint, p_limit integer, p_messages integer) RETURNS TABLE(partitions integer, messages bigint, group_ids bigint[], counts bigint[], is_kept boolean, is_over boolean, lag_seconds double precision)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: evict_pair(queen.queues, bigint, bigint, bigint, timestamp with time zone, bigint, bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.evict_pair(p_queue queen.queues, p_partition_id bigint, p_group_id bigint, p_claimed bigint, p_stale timestamp with time zone, p_messages bigint, p_bytes bigint, p_now timestamp with time zone, OUT messages bigint, OUT bytes bigint, OUT has_more boolean) RETURNS record
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -670,11 +724,54 @@ CREATE FUNCTION queen.forget_counters(p_seconds double precision, p_limit intege
 
 
 --
+-- Name: forget_generation(bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_generation(p_epoch bigint, p_class integer) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: forget_keys(bytea[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.forget_keys(p_keys bytea[]) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: forget_producers(bigint, double precision, text, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_producers(p_epoch bigint, p_seconds double precision, p_after text, p_limit integer) RETURNS TABLE(looked integer, removed integer, last text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$ … $$;
+
+
+--
+-- Name: forget_removals(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_removals(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$ … $$;
+
+
+--
+-- Name: forget_traces(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_traces(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
     AS $$ … $$;
 
 
@@ -741,6 +838,25 @@ CREATE FUNCTION queen.handed_out(p_delivery queen.deliveries) RETURNS int8multir
 
 CREATE FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_seconds double precision, p_now timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: hold(text, text, xid8); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.hold(p_queue text, p_name text, p_xid xid8) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: hold_duty(text, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.hold_duty(p_name text, p_epoch bigint) RETURNS void
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -900,6 +1016,15 @@ CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now 
 
 
 --
+-- Name: look_again(bigint, text, bigint[], bigint[], bigint[], double precision, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.look_again(p_queue_id bigint, p_kind text, p_ids bigint[], p_locked bigint[], p_lagging bigint[], p_again double precision, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: mean_bytes(bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -917,6 +1042,15 @@ CREATE FUNCTION queen.mean_bytes(p_queue_id bigint) RETURNS double precision
 
 CREATE FUNCTION queen.message_at(p_delivery queen.deliveries, p_offset bigint) RETURNS TABLE(payload bytea, extras bytea, created_at timestamp with time zone)
     LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: move_up(bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.move_up(p_partition_id bigint, p_end bigint) RETURNS void
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -1019,10 +1153,10 @@ CREATE FUNCTION queen.partition_states(p_queue_id bigint, p_levels integer[], p_
 
 
 --
--- Name: pass(tid[], bigint[], queen.queues); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: pass(tid[], bigint[], bigint, queen.queues); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_queue queen.queues) RETURNS bigint
+CREATE FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_group_id bigint, p_queue queen.queues, OUT expired bigint, OUT evicted bigint, OUT unkept bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -1032,6 +1166,15 @@ CREATE FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_queue quee
 --
 
 CREATE FUNCTION queen.pass_over(p_partition_id bigint, p_end bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: passable(bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.passable(p_partition_id bigint, p_end bigint) RETURNS bigint
     LANGUAGE plpgsql
     AS $$ … $$;
 
@@ -1075,6 +1218,21 @@ CREATE FUNCTION queen.postpone(p_group_id bigint, p_partition_ids bigint[], p_ct
 
 CREATE FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT promoted bigint, OUT expired bigint) RETURNS record
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: promote_due(bigint, bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit integer) RETURNS TABLE(queue_id bigint, messages bigint, lag_seconds double precision)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -1248,6 +1406,46 @@ CREATE FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(ord
 
 
 --
+-- Name: remove_partitions(bigint, bigint, double precision, timestamp with time zone, bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.remove_partitions(p_epoch bigint, p_queue_id bigint, p_seconds double precision, p_after_at timestamp with time zone, p_after_id bigint, p_limit integer) RETURNS TABLE(removed integer, after_at timestamp with time zone, after_id bigint, is_over boolean, lag_seconds double precision)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: report_duty(text, bigint, double precision, bigint, double precision, text, jsonb, double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.report_duty(p_name text, p_epoch bigint, p_seconds double precision, p_rows bigint, p_lag double precision, p_error text, p_cursor jsonb, p_wait double precision) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: retain(bigint, bigint, text, integer, double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.retain(p_epoch bigint, p_queue_id bigint, p_kind text, p_limit integer, p_again double precision) RETURNS TABLE(partitions integer, messages bigint, is_over boolean, lag_seconds double precision)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: retry(bigint, bigint, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1348,6 +1546,15 @@ CREATE FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp with t
 
 
 --
+-- Name: settled_to(bigint, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.settled_to(p_partition_id bigint, p_queue_id bigint, p_end bigint) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: shorten(bigint[], uuid[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1390,6 +1597,15 @@ CREATE FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timestamp wit
 
 
 --
+-- Name: stale_before(queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.stale_before(p_queue queen.queues, p_now timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$ … $$;
+
+
+--
 -- Name: stored_at(bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1423,6 +1639,16 @@ CREATE FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from 
 
 
 --
+-- Name: take_duties(bigint, text[], double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.take_duties(p_holder bigint, p_names text[], p_seconds double precision) RETURNS TABLE(name text, epoch bigint, cursor jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: transact(bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1434,6 +1660,25 @@ CREATE FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_of
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: trim_start(bigint, queen.queues, text, timestamp with time zone, xid8, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.trim_start(p_partition_id bigint, p_queue queen.queues, p_kind text, p_cut timestamp with time zone, p_hold xid8, p_most integer, OUT messages bigint, OUT segments integer, OUT is_lagging boolean) RETURNS record
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: unhold(text, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.unhold(p_queue text, p_name text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1738,6 +1983,27 @@ CREATE TABLE queen.dedup_9 (
 
 
 --
+-- Name: duties; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.duties (
+    name text NOT NULL,
+    holder bigint DEFAULT 0 NOT NULL,
+    until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    epoch bigint DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    last_run_at timestamp with time zone,
+    last_success_at timestamp with time zone,
+    seconds double precision,
+    rows bigint,
+    lag_seconds double precision,
+    error text,
+    cursor jsonb
+)
+WITH (fillfactor='50');
+
+
+--
 -- Name: groups; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -1766,6 +2032,18 @@ ALTER TABLE queen.groups ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+
+
+--
+-- Name: holds; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.holds (
+    queue_id bigint NOT NULL,
+    name text NOT NULL,
+    xid xid8 NOT NULL,
+    held_at timestamp with time zone NOT NULL
 );
 
 
@@ -1805,6 +2083,19 @@ CREATE TABLE queen.keys (
     CONSTRAINT digests_are_sha256 CHECK (((length(digest) = 32) AND (length(old_digest) = 32))),
     CONSTRAINT keys_have_a_role_or_permissions CHECK ((num_nonnulls(role, permissions) = 1)),
     CONSTRAINT requests_per_second_is_positive CHECK ((requests_per_second > (0)::double precision))
+);
+
+
+--
+-- Name: laggards; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.laggards (
+    queue_id bigint NOT NULL,
+    kind text NOT NULL,
+    partition_id bigint NOT NULL,
+    look_at timestamp with time zone NOT NULL,
+    looks integer DEFAULT 0 NOT NULL
 );
 
 
@@ -2037,6 +2328,35 @@ ALTER TABLE queen.redactions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: removals; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.removals (
+    id bigint NOT NULL,
+    queue_id bigint NOT NULL,
+    partition_id bigint NOT NULL,
+    first_offset bigint NOT NULL,
+    end_offset bigint NOT NULL,
+    reason text NOT NULL,
+    removed_at timestamp with time zone NOT NULL
+);
+
+
+--
+-- Name: removals_id_seq; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+ALTER TABLE queen.removals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.removals_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
 -- Name: sampler; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -2076,6 +2396,20 @@ ALTER TABLE queen.scheduled ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+
+--
+-- Name: sweeps; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.sweeps (
+    queue_id bigint NOT NULL,
+    kind text NOT NULL,
+    xid xid8 NOT NULL,
+    partition_id bigint NOT NULL,
+    CONSTRAINT sweep_is_known CHECK ((kind = ANY (ARRAY['age'::text, 'completed'::text, 'eviction'::text])))
+)
+WITH (fillfactor='50');
 
 
 --
@@ -2278,11 +2612,27 @@ ALTER TABLE ONLY queen.deliveries
 
 
 --
+-- Name: duties duties_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.duties
+    ADD CONSTRAINT duties_pkey PRIMARY KEY (name);
+
+
+--
 -- Name: groups groups_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
 ALTER TABLE ONLY queen.groups
     ADD CONSTRAINT groups_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: holds holds_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.holds
+    ADD CONSTRAINT holds_pkey PRIMARY KEY (queue_id, name);
 
 
 --
@@ -2299,6 +2649,14 @@ ALTER TABLE ONLY queen.instances
 
 ALTER TABLE ONLY queen.keys
     ADD CONSTRAINT keys_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: laggards laggards_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.laggards
+    ADD CONSTRAINT laggards_pkey PRIMARY KEY (partition_id, kind);
 
 
 --
@@ -2382,6 +2740,14 @@ ALTER TABLE ONLY queen.redactions
 
 
 --
+-- Name: removals removals_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.removals
+    ADD CONSTRAINT removals_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: sampler sampler_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -2411,6 +2777,14 @@ ALTER TABLE ONLY queen.scheduled
 
 ALTER TABLE ONLY queen.segments
     ADD CONSTRAINT segments_pkey PRIMARY KEY (partition_id, base_offset);
+
+
+--
+-- Name: sweeps sweeps_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.sweeps
+    ADD CONSTRAINT sweeps_pkey PRIMARY KEY (queue_id, kind);
 
 
 --
@@ -2627,6 +3001,13 @@ CREATE UNIQUE INDEX groups_name ON queen.groups USING btree (queue_id, name) WHE
 
 
 --
+-- Name: laggards_due; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX laggards_due ON queen.laggards USING btree (queue_id, kind, look_at);
+
+
+--
 -- Name: operations_finished; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -2697,10 +3078,17 @@ CREATE INDEX scheduled_of_partition ON queen.scheduled USING btree (partition_id
 
 
 --
+-- Name: segments_emptied; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX segments_emptied ON queen.segments USING btree (queue_id, created_at, partition_id) WHERE (body IS NULL);
+
+
+--
 -- Name: segments_xid; Type: INDEX; Schema: queen; Owner: -
 --
 
-CREATE INDEX segments_xid ON queen.segments USING btree (queue_id, xid);
+CREATE INDEX segments_xid ON queen.segments USING btree (queue_id, xid) WHERE (body IS NOT NULL);
 
 
 --
@@ -2865,6 +3253,13 @@ REVOKE ALL ON FUNCTION queen.bury(p_delivery queen.deliveries, p_offset bigint, 
 
 
 --
+-- Name: FUNCTION bury_stale(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_firsts bigint[], p_ends bigint[], p_stale timestamp with time zone, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.bury_stale(p_group_id bigint, p_queue queen.queues, p_partition_ids bigint[], p_firsts bigint[], p_ends bigint[], p_stale timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION by_readiness(p_group_ids bigint[], p_ready_since timestamp with time zone[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3005,6 +3400,13 @@ REVOKE ALL ON FUNCTION queen.due_deliveries(p_group_id bigint, p_level integer, 
 
 
 --
+-- Name: FUNCTION due_partitions(p_queue_id bigint, p_kind text, p_cut timestamp with time zone, p_before xid8, p_limit integer, p_now timestamp with time zone, OUT partition_ids bigint[], OUT is_over boolean, OUT lag_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.due_partitions(p_queue_id bigint, p_kind text, p_cut timestamp with time zone, p_before xid8, p_limit integer, p_now timestamp with time zone, OUT partition_ids bigint[], OUT is_over boolean, OUT lag_seconds double precision) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION end_at(p_ends bytea, p_index integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3051,6 +3453,20 @@ REVOKE ALL ON FUNCTION queen.erase_messages(p_queue_id bigint, p_partition_ids b
 --
 
 REVOKE ALL ON FUNCTION queen.erase_places(p_partition_ids bigint[], p_group_id bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION evict(p_epoch bigint, p_queue_id bigint, p_limit integer, p_messages integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.evict(p_epoch bigint, p_queue_id bigint, p_limit integer, p_messages integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION evict_pair(p_queue queen.queues, p_partition_id bigint, p_group_id bigint, p_claimed bigint, p_stale timestamp with time zone, p_messages bigint, p_bytes bigint, p_now timestamp with time zone, OUT messages bigint, OUT bytes bigint, OUT has_more boolean); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.evict_pair(p_queue queen.queues, p_partition_id bigint, p_group_id bigint, p_claimed bigint, p_stale timestamp with time zone, p_messages bigint, p_bytes bigint, p_now timestamp with time zone, OUT messages bigint, OUT bytes bigint, OUT has_more boolean) FROM PUBLIC;
 
 
 --
@@ -3131,10 +3547,38 @@ REVOKE ALL ON FUNCTION queen.forget_counters(p_seconds double precision, p_limit
 
 
 --
+-- Name: FUNCTION forget_generation(p_epoch bigint, p_class integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_generation(p_epoch bigint, p_class integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION forget_keys(p_keys bytea[]); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.forget_keys(p_keys bytea[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION forget_producers(p_epoch bigint, p_seconds double precision, p_after text, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_producers(p_epoch bigint, p_seconds double precision, p_after text, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION forget_removals(p_epoch bigint, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_removals(p_epoch bigint, p_seconds double precision, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION forget_traces(p_epoch bigint, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_traces(p_epoch bigint, p_seconds double precision, p_limit integer) FROM PUBLIC;
 
 
 --
@@ -3177,6 +3621,20 @@ REVOKE ALL ON FUNCTION queen.handed_out(p_delivery queen.deliveries) FROM PUBLIC
 --
 
 REVOKE ALL ON FUNCTION queen.head_ready(p_partition_id bigint, p_offset bigint, p_seconds double precision, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION hold(p_queue text, p_name text, p_xid xid8); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.hold(p_queue text, p_name text, p_xid xid8) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION hold_duty(p_name text, p_epoch bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.hold_duty(p_name text, p_epoch bigint) FROM PUBLIC;
 
 
 --
@@ -3278,6 +3736,13 @@ REVOKE ALL ON FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues,
 
 
 --
+-- Name: FUNCTION look_again(p_queue_id bigint, p_kind text, p_ids bigint[], p_locked bigint[], p_lagging bigint[], p_again double precision, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.look_again(p_queue_id bigint, p_kind text, p_ids bigint[], p_locked bigint[], p_lagging bigint[], p_again double precision, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION mean_bytes(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3289,6 +3754,13 @@ REVOKE ALL ON FUNCTION queen.mean_bytes(p_queue_id bigint) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.message_at(p_delivery queen.deliveries, p_offset bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION move_up(p_partition_id bigint, p_end bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.move_up(p_partition_id bigint, p_end bigint) FROM PUBLIC;
 
 
 --
@@ -3355,10 +3827,10 @@ REVOKE ALL ON FUNCTION queen.partition_states(p_queue_id bigint, p_levels intege
 
 
 --
--- Name: FUNCTION pass(p_ctids tid[], p_partition_ids bigint[], p_queue queen.queues); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION pass(p_ctids tid[], p_partition_ids bigint[], p_group_id bigint, p_queue queen.queues, OUT expired bigint, OUT evicted bigint, OUT unkept bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_queue queen.queues) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_group_id bigint, p_queue queen.queues, OUT expired bigint, OUT evicted bigint, OUT unkept bigint) FROM PUBLIC;
 
 
 --
@@ -3366,6 +3838,13 @@ REVOKE ALL ON FUNCTION queen.pass(p_ctids tid[], p_partition_ids bigint[], p_que
 --
 
 REVOKE ALL ON FUNCTION queen.pass_over(p_partition_id bigint, p_end bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION passable(p_partition_id bigint, p_end bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.passable(p_partition_id bigint, p_end bigint) FROM PUBLIC;
 
 
 --
@@ -3394,6 +3873,13 @@ REVOKE ALL ON FUNCTION queen.postpone(p_group_id bigint, p_partition_ids bigint[
 --
 
 REVOKE ALL ON FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT promoted bigint, OUT expired bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION promote_due(p_epoch bigint, p_after bigint, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit integer) FROM PUBLIC;
 
 
 --
@@ -3488,6 +3974,27 @@ REVOKE ALL ON FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) FROM PUBLI
 
 
 --
+-- Name: FUNCTION remove_partitions(p_epoch bigint, p_queue_id bigint, p_seconds double precision, p_after_at timestamp with time zone, p_after_id bigint, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.remove_partitions(p_epoch bigint, p_queue_id bigint, p_seconds double precision, p_after_at timestamp with time zone, p_after_id bigint, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION report_duty(p_name text, p_epoch bigint, p_seconds double precision, p_rows bigint, p_lag double precision, p_error text, p_cursor jsonb, p_wait double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.report_duty(p_name text, p_epoch bigint, p_seconds double precision, p_rows bigint, p_lag double precision, p_error text, p_cursor jsonb, p_wait double precision) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION retain(p_epoch bigint, p_queue_id bigint, p_kind text, p_limit integer, p_again double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.retain(p_epoch bigint, p_queue_id bigint, p_kind text, p_limit integer, p_again double precision) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION retry(p_partition_id bigint, p_offset bigint, p_group text); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3537,6 +4044,13 @@ REVOKE ALL ON FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp
 
 
 --
+-- Name: FUNCTION settled_to(p_partition_id bigint, p_queue_id bigint, p_end bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.settled_to(p_partition_id bigint, p_queue_id bigint, p_end bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION shorten(p_ids bigint[], p_tokens uuid[], p_ends bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3565,6 +4079,13 @@ REVOKE ALL ON FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timest
 
 
 --
+-- Name: FUNCTION stale_before(p_queue queen.queues, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.stale_before(p_queue queen.queues, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION stored_at(p_partition_id bigint, p_offset bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3586,10 +4107,31 @@ REVOKE ALL ON FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, 
 
 
 --
+-- Name: FUNCTION take_duties(p_holder bigint, p_names text[], p_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.take_duties(p_holder bigint, p_names text[], p_seconds double precision) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION trim_start(p_partition_id bigint, p_queue queen.queues, p_kind text, p_cut timestamp with time zone, p_hold xid8, p_most integer, OUT messages bigint, OUT segments integer, OUT is_lagging boolean); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.trim_start(p_partition_id bigint, p_queue queen.queues, p_kind text, p_cut timestamp with time zone, p_hold xid8, p_most integer, OUT messages bigint, OUT segments integer, OUT is_lagging boolean) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION unhold(p_queue text, p_name text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.unhold(p_queue text, p_name text) FROM PUBLIC;
 
 
 --

@@ -307,6 +307,57 @@ async def test_calls_that_cross_do_not_deadlock(connect: Connect, is_ordered: bo
     assert sorted(deadlocked) == []
 
 
+UPKEEP = """
+update queen.queues
+set retention_enabled = true, retention_seconds = 0.000001, completed_retention_seconds = 0.000001,
+  max_wait_seconds = 0.000001, partition_retention_seconds = 0.000001, dedup_seconds = 0,
+  old_dedup_untils = null;
+insert into queen.duties (name)
+values ('retention'), ('evictions'), ('partitions'), ('scheduled');
+update queen.segments set body = null, ends = null where partition_id = $1;
+"""
+"""All is old, all has waited too long, and one partition is empty."""
+
+STEPS: Mapping[str, Call] = {
+    "retain by age": ("retain", 0, 1, "age", 100, 1.0),
+    "retain completed": ("retain", 0, 1, "completed", 100, 1.0),
+    "evict": ("evict", 0, 1, 100, 100),
+    "remove_partitions": ("remove_partitions", 0, 1, 1.0, None, None, 100),
+    "promote_due": ("promote_due", 0, 0, 100),
+}
+
+OTHERS: Mapping[str, Callable[[Scene], Call]] = {
+    "ack": lambda s: ack(*reversed(s.lent)),
+    "nack": lambda s: nack(*s.lent),
+    "extend": lambda s: extend(*s.lent),
+    "push": lambda s: push(s.held[1], s.idle, s.held[0]),
+    "transact": lambda s: transact(acked=s.lent, pushed=[s.idle, s.ready]),
+    "redrive": lambda s: ("redrive", list(s.dead)),
+    "seek": lambda _: seek("orders", "workers", LONG_AGO),
+    "purge": lambda _: purge("orders"),
+    "give_up": lambda s: give_up(s.held[0], 1),
+    "pop": lambda s: pop(s.group_id, batch=100, partitions=100),
+}
+
+
+@pytest.mark.parametrize("is_ordered", [True, False], ids=["ordered", "unordered"])
+async def test_steps_of_upkeep_deadlock_with_nothing(connect: Connect, is_ordered: bool) -> None:
+    gate, one, other = [await connect() for _ in range(3)]
+    scene = await arrange(gate, QUEUES["ordered" if is_ordered else "unordered"])
+    await gate.execute(UPKEEP.replace("$1", str(scene.ready)))
+
+    deadlocked: set[str] = set()
+    for name, step in STEPS.items():
+        for who, call in OTHERS.items():
+            # It skips partitions that are locked, and waits for consumers.
+            for partition_id in (scene.held[1], scene.idle):
+                for calls in ({one: step, other: call(scene)}, {one: call(scene), other: step}):
+                    if await cross(gate, GATES[1], partition_id, calls):
+                        deadlocked.add(f"{name}, {who}")
+
+    assert sorted(deadlocked) == []
+
+
 HOLDERS: Mapping[str, Callable[[Scene], Call]] = {
     "push": lambda s: push(s.ready, s.idle, *s.held, s.due, s.expired),
     "push of a message for later": lambda s: push(scheduled=[(s.idle, LONG_AGO)]),

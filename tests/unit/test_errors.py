@@ -21,6 +21,7 @@ def tree(root: type[errors.QueenError]) -> list[type[errors.QueenError]]:
         ("QN007", errors.VersionMismatch),
         ("QN009", errors.SequenceStale),
         ("QN010", errors.AlreadySettled),
+        ("QN016", errors.DutyLost),
         ("23514", errors.InvalidOption),
         ("40001", errors.Overloaded),
         ("40P01", errors.Overloaded),

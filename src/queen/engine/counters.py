@@ -57,6 +57,7 @@ class Tally:
         "redrives",
         "retries",
         "sent",
+        "unkept",
         "wait",
     )
 
@@ -72,6 +73,8 @@ class Tally:
         """Messages passed over because their time to live was over."""
         self.exhausted = 0
         """Messages out of attempts, of a queue without dead letters."""
+        self.unkept = 0
+        """Messages evicted, of a queue without dead letters."""
         self.retries = self.redrives = self.redriven = self.empty = 0
         self.popped_at: float | None = None
         """When messages were last handed out, by the database's clock."""
@@ -176,12 +179,22 @@ class Counters:
 
     def count_search(self, row: Record, queue: str, group: str) -> None:
         """What a search found to be over, besides what it handed out."""
-        if row["expired"] or row["lapsed"]:
+        if row["expired"] or row["lapsed"] or row["evicted"]:
             tally = self.group(row["group_id"], queue, group)
             tally.expired += row["expired"]
             tally.leases_expired += row["lapsed"]
             tally.dead_lettered += row["buried"]
             tally.exhausted += row["dropped"]
+            self._evict(tally, row["evicted"], row["unkept"])
+
+    def count_evicted(self, group_id: int, count: int, *, is_kept: bool) -> None:
+        """Messages that upkeep found to have waited too long."""
+        self._evict(self.group(group_id), count, 0 if is_kept else count)
+
+    def _evict(self, tally: Tally, count: int, unkept: int) -> None:
+        tally.evicted += count
+        tally.dead_lettered += count - unkept
+        tally.unkept += unkept
 
     def count_empty(self, group_ids: Sequence[int]) -> None:
         """A pop that was answered with nothing; whose, if it looked at one queue."""
@@ -283,6 +296,7 @@ class Counters:
             (telemetry.REDELIVERED, "redrive", tally.redrives),
             (telemetry.DROPPED, "ttl", tally.expired),
             (telemetry.DROPPED, "attempts", tally.exhausted),
+            (telemetry.DROPPED, "evicted", tally.unkept),
         ):
             if value:
                 snapshot.add(metric, value, *pair, reason)

@@ -48,6 +48,10 @@ class Sampler:
         await self._look_at_tables(snapshot)
         for duty in ("sample", "forget_counters"):
             snapshot.add(telemetry.UPKEEP, time.time(), duty)
+        for row in await self._database.fetch("duties"):
+            if row["last_success_at"] is not None:
+                snapshot.add(telemetry.UPKEEP, row["last_success_at"].timestamp(), row["name"])
+                snapshot.add(telemetry.UPKEEP_LAG, row["lag_seconds"], row["name"])
         return snapshot
 
     async def _measure(self) -> None:

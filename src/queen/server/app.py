@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.file_buffer import FileBuffer
+from queen.engine.upkeep.loop import Upkeep
 from queen.server import audit, logs, messages, openapi
 from queen.server.access import ANYBODY, AUDITED, NOBODY, Permission
 from queen.server.gate import Gate
@@ -161,6 +162,8 @@ class App:
         self.state.watch.log.info(Event.WORKER_STARTED, pid=os.getpid())
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        if self.state.upkeep is not None:
+            await self.state.upkeep.close()
         await self.state.watch.close()
         await self.state.operations.close()
         await self.state.pulse.close()
@@ -198,12 +201,17 @@ class App:
         pulse = Pulse(engine, name=settings.worker_id, adopt=operations.adopt)
         operations.owner = pulse.id
         await pulse.start()
+        # One process of a host is enough.
+        upkeep = Upkeep(engine, settings) if self._seat is None or self._seat.place == 0 else None
+        if upkeep is not None:
+            upkeep.start()
         return State(
             settings=settings,
             engine=engine,
             watch=watch,
             operations=operations,
             pulse=pulse,
+            upkeep=upkeep,
             gate=Gate(settings, engine.store.keys),
             origins=self.origins,
             openapi=msgspec.json.encode(openapi.document(self.router.routes)),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from queen.engine.engine import Engine
+from queen.engine.upkeep.loop import Upkeep
 from queen.server.gate import Gate
 from queen.server.operations import Operations
 from queen.server.origins import Origins
@@ -28,5 +29,7 @@ class State(msgspec.Struct, kw_only=True):
     """The document that describes all routes."""
     operations: Operations
     pulse: Pulse
+    upkeep: Upkeep | None
+    """Of one process of a host."""
     started_at: float = msgspec.field(default_factory=time.monotonic)
     is_draining: bool = False

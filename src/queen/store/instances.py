@@ -31,6 +31,10 @@ class Instances:
     async def migrations(self) -> list[Record]:
         return await self._database.fetch("applied_migrations")
 
+    async def duties(self) -> list[Record]:
+        """What came of the last run of each duty of upkeep."""
+        return await self._database.fetch("duties")
+
     async def tables(self) -> list[Record]:
         return await self._database.fetch("tables")
 

@@ -39,6 +39,15 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
     ordered: bool | UnsetType | None = UNSET
     rate_limit: RateLimit | UnsetType | None = UNSET
     concurrency_limit: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType | None = UNSET
+    retention_enabled: bool | UnsetType | None = UNSET
+    retention_seconds: Annotated[float, Meta(ge=0, le=3_153_600_000)] | UnsetType | None = UNSET
+    completed_retention_seconds: (
+        Annotated[float, Meta(ge=0, le=3_153_600_000)] | UnsetType | None
+    ) = UNSET
+    partition_retention_seconds: (
+        Annotated[float, Meta(ge=0, le=3_153_600_000)] | UnsetType | None
+    ) = UNSET
+    max_wait_time_seconds: Annotated[float, Meta(ge=0, le=315_360_000)] | UnsetType | None = UNSET
     paused: bool | UnsetType | None = UNSET
     max_payload_bytes: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType | None = UNSET
     schema: dict[str, Any] | bool | UnsetType | None = UNSET
@@ -87,6 +96,11 @@ _COLUMNS: Final = {
     "dedup_window_seconds": "dedup_seconds",
     "ordered": "ordered",
     "concurrency_limit": "concurrency_limit",
+    "retention_enabled": "retention_enabled",
+    "retention_seconds": "retention_seconds",
+    "completed_retention_seconds": "completed_retention_seconds",
+    "partition_retention_seconds": "partition_retention_seconds",
+    "max_wait_time_seconds": "max_wait_seconds",
     "paused": "paused",
     "max_payload_bytes": "max_payload_bytes",
     "schema": "schema",

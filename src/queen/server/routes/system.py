@@ -14,6 +14,8 @@ from queen.store.database import Record
 from queen.store.migrations import pending
 from queen.wire.resources import (
     Config,
+    Duties,
+    Duty,
     Instance,
     Instances,
     Maintenance,
@@ -105,6 +107,30 @@ async def show_tables(call: Call) -> Answer:
     )
 
 
+async def show_upkeep(call: Call) -> Answer:
+    """The duties of upkeep: who does them, and how far behind they are."""
+    rows = await call.state.engine.store.instances.duties()
+    return Answer(
+        Duties(
+            duties=[
+                Duty(
+                    name=row["name"],
+                    running=row["holder"] is not None,
+                    epoch=row["epoch"],
+                    due_at=row["due_at"] if row["last_run_at"] is not None else None,
+                    last_run_at=row["last_run_at"],
+                    last_success_at=row["last_success_at"],
+                    seconds=row["seconds"],
+                    rows=row["rows"],
+                    lag_seconds=row["lag_seconds"],
+                    error=row["error"],
+                )
+                for row in rows
+            ]
+        )
+    )
+
+
 async def show_push(call: Call) -> Answer:
     """Whether pushes are held back."""
     return _shown(await call.state.engine.store.instances.maintenance("push"))
@@ -184,6 +210,14 @@ ROUTES: Final = (
         summary="Show tables",
         permission=Permission.ADMIN,
         answers={200: Tables},
+    ),
+    Route(
+        method="GET",
+        path=f"{_SYSTEM}/upkeep",
+        handler=show_upkeep,
+        summary="Show the duties of upkeep",
+        permission=Permission.ADMIN,
+        answers={200: Duties},
     ),
     *(
         Route(

@@ -10,7 +10,7 @@ from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
 select
   request, group_id, delivery_id, token, partition_id, partition, level, attempts, until, first_offset,
   end_offset, base_offset, message_count, created_at, xid, payload, extras, wait_seconds, ready_since, due_since,
-  expired, lapsed, buried, dropped, code
+  expired, lapsed, buried, dropped, evicted, unkept, code
 from queen.pop($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: segments

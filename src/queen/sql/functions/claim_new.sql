@@ -36,6 +36,8 @@ declare
   v_late       bigint[];
   v_hold       boolean := p_queue.in_order and not p_auto;
   v_wait       double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
+  v_stale      timestamptz := queen.stale_before(p_queue, p_now);
+  v_passing    record;
   v_left       integer[] := p_left;
   v_lanes_left integer[] := p_lanes_left;
   v_most       integer := case when p_budget is null and p_slots is null then 1000 else 1 end;
@@ -128,6 +130,8 @@ begin
       select case
         when min(s.base_offset) <= c.claimed
           and coalesce(min(s.base_offset) filter (where s.expires_at <= p_now) > c.claimed, true)
+          -- The first is the oldest.
+          and min(s.created_at) > v_stale
         then greatest(0, least(
           max(s.base_offset + s.message_count),
           min(s.base_offset) filter (where s.expires_at <= p_now)
@@ -186,9 +190,13 @@ begin
     end if;
   end loop;
   if v_passed is not null then
-    v_claim.expired := queen.pass(
-      array(select v_ctids[p] from unnest(v_passed) p), array(select v_ids[p] from unnest(v_passed) p), p_queue
-    );
+    select p.* into v_passing
+    from queen.pass(
+      array(select v_ctids[p] from unnest(v_passed) p), array(select v_ids[p] from unnest(v_passed) p), p_group_id, p_queue
+    ) p;
+    v_claim.expired := v_passing.expired;
+    v_claim.evicted := v_passing.evicted;
+    v_claim.unkept := v_passing.unkept;
   end if;
   v_claim.first_at := v_first_at;
   if cardinality(v_taken) = 0 then
@@ -277,22 +285,34 @@ end
 $$;
 
 -- Deal with pairs that were ready and had nothing to give: pass what expired or was removed, then ready when the
--- next message is, or idle. Answers how many messages were passed. The caller has locked the pairs.
-create or replace function queen.pass (p_ctids tid[], p_partition_ids bigint[], p_queue queen.queues)
-  returns bigint
+-- next message is, or idle; and evict what waited too long. Answers how many messages were passed, and how many
+-- were evicted into the dead letters or into nothing. The caller has locked the pairs.
+create or replace function queen.pass (
+  p_ctids         tid[],
+  p_partition_ids bigint[],
+  p_group_id      bigint,
+  p_queue         queen.queues,
+  out expired     bigint,
+  out evicted     bigint,
+  out unkept      bigint
+)
   language plpgsql
   volatile
 as $$
 declare
-  v_locked  bigint[];
-  v_now     timestamptz;
-  v_expired bigint;
+  v_locked     bigint[];
+  v_now        timestamptz;
+  v_stale      timestamptz;
+  v_partitions bigint[];
+  v_firsts     bigint[];
+  v_ends       bigint[];
 begin
   v_locked := array(
     select p.id from queen.partitions p where p.id = any (p_partition_ids) for no key update skip locked
   );
   -- Later than the instant at which the caller searched, so that it does not find these again.
   v_now := queen.now();
+  v_stale := queen.stale_before(p_queue, v_now);
   with passed as (
     select
       c.ctid,
@@ -326,7 +346,7 @@ begin
         select
           s.base_offset,
           s.base_offset + s.message_count as next_offset,
-          s.body is not null and coalesce(s.expires_at > v_now, true) as is_alive
+          s.body is not null and coalesce(s.expires_at > v_now, true) and s.created_at > v_stale as is_alive
         from queen.segments s
         where s.partition_id = k.partition_id
           and s.base_offset >= coalesce(
@@ -341,8 +361,8 @@ begin
           )
           and s.base_offset + s.message_count > c.claimed
         order by s.base_offset
-        -- The first message that is alive, at most a thousand segments further on.
-        limit 1000
+        -- The first message that is alive, at most a thousand segments further on; fewer where each is copied.
+        limit case when p_queue.max_wait_seconds > 0 then 10 else 1000 end
       ) s
     ) a
     offset 0
@@ -370,7 +390,14 @@ begin
     from passed p
     where c.ctid = p.ctid
   )
-  select coalesce(sum(p.claimed - p.was_claimed), 0) into v_expired from passed p;
-  return v_expired;
+  select
+    coalesce(sum(p.claimed - p.was_claimed), 0), array_agg(p.partition_id), array_agg(p.was_claimed), array_agg(p.claimed)
+  into expired, v_partitions, v_firsts, v_ends
+  from passed p;
+  evicted := 0;
+  if p_queue.max_wait_seconds > 0 and expired > 0 then
+    evicted := queen.bury_stale(p_group_id, p_queue, v_partitions, v_firsts, v_ends, v_stale, v_now);
+  end if;
+  unkept := case when p_queue.dead_letter then 0 else evicted end;
 end
 $$;

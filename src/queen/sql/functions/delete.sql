@@ -79,10 +79,13 @@ begin
     if not queen.erase_messages(v_id, v_ids) then
       return false;
     end if;
+    delete from queen.laggards l where l.partition_id = any (v_ids);
     delete from queen.partitions p where p.id = any (v_ids);
     if cardinality(v_ids) < p_limit then
       delete from queen.limits l using queen.groups g where g.queue_id = v_id and l.group_id = g.id;
       delete from queen.groups g where g.queue_id = v_id;
+      delete from queen.sweeps w where w.queue_id = v_id;
+      delete from queen.holds h where h.queue_id = v_id;
       delete from queen.queues q where q.id = v_id;
     end if;
     return false;

@@ -22,6 +22,11 @@ as $$
     'rate_ms', null,
     'rate_per', null,
     'concurrency_limit', 0,
+    'retention_enabled', false,
+    'retention_seconds', 0,
+    'completed_retention_seconds', 0,
+    'partition_retention_seconds', 0,
+    'max_wait_seconds', 0,
     'paused', false,
     'max_payload_bytes', null,
     'schema', null

@@ -81,6 +81,8 @@ begin
     v_note.lapsed := 0;
     v_note.buried := 0;
     v_note.dropped := 0;
+    v_note.evicted := 0;
+    v_note.unkept := 0;
     select q.* into v_queue
     from queen.groups g
     join queen.queues q on q.id = g.queue_id
@@ -169,7 +171,9 @@ begin
             v_has_news := v_has_news or v_claim.expired > 0;
           end if;
           v_mark := least(v_mark, v_claim.first_at);
-          v_note.expired := v_note.expired + v_claim.expired;
+          v_note.expired := v_note.expired + v_claim.expired - coalesce(v_claim.evicted, 0);
+          v_note.evicted := v_note.evicted + coalesce(v_claim.evicted, 0);
+          v_note.unkept := v_note.unkept + coalesce(v_claim.unkept, 0);
           v_note.lapsed := v_note.lapsed + coalesce(v_claim.lapsed, 0);
           v_note.buried := v_note.buried + coalesce(v_claim.buried, 0);
           v_note.dropped := v_note.dropped + coalesce(v_claim.dropped, 0);
@@ -260,7 +264,7 @@ begin
     greatest(t.first_offset, s.base_offset), least(t.end_offset, s.base_offset + s.message_count),
     s.base_offset, s.message_count, s.created_at, s.xid, t.payload, t.extras,
     null::double precision, null::timestamptz, null::timestamptz, null::bigint, null::text, null::bigint,
-    null::bigint, null::bigint
+    null::bigint, null::bigint, null::bigint, null::bigint
   from unnest(
     p_claim.requests, p_claim.delivery_ids, p_claim.tokens, p_claim.partition_ids, p_claim.attempts, p_claim.untils,
     p_claim.firsts, p_claim.ends, p_claim.payloads, p_claim.extras, p_claim.created_ats

@@ -151,23 +151,7 @@ declare
   v_is_kept  boolean;
 begin
   v_now := queen.now();
-  update queen.consumers c
-  set
-    version = c.version + 1,
-    claimed = p_end,
-    ready_at = case
-      when c.held then null
-      when p_end < n.next_offset then greatest(v_now, c.ready_at)
-    end,
-    idle_at = case when not c.held and p_end >= n.next_offset then greatest(v_now, n.created_at) end
-  from (
-    select s.base_offset + s.message_count as next_offset, s.created_at
-    from queen.segments s
-    where s.partition_id = p_partition_id
-    order by s.base_offset desc
-    limit 1
-  ) n
-  where c.partition_id = p_partition_id and c.claimed < p_end;
+  perform queen.move_up(p_partition_id, p_end);
   for v_delivery in
     select d.*
     from queen.consumers c
@@ -187,6 +171,36 @@ begin
     returning d.* into v_delivery;
     perform queen.shrink(v_delivery, int8multirange(int8range(null, p_end)));
   end loop;
+end
+$$;
+
+-- Put every group of a partition that stands before p_end there; what it has claimed stays as it is.
+-- The caller has locked the partition and those consumers.
+create or replace function queen.move_up (p_partition_id bigint, p_end bigint)
+  returns void
+  language plpgsql
+  volatile
+as $$
+declare
+  v_now timestamptz := queen.now();
+begin
+  update queen.consumers c
+  set
+    version = c.version + 1,
+    claimed = p_end,
+    ready_at = case
+      when c.held then null
+      when p_end < n.next_offset then greatest(v_now, c.ready_at)
+    end,
+    idle_at = case when not c.held and p_end >= n.next_offset then greatest(v_now, n.created_at) end
+  from (
+    select s.base_offset + s.message_count as next_offset, s.created_at
+    from queen.segments s
+    where s.partition_id = p_partition_id
+    order by s.base_offset desc
+    limit 1
+  ) n
+  where c.partition_id = p_partition_id and c.claimed < p_end;
 end
 $$;
 

@@ -291,11 +291,10 @@ begin
   from (
     select s.body, s.message_count
     from queen.segments s
-    where s.queue_id = p_queue_id
+    where s.queue_id = p_queue_id and s.body is not null
     order by s.xid desc
     limit 100
-  ) s
-  where s.body is not null;
+  ) s;
 end
 $$;
 

@@ -150,6 +150,11 @@ begin
     offset 0
   ) n
   where c.partition_id = n.id and c.group_id = v_group.id;
+  if v_queue.max_wait_seconds > 0 then
+    insert into queen.laggards (queue_id, kind, partition_id, look_at)
+    select v_queue.id, 'eviction', k.id, v_now from unnest(v_ids) k (id)
+    on conflict (partition_id, kind) do update set look_at = excluded.look_at;
+  end if;
   return v_ids[cardinality(v_ids)];
 end
 $$;

@@ -50,6 +50,8 @@ begin
       return;
     end if;
     perform queen.fill(v_group.id, 1000);
+    -- What waits for this group may have waited too long already.
+    delete from queen.sweeps w where w.queue_id = v_queue_id and w.kind = 'eviction';
     select g.* into v_group from queen.groups g where g.id = v_group.id;
   end if;
   if p_mode is not null and (

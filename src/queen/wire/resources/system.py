@@ -85,6 +85,29 @@ class Tables(Wire, frozen=True, kw_only=True):
     oldest_transaction: OldestTransaction | None
 
 
+class Duty(Wire, frozen=True, kw_only=True):
+    """A duty of upkeep, and what came of its last run."""
+
+    name: str
+    running: bool
+    """A process has it now."""
+    epoch: int
+    """How often it was taken."""
+    due_at: datetime | None
+    last_run_at: datetime | None
+    last_success_at: datetime | None
+    seconds: float | None
+    rows: int | None
+    lag_seconds: float | None
+    error: str | None
+
+
+class Duties(Wire, frozen=True, kw_only=True):
+    """What keeps the database in shape."""
+
+    duties: list[Duty]
+
+
 class MaintenanceRequest(Request, frozen=True, kw_only=True):
     """On or off."""
 

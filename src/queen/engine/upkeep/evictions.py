@@ -1,0 +1,27 @@
+"""Messages that waited longer than their queue allows: dead letters, or dropped and counted."""
+
+from typing import Final
+
+from queen.engine.upkeep.run import Run
+from queen.store.database import Record
+
+_PARTITIONS_PER_STEP: Final = 200
+
+
+async def run(run: Run) -> None:
+    """Of each queue in turn, until nothing more is due."""
+    async for queue in run.queues("impatient_queues"):
+        await _evict(run, queue)
+
+
+async def _evict(run: Run, queue: Record) -> None:
+    messages = run.settings.eviction_batch_size
+    while run.has_time:
+        (step,) = await run.step("evict", queue["id"], _PARTITIONS_PER_STEP, messages)
+        run.rows += step["messages"]
+        for group_id, count in zip(step["group_ids"], step["counts"], strict=True):
+            run.engine.counters.count_evicted(group_id, count, is_kept=step["is_kept"])
+        if step["is_over"]:
+            return
+        run.lag_seconds = max(run.lag_seconds, step["lag_seconds"])
+    run.is_over = False

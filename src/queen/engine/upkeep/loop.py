@@ -1,0 +1,129 @@
+"""Looks now and then which duties are due, and does those that it gets."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from queen import errors
+from queen.engine.engine import Engine
+from queen.engine.upkeep import (
+    dedup,
+    evictions,
+    partitions,
+    producers,
+    retention,
+    scheduled,
+    traces,
+)
+from queen.engine.upkeep.run import Run
+from queen.settings import Settings
+from queen.store.database import Record
+
+_LOG: Final = logging.getLogger("queen.engine")
+_HELD_SECONDS: Final = 60.0
+"""For how long a duty is taken; each step keeps it for half of that again."""
+_AGAIN_SECONDS: Final = 0.1
+"""Before the next run of a duty that ran out of time."""
+_MOST_ERROR: Final = 1_000
+
+_DUTIES: Final[
+    Mapping[str, tuple[Callable[[Run], Awaitable[None]], Callable[[Settings], float]]]
+] = {
+    "retention": (retention.run, lambda each: each.retention_interval_ms / 1000),
+    "evictions": (evictions.run, lambda each: each.eviction_interval_ms / 1000),
+    "dedup": (dedup.run, lambda each: each.retention_interval_ms / 1000),
+    "scheduled": (scheduled.run, lambda each: each.upkeep_look_seconds),
+    "partitions": (partitions.run, lambda each: each.retention_interval_ms / 1000),
+    "producers": (producers.run, lambda each: each.retention_interval_ms / 1000),
+    "traces": (traces.run, lambda each: each.retention_interval_ms / 1000),
+}
+"""What each duty does, and how often."""
+
+DUTIES: Final = tuple(_DUTIES)
+
+
+class Upkeep:
+    """
+    The duties of one process: those that are due and that no other process has.
+
+    A duty is a row with an end and an epoch. Each step locks that row and names the epoch, so a
+    process that was stopped and comes back does nothing more once another one has the duty.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._holder = engine.counters.process
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._look_for_ever())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def look(self) -> bool:
+        """Do what is due, one duty after the other; whether there is more to do at once."""
+        taken = await self._engine.store.database.fetch(
+            "take_duties", self._holder, DUTIES, _HELD_SECONDS
+        )
+        has_more = False
+        for duty in taken:
+            has_more |= await self._do(duty)
+        return has_more
+
+    async def _do(self, duty: Record) -> bool:
+        work, interval = _DUTIES[duty["name"]]
+        began = time.monotonic()
+        run = Run(
+            engine=self._engine,
+            settings=self._settings,
+            name=duty["name"],
+            epoch=duty["epoch"],
+            cursor=duty["cursor"],
+            until=began + self._settings.upkeep_run_seconds,
+        )
+        problem: str | None = None
+        try:
+            await work(run)
+        except errors.DutyLost:
+            return False
+        except errors.QueenError as error:
+            problem = str(error)
+        except Exception as error:
+            _LOG.exception("upkeep: %s failed", run.name)
+            problem = repr(error)
+        is_over = run.is_over or problem is not None
+        with contextlib.suppress(errors.QueenError):
+            await self._engine.store.database.fetch(
+                "report_duty",
+                run.name,
+                run.epoch,
+                time.monotonic() - began,
+                run.rows,
+                run.lag_seconds,
+                problem and problem[:_MOST_ERROR],
+                run.cursor,
+                interval(self._settings) if is_over else 0.0,
+            )
+        return not is_over
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            has_more = False
+            try:
+                has_more = await self.look()
+            except errors.QueenError:
+                pass  # The database is away, or busy: later.
+            except Exception:
+                _LOG.exception("upkeep could not look for its duties")
+            # Not all processes at once.
+            seconds = _AGAIN_SECONDS if has_more else self._settings.upkeep_look_seconds
+            await asyncio.sleep(seconds * random.uniform(0.8, 1.2))

@@ -1,0 +1,39 @@
+"""Messages that retention keeps no longer: by age, or once every group has settled them."""
+
+from typing import Final
+
+from queen.engine.upkeep.run import Run
+from queen.store.database import Record
+
+_FORGOTTEN_PER_STEP: Final = 5_000
+
+
+async def run(run: Run) -> None:
+    """Of each queue in turn, until nothing more is due."""
+    async for queue in run.queues("kept_queues"):
+        for kind, is_on in (("age", queue["is_by_age"]), ("completed", queue["is_completed"])):
+            if is_on:
+                await _remove(run, queue, kind)
+    await _forget(run)
+
+
+async def _remove(run: Run, queue: Record, kind: str) -> None:
+    settings = run.settings
+    again = max(1.0, settings.retention_interval_ms / 1000)
+    while run.has_time:
+        (step,) = await run.step("retain", queue["id"], kind, settings.retention_batch_size, again)
+        run.rows += step["messages"]
+        if step["is_over"]:
+            return
+        run.lag_seconds = max(run.lag_seconds, step["lag_seconds"])
+    run.is_over = False
+
+
+async def _forget(run: Run) -> None:
+    """What was removed is known for a time only."""
+    seconds = run.settings.removals_kept_hours * 3600.0
+    while run.has_time:
+        (step,) = await run.step("forget_removals", seconds, _FORGOTTEN_PER_STEP)
+        if step["removed"] < _FORGOTTEN_PER_STEP:
+            return
+    run.is_over = False

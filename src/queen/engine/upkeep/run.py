@@ -1,0 +1,62 @@
+"""One run of a duty: bounded in time, a step a transaction, under the epoch it was taken with."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from queen.engine.engine import Engine
+from queen.settings import Settings
+from queen.store.database import Record
+
+_REST: Final = 1.0
+"""Between two steps, as a multiple of what the last one took: the database is for others too."""
+_LONGEST_REST: Final = 0.25
+_QUEUES_PER_CALL: Final = 200
+
+
+@dataclass
+class Run:
+    """What a duty is given, and what it says of itself."""
+
+    engine: Engine
+    settings: Settings
+    name: str
+    epoch: int
+    cursor: dict[str, Any] | None
+    """Where the last run of this duty ended, if it did not come to an end."""
+    until: float
+    """By the monotonic clock: no step begins later."""
+    rows: int = 0
+    lag_seconds: float = 0.0
+    is_over: bool = True
+    """False: there is more to do, so the next run is due at once."""
+
+    @property
+    def has_time(self) -> bool:
+        return time.monotonic() < self.until
+
+    async def step(self, call: str, *arguments: object) -> list[Record]:
+        """One transaction; raises DutyLost when another process has the duty by now."""
+        began = time.monotonic()
+        rows = await self.engine.store.database.fetch(call, self.epoch, *arguments)
+        rest = min(_LONGEST_REST, _REST * (time.monotonic() - began))
+        await asyncio.sleep(rest)
+        return rows
+
+    async def queues(self, call: str) -> AsyncIterator[Record]:
+        """The queues that a call lists, by id, while there is time."""
+        after = int((self.cursor or {}).get("queue_id", 0))
+        self.cursor = None
+        while rows := await self.engine.store.database.fetch(call, after, _QUEUES_PER_CALL):
+            for row in rows:
+                if not self.has_time:
+                    self.is_over = False
+                    # The next run begins with this one.
+                    self.cursor = {"queue_id": row["id"] - 1}
+                    return
+                yield row
+                after = row["id"]
+            if len(rows) < _QUEUES_PER_CALL:
+                return

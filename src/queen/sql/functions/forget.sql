@@ -1,0 +1,152 @@
+-- Truncate the generation of keys of a class of windows that no window reaches any more; true when there was something in it.
+--
+-- Truncating waits for whoever uses the keys and lets everybody behind it wait too, so it gives up soon: the next
+-- call tries again. Raises QN016. Locks: the duty; the generation, exclusive, without waiting long.
+create or replace function queen.forget_generation (p_epoch bigint, p_class integer)
+  returns boolean
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now        timestamptz;
+  v_generation smallint;
+  v_pages      bigint;
+  v_newest     timestamptz;
+begin
+  perform queen.hold_duty('dedup', p_epoch);
+  v_now := queen.now();
+  v_generation := queen.dedup_generation(p_class, v_now, 2);
+  v_pages := pg_relation_size(format('queen.dedup_%s', v_generation)::regclass)
+    / current_setting('block_size')::integer;
+  if v_pages = 0 then
+    return false;
+  end if;
+  -- Keys are only added, so the newest are at the end: a clock that went back must not cost any.
+  select max(d.at) into v_newest
+  from queen.dedup d
+  where d.generation = v_generation and d.ctid >= format('(%s,0)', greatest(v_pages - 8, 0))::tid;
+  if v_newest > v_now - make_interval(secs => queen.dedup_length(p_class)) then
+    return false;
+  end if;
+  begin
+    perform set_config('lock_timeout', '50ms', true);
+    case v_generation
+      when 0 then truncate queen.dedup_0;
+      when 1 then truncate queen.dedup_1;
+      when 2 then truncate queen.dedup_2;
+      when 3 then truncate queen.dedup_3;
+      when 4 then truncate queen.dedup_4;
+      when 5 then truncate queen.dedup_5;
+      when 6 then truncate queen.dedup_6;
+      when 7 then truncate queen.dedup_7;
+      when 8 then truncate queen.dedup_8;
+      when 9 then truncate queen.dedup_9;
+      when 10 then truncate queen.dedup_10;
+      when 11 then truncate queen.dedup_11;
+    end case;
+  exception when lock_not_available then
+    return false;
+  end;
+  return true;
+end
+$$;
+
+-- Forget producers that were not heard of for p_seconds, among the next p_limit behind p_after.
+-- Answers how many were looked at, how many went, and the last of them. Raises QN016. Locks: the duty, producers.
+create or replace function queen.forget_producers (
+  p_epoch   bigint,
+  p_seconds double precision,
+  p_after   text,
+  p_limit   integer
+)
+  returns table (looked integer, removed integer, last text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  v_cut timestamptz := queen.now() - make_interval(secs => p_seconds);
+begin
+  perform queen.hold_duty('producers', p_epoch);
+  return query
+  with next as materialized (
+    select p.ctid, p.producer_id, p.at
+    from queen.producers p
+    where p.producer_id > coalesce(p_after, '')
+    order by p.producer_id, p.sequence
+    limit p_limit
+  ),
+  gone as (
+    delete from queen.producers p
+    using (
+      select p.producer_id, p.sequence
+      from next n
+      cross join lateral (
+        select p.producer_id, p.sequence
+        from queen.producers p
+        where p.ctid = n.ctid and p.at < v_cut
+        for update skip locked
+      ) p
+      where n.at < v_cut
+    ) k
+    where p.producer_id = k.producer_id and p.sequence = k.sequence
+    returning 1
+  )
+  select (select count(*) from next)::integer, (select count(*) from gone)::integer, (select max(n.producer_id) from next n);
+end
+$$;
+
+-- Forget events that were recorded p_seconds ago or earlier, at most p_limit; answers how many. Raises QN016.
+-- Locks: the duty, traces.
+create or replace function queen.forget_traces (p_epoch bigint, p_seconds double precision, p_limit integer)
+  returns integer
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  v_cut   timestamptz := queen.now() - make_interval(secs => p_seconds);
+  v_ids   bigint[];
+begin
+  perform queen.hold_duty('traces', p_epoch);
+  v_ids := array(
+    select t.id
+    from (select t.id, t.created_at from queen.traces t order by t.id limit p_limit) t
+    where t.created_at < v_cut
+  );
+  delete from queen.trace_names n
+  using (
+    select t.id, u.name from queen.traces t cross join lateral unnest(t.names) u (name) where t.id = any (v_ids)
+  ) k
+  where n.name = k.name and n.trace_id = k.id;
+  delete from queen.traces t where t.id = any (v_ids);
+  return cardinality(v_ids);
+end
+$$;
+
+-- Forget what was removed p_seconds ago or earlier, at most p_limit records; answers how many. Raises QN016.
+-- Locks: the duty, removals.
+create or replace function queen.forget_removals (p_epoch bigint, p_seconds double precision, p_limit integer)
+  returns integer
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  v_cut timestamptz := queen.now() - make_interval(secs => p_seconds);
+  v_ids bigint[];
+begin
+  perform queen.hold_duty('retention', p_epoch);
+  v_ids := array(
+    select r.id
+    from (select r.id, r.removed_at from queen.removals r order by r.id limit p_limit) r
+    where r.removed_at < v_cut
+  );
+  delete from queen.removals r where r.id = any (v_ids);
+  return cardinality(v_ids);
+end
+$$;

@@ -1,0 +1,100 @@
+-- Remove partitions of a queue that are empty and were not pushed to for so long, and past their dedup window.
+--
+-- Empty is: all that was in it was removed, nothing is out, scheduled, or a dead letter. A push that knows a removed one is answered QN004 and
+-- makes a new one, with a new id. p_seconds: where the queue says nothing. p_after_at, p_after_id: go on behind this place.
+-- Answers how many went, the place to go on from, and whether that was the last. Raises QN016.
+-- Locks: the duty, partitions by id (skips what is locked), consumers, deliveries.
+create or replace function queen.remove_partitions (
+  p_epoch    bigint,
+  p_queue_id bigint,
+  p_seconds  double precision,
+  p_after_at timestamptz,
+  p_after_id bigint,
+  p_limit    integer
+)
+  returns table (removed integer, after_at timestamptz, after_id bigint, is_over boolean, lag_seconds double precision)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_queue  queen.queues;
+  v_now    timestamptz;
+  v_cut    timestamptz;
+  v_ids    bigint[];
+  v_row    record;
+  v_id     bigint;
+  v_newest record;
+begin
+  perform queen.hold_duty('partitions', p_epoch);
+  removed := 0;
+  is_over := true;
+  lag_seconds := 0;
+  select q.* into v_queue from queen.queues q where q.id = p_queue_id and q.deleted_at is null;
+  v_now := queen.now();
+  v_cut := v_now - make_interval(secs => greatest(
+    coalesce(nullif(v_queue.partition_retention_seconds, 0), p_seconds),
+    v_queue.dedup_seconds
+  ));
+  -- A window of before holds for what was pushed then.
+  if v_queue.id is null or exists (select 1 from unnest(v_queue.old_dedup_untils) u where u > v_now) then
+    return next;
+    return;
+  end if;
+  for v_row in
+    select s.partition_id, s.created_at
+    from queen.segments s
+    where s.queue_id = p_queue_id
+      and s.body is null
+      and s.created_at < v_cut
+      and (s.created_at, s.partition_id) > (coalesce(p_after_at, '-infinity'), coalesce(p_after_id, 0))
+    order by s.created_at, s.partition_id
+    limit p_limit
+  loop
+    v_ids := v_ids || v_row.partition_id;
+    after_at := v_row.created_at;
+    after_id := v_row.partition_id;
+    lag_seconds := greatest(lag_seconds, extract(epoch from v_cut - v_row.created_at));
+  end loop;
+  is_over := coalesce(cardinality(v_ids), 0) < p_limit;
+  if is_over then
+    lag_seconds := 0;
+  end if;
+  v_ids := array(
+    select p.id from queen.partitions p where p.id = any (v_ids) order by p.id for update skip locked
+  );
+  foreach v_id in array v_ids loop
+    perform 1
+    from (
+      select c.group_id from queen.consumers c where c.partition_id = v_id order by c.group_id for update
+    ) l;
+    select s.base_offset, s.base_offset + s.message_count as next_offset, s.body is null as is_empty into v_newest
+    from queen.segments s
+    where s.partition_id = v_id
+    order by s.base_offset desc
+    limit 1;
+    if not v_newest.is_empty then
+      -- It was emptied and pushed to since: only that row is left over.
+      delete from queen.segments s where s.partition_id = v_id and s.body is null and s.base_offset < v_newest.base_offset;
+      continue;
+    end if;
+    continue when exists (select 1 from queen.deliveries d where d.partition_id = v_id)
+      or exists (select 1 from queen.scheduled s where s.partition_id = v_id)
+      or exists (select 1 from queen.dead_letters l where l.partition_id = v_id);
+    delete from queen.consumers c where c.partition_id = v_id;
+    delete from queen.segments s where s.partition_id = v_id;
+    delete from queen.laggards l where l.partition_id = v_id;
+    delete from queen.partitions p where p.id = v_id;
+    insert into queen.removals (queue_id, partition_id, first_offset, end_offset, reason, removed_at)
+    values (p_queue_id, v_id, v_newest.next_offset, v_newest.next_offset, 'partition', v_now);
+    removed := removed + 1;
+  end loop;
+  return next;
+end
+$$;

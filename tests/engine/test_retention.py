@@ -1,0 +1,244 @@
+"""What is old goes by its queue's policy, and nothing that the policy protects."""
+
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from queen.engine.engine import Engine
+from queen.engine.upkeep.loop import Upkeep
+from queen.settings import Settings
+from tests.clock import Clock
+from tests.engine.helpers import ack, drain, pop, pop_one, push, settle, values
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+BY_AGE = {"retention_enabled": True, "retention_seconds": 60}
+COMPLETED = {"retention_enabled": True, "completed_retention_seconds": 60}
+INTERVAL = 10
+
+
+@pytest.fixture
+async def upkeep(engine: Engine) -> Upkeep:
+    return Upkeep(engine, Settings(retention_interval_ms=INTERVAL * 1_000))
+
+
+async def stored(engine: Engine, queue: str = "orders") -> list[int]:
+    """Offsets whose payloads are there, of all partitions."""
+    rows = await engine.store.database.fetch("queues", [queue])
+    found = await fetch(
+        engine,
+        """
+        select s.base_offset + i as "offset"
+        from queen.segments s cross join generate_series(0, s.message_count - 1) i
+        where s.queue_id = $1 and s.body is not null order by s.partition_id, 1
+        """,
+        rows[0]["id"],
+    )
+    return [row["offset"] for row in found]
+
+
+async def fetch(engine: Engine, text: str, *arguments: object) -> list[Any]:
+    connection = await asyncpg.connect(engine.store.database.dsn)
+    try:
+        return await connection.fetch(text, *arguments)
+    finally:
+        await connection.close()
+
+
+async def sweep(upkeep: Upkeep, clock: Clock, *, seconds: float = INTERVAL + 1) -> None:
+    """Let time pass, and the duties that are due be done."""
+    await clock.advance(seconds=seconds)
+    while await upkeep.look():
+        pass
+
+
+async def test_what_is_older_than_its_queue_keeps_goes(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", BY_AGE)
+    await push(engine, "orders", "a")
+    await push(engine, "orders", "b")
+    await clock.advance(seconds=30)
+    await push(engine, "orders", "c")
+
+    await sweep(upkeep, clock, seconds=29)
+    assert await stored(engine) == [0, 1, 2]
+    await sweep(upkeep, clock, seconds=11)
+
+    assert await stored(engine) == [2]
+    assert await drain(engine, "orders") == ["c"]
+
+
+async def test_nothing_goes_while_retention_is_off(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", {"retention_seconds": 60, "completed_retention_seconds": 60})
+    await push(engine, "orders", "a")
+    await sweep(upkeep, clock, seconds=1_000)
+
+    assert await stored(engine) == [0]
+
+
+async def test_the_newest_row_stays_so_that_offsets_go_on(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", BY_AGE)
+    await push(engine, "orders", "a", "b")
+    await sweep(upkeep, clock, seconds=100)
+    assert await stored(engine) == []
+
+    (pushed,) = await push(engine, "orders", "c")
+
+    assert pushed.offset == 2
+    assert await drain(engine, "orders") == ["c"]
+
+
+async def test_what_is_out_or_waits_for_its_next_attempt_stays(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", {**BY_AGE, "lease_seconds": 3_600})
+    for value in range(4):
+        await push(engine, "orders", value)
+    await push(engine, "orders", "x", partition="other")
+    held = await pop_one(engine, "orders", partition="Default", group="g", batch=2)
+    waiting = await pop_one(engine, "orders", partition="other", group="g")
+    await settle(engine, waiting, status="retry", delay_seconds=1_000)
+    await settle(engine, held, 0)
+
+    await sweep(upkeep, clock, seconds=100)
+    # What stands behind it stays too: a partition has no gaps.
+    assert await stored(engine) == [1, 2, 3, 0]
+    await ack(engine, held)
+    await sweep(upkeep, clock)
+    assert await stored(engine) == [0]
+    await sweep(upkeep, clock, seconds=1_000)
+
+    assert values(await pop_one(engine, "orders", group="g")) == ["x"]
+
+
+async def test_a_group_that_had_not_read_it_goes_on_behind_what_went(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", BY_AGE)
+    await push(engine, "orders", "a", "b", "c")
+    first = await pop_one(engine, "orders", group="g")
+    await ack(engine, first)
+    await sweep(upkeep, clock, seconds=100)
+
+    await push(engine, "orders", "d")
+
+    delivery = await pop_one(engine, "orders", group="g", batch=10)
+    assert (values(delivery), delivery.offsets) == (["d"], [3])
+
+
+async def test_what_is_completed_goes_and_nothing_else(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", COMPLETED)
+    for value in range(4):
+        await push(engine, "orders", value)
+    assert len(await pop(engine, "orders", group="slow", batch=1, auto_ack=True)) == 1
+    assert await drain(engine, "orders", group="fast") == [0, 1, 2, 3]
+
+    await sweep(upkeep, clock, seconds=100)
+    assert await stored(engine) == [1, 2, 3]
+    assert await drain(engine, "orders", group="slow") == [1, 2, 3]
+    await sweep(upkeep, clock, seconds=50)
+
+    assert await stored(engine) == []
+
+
+async def test_a_queue_that_nobody_reads_has_completed_nothing(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", COMPLETED)
+    await push(engine, "orders", "a")
+    await sweep(upkeep, clock, seconds=1_000)
+    assert await drain(engine, "orders", group="g") == ["a"]
+
+    await sweep(upkeep, clock, seconds=100)
+
+    assert await stored(engine) == []
+
+
+async def test_a_partition_that_lags_is_looked_at_again_later_each_time(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", COMPLETED)
+    await push(engine, "orders", "a")
+    looks: list[int] = []
+    await sweep(upkeep, clock, seconds=100)
+    for _ in range(8):
+        await sweep(upkeep, clock)
+        (row,) = await fetch(engine, "select looks from queen.laggards")
+        looks.append(row["looks"])
+
+    assert looks == [1, 1, 2, 2, 2, 2, 3, 3]
+
+
+async def test_a_hold_keeps_what_has_not_been_read_by_transaction(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", BY_AGE)
+    for value in range(3):
+        await push(engine, "orders", value)
+    xids = await fetch(engine, "select xid::text from queen.segments order by base_offset")
+    await fetch(engine, "select queen.hold('orders', 'archive', $1::text::xid8)", xids[1]["xid"])
+    await sweep(upkeep, clock, seconds=100)
+    assert await stored(engine) == [1, 2]
+
+    await fetch(engine, "select queen.unhold('orders', 'archive')")
+    await sweep(upkeep, clock)
+
+    assert await stored(engine) == []
+
+
+async def test_every_removal_is_recorded_and_forgotten_after_a_time(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", {**BY_AGE, "partition_retention_seconds": 10**9})
+    for value in range(3):
+        await push(engine, "orders", value)
+    await sweep(upkeep, clock, seconds=100)
+
+    recorded = await fetch(engine, "select first_offset, end_offset, reason from queen.removals")
+    assert [tuple(row) for row in recorded] == [(0, 3, "age")]
+    await sweep(upkeep, clock, seconds=169 * 3600)
+
+    assert await fetch(engine, "select * from queen.removals") == []
+
+
+async def test_a_duplicate_is_known_after_its_message_is_gone(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", BY_AGE)
+    (first,) = await push(engine, "orders", "a", transaction_id="t")
+    await sweep(upkeep, clock, seconds=100)
+    assert await stored(engine) == []
+
+    (again,) = await push(engine, "orders", "a", transaction_id="t")
+
+    assert (again.status, again.offset) == ("duplicate", first.offset)
+
+
+async def test_a_transaction_that_is_open_is_not_passed(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", BY_AGE)
+    await push(engine, "orders", "a")
+    connection = await asyncpg.connect(engine.store.database.dsn)
+    try:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("select pg_current_xact_id()")
+        await push(engine, "orders", "b", partition="other")
+        await sweep(upkeep, clock, seconds=100)
+        assert await stored(engine) == [0]
+        await transaction.rollback()
+    finally:
+        await connection.close()
+    await sweep(upkeep, clock)
+
+    assert await stored(engine) == []

@@ -1,0 +1,244 @@
+"""Duties: one process at a time, fenced, and what each of them forgets."""
+
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from queen import errors
+from queen.engine.engine import Engine
+from queen.engine.upkeep.loop import DUTIES, Upkeep
+from queen.settings import Settings
+from tests.clock import Clock
+from tests.engine.helpers import drain, item, pop, pop_one, push, settle
+
+SETTINGS = Settings(retention_interval_ms=1_000, upkeep_look_seconds=1, producer_ttl_seconds=100)
+DAY = 86_400
+
+
+@pytest.fixture
+async def upkeep(engine: Engine) -> Upkeep:
+    return Upkeep(engine, SETTINGS)
+
+
+async def fetch(engine: Engine, text: str, *arguments: object) -> list[Any]:
+    connection = await asyncpg.connect(engine.store.database.dsn)
+    try:
+        return await connection.fetch(text, *arguments)
+    finally:
+        await connection.close()
+
+
+async def take(engine: Engine, holder: int, name: str = "retention") -> int | None:
+    """The epoch under which a holder has a duty now; None when another one has it."""
+    rows = await engine.store.database.fetch("take_duties", holder, [name], 60.0)
+    return rows[0]["epoch"] if rows else None
+
+
+async def sweep(upkeep: Upkeep, clock: Clock, *, seconds: float = 2) -> None:
+    await clock.advance(seconds=seconds)
+    while await upkeep.look():
+        pass
+
+
+async def test_a_duty_is_one_process_s_until_its_time_is_over(engine: Engine, clock: Clock) -> None:
+    assert await take(engine, 1) == 1
+    assert await take(engine, 2) is None
+    await clock.advance(seconds=61)
+
+    assert await take(engine, 2) == 2
+    assert await take(engine, 1) is None
+
+
+async def test_a_step_under_an_old_epoch_is_refused_and_changes_nothing(
+    engine: Engine, clock: Clock
+) -> None:
+    await engine.configure("orders", {"retention_enabled": True, "retention_seconds": 60})
+    await push(engine, "orders", "a")
+    await clock.advance(seconds=100)
+    epoch = await take(engine, 1)
+    await clock.advance(seconds=61)
+    assert await take(engine, 2) is not None
+    (queue,) = await engine.store.database.fetch("queues", ["orders"])
+
+    with pytest.raises(errors.DutyLost):
+        await engine.store.database.fetch("retain", epoch, queue["id"], "age", 100, 1.0)
+    with pytest.raises(errors.DutyLost):
+        await engine.store.database.fetch(
+            "report_duty", "retention", epoch, 0.0, 0, 0.0, None, None, 0.0
+        )
+
+    assert await drain(engine, "orders") == ["a"]
+
+
+async def test_a_step_keeps_the_duty(engine: Engine, clock: Clock) -> None:
+    epoch = await take(engine, 1)
+    for _ in range(10):
+        await clock.advance(seconds=29)
+        await engine.store.database.fetch("retain", epoch, 0, "age", 100, 1.0)
+
+    assert await take(engine, 2) is None
+
+
+async def test_a_run_is_shown_and_due_again_after_its_interval(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    assert not await upkeep.look()
+    first = {row["name"]: row for row in await engine.store.database.fetch("duties")}
+    assert {*first} == {*DUTIES}
+    assert all(row["last_success_at"] and row["error"] is None for row in first.values())
+    await upkeep.look()
+    await clock.advance(seconds=2)
+    await upkeep.look()
+
+    again = {row["name"]: row for row in await engine.store.database.fetch("duties")}
+    assert {
+        again[name]["epoch"] - first[name]["epoch"] for name in DUTIES if name != "evictions"
+    } == {1}
+
+
+async def test_a_duty_that_fails_says_why_and_stops_no_other(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await fetch(engine, "alter function queen.forget_traces rename to forget_nothing")
+    await sweep(upkeep, clock)
+
+    duties = {row["name"]: row for row in await engine.store.database.fetch("duties")}
+    assert duties["traces"]["last_success_at"] is None
+    assert duties["traces"]["error"]
+    assert all(row["error"] is None for name, row in duties.items() if name != "traces")
+
+
+async def test_what_is_scheduled_finds_its_place_without_any_pop(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await push(engine, "orders", "a", delay_seconds=60)
+    await push(engine, "others", "b", delay_seconds=600)
+    await sweep(upkeep, clock, seconds=61)
+
+    left = await fetch(engine, "select queue_id from queen.scheduled")
+    assert len(left) == 1
+    assert len(await fetch(engine, "select 1 from queen.segments")) == 1
+    assert await drain(engine, "orders") == ["a"]
+
+
+async def test_keys_that_no_window_reaches_are_truncated(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await push(engine, "orders", "a", transaction_id="t")
+    counts: list[int] = []
+    statuses: list[str] = []
+    for _ in range(4):
+        await sweep(upkeep, clock)
+        counts += [row[0] for row in await fetch(engine, "select count(*) from queen.dedup")]
+        (again,) = await push(engine, "others", "a", transaction_id="t", partition=str(len(counts)))
+        statuses.append(again.status)
+        await clock.advance(seconds=DAY)
+
+    assert statuses == ["queued"] * 4
+    # A generation of a day is emptied when it is two days old.
+    assert counts == [1, 2, 1, 1]
+
+
+async def test_a_key_is_known_to_the_end_of_its_window(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await clock.advance(seconds=DAY / 2)
+    await push(engine, "orders", "a", transaction_id="t")
+    await sweep(upkeep, clock, seconds=DAY - 10)
+    (known,) = await push(engine, "orders", "a", transaction_id="t")
+    await sweep(upkeep, clock, seconds=20)
+    (unknown,) = await push(engine, "orders", "a", transaction_id="t")
+
+    assert (known.status, unknown.status) == ("duplicate", "queued")
+
+
+async def test_a_clock_that_went_back_costs_no_key(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await clock.advance(seconds=DAY)
+    await push(engine, "orders", "a", transaction_id="t")
+    # Now its generation looks like the one that is old.
+    await sweep(upkeep, clock, seconds=-DAY)
+
+    assert len(await fetch(engine, "select 1 from queen.dedup")) == 1
+
+
+async def test_a_producer_that_was_not_heard_of_is_forgotten(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.push([item("orders", 1)], producer_id="silent", sequence=1)
+    await clock.advance(seconds=60)
+    await engine.push([item("orders", 2)], producer_id="busy", sequence=1)
+    await sweep(upkeep, clock, seconds=60)
+
+    left = await fetch(engine, "select producer_id from queen.producers")
+    assert [row["producer_id"] for row in left] == ["busy"]
+
+
+async def test_traces_are_kept_for_a_time(engine: Engine, clock: Clock, upkeep: Upkeep) -> None:
+    await fetch(
+        engine,
+        """
+        with made as (
+          insert into queen.traces
+            (partition_id, transaction_id, event_type, names, data, created_at)
+          select 1, 't', 'info', array['n'], '{}', a.at from unnest($1::timestamptz[]) a (at)
+          returning id
+        )
+        insert into queen.trace_names (name, trace_id) select 'n', id from made
+        """,
+        [await clock.now(), await clock.now() + timedelta(hours=100)],
+    )
+    await sweep(upkeep, clock, seconds=169 * 3600)
+
+    assert len(await fetch(engine, "select 1 from queen.traces")) == 1
+    assert len(await fetch(engine, "select 1 from queen.trace_names")) == 1
+
+
+EMPTYING = {"retention_enabled": True, "retention_seconds": 10, "partition_retention_seconds": 60}
+
+
+async def partitions(engine: Engine) -> list[str]:
+    found = await fetch(engine, "select name from queen.partitions order by name")
+    return [row["name"] for row in found]
+
+
+async def test_an_empty_partition_goes_with_all_that_is_its_own(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", EMPTYING)
+    (before,) = await push(engine, "orders", "a", partition="p", transaction_id="t")
+    await drain(engine, "orders", group="g")
+    await sweep(upkeep, clock, seconds=100)
+    # Its dedup window is longer than what its queue asks for.
+    assert await partitions(engine) == ["p"]
+    await sweep(upkeep, clock, seconds=DAY)
+    assert await partitions(engine) == []
+    assert await fetch(engine, "select 1 from queen.consumers") == []
+    assert await fetch(engine, "select 1 from queen.segments") == []
+
+    # This process knows the old one still.
+    (after,) = await push(engine, "orders", "b", partition="p", transaction_id="t")
+
+    assert (after.status, after.offset) == ("queued", 0)
+    assert after.id != before.id
+    assert await drain(engine, "orders", group="g") == ["b"]
+
+
+async def test_a_partition_with_anything_of_interest_stays(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", EMPTYING)
+    for name in ("dead", "scheduled", "pushed", "empty"):
+        await push(engine, "orders", name, partition=name)
+    dead = await pop_one(engine, "orders", partition="dead")
+    await settle(engine, dead, status="dlq")
+    await push(engine, "orders", "later", partition="scheduled", delay_seconds=10 * DAY)
+    await sweep(upkeep, clock, seconds=2 * DAY)
+    await push(engine, "orders", "again", partition="pushed")
+    await sweep(upkeep, clock, seconds=1)
+    await pop(engine, "orders", partition="pushed")
+
+    assert await partitions(engine) == ["dead", "pushed", "scheduled"]
