@@ -32,6 +32,7 @@ DEFAULTS = {
     "paused": False,
     "maxPayloadBytes": None,
     "schema": None,
+    "encryptionEnabled": False,
 }
 OTHERS = {
     "leaseTime": 7.5,
@@ -52,6 +53,7 @@ OTHERS = {
     "paused": True,
     "maxPayloadBytes": 100,
     "schema": {"type": "object"},
+    "encryptionEnabled": True,
 }
 
 
@@ -509,3 +511,14 @@ async def test_a_problem_tells_no_hints_for_those_who_write_sql(dsn: str) -> Non
         assert reply.status == 400
         assert "lease_is_short" in reply.body["detail"]
         assert "DETAIL" not in reply.body["detail"]
+
+
+async def test_an_encrypted_queue_takes_nothing_without_a_key(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue, encryptionEnabled=True)
+
+    reply = await shared.post("/push", {"items": [{"queue": queue, "payload": 1}]})
+
+    assert (reply.status, reply.code) == (503, "encryption_unavailable")
+    assert reply.body["applied"] is False
+    assert "Retry-After" in reply.headers

@@ -91,7 +91,8 @@ begin
     max_size = v_new.max_size, ttl_seconds = v_new.ttl_seconds, dedup_seconds = v_new.dedup_seconds,
     ordered = v_new.ordered, rate_max = v_new.rate_max, rate_ms = v_new.rate_ms, rate_per = v_new.rate_per,
     concurrency_limit = v_new.concurrency_limit, paused = v_new.paused,
-    max_payload_bytes = v_new.max_payload_bytes, schema = nullif(v_new.schema, 'null')
+    max_payload_bytes = v_new.max_payload_bytes, schema = nullif(v_new.schema, 'null'),
+    encrypted = v_new.encrypted
   where q.id = v_old.id
   returning q.*;
 end

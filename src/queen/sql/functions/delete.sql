@@ -83,6 +83,8 @@ begin
     if cardinality(v_ids) < p_limit then
       delete from queen.limits l using queen.groups g where g.queue_id = v_id and l.group_id = g.id;
       delete from queen.groups g where g.queue_id = v_id;
+      delete from queen.data_keys k
+      where k.queue_id = v_id and not exists (select 1 from queen.dead_letters l where l.queue_id = v_id);
       delete from queen.queues q where q.id = v_id;
     end if;
     return false;

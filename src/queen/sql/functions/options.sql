@@ -24,7 +24,8 @@ as $$
     'concurrency_limit', 0,
     'paused', false,
     'max_payload_bytes', null,
-    'schema', null
+    'schema', null,
+    'encrypted', false
   )
 $$;
 
