@@ -16,6 +16,7 @@ from queen.codec.encryption import (
     key_id_of,
     parse_keys,
 )
+from queen.codec.segment import Segment
 from queen.engine.keyrings import keyring_of
 from queen.settings import Settings
 
@@ -29,6 +30,12 @@ def test_a_sealed_payload_opens_to_the_same_bytes() -> None:
     assert [KEY.open(0, 5, each) for each in sealed] == [(each, None) for each in PAYLOADS]
     assert [len(each) for each in sealed] == [len(each) + OVERHEAD_BYTES for each in PAYLOADS]
     assert {key_id_of(each) for each in sealed} == {7}
+
+
+def test_a_segment_seals_to_what_its_payloads_seal_to() -> None:
+    body, ends = KEY.seal_segment(0, 5, PAYLOADS)
+    segment = Segment(xid=0, count=3, body=body, ends=ends, extras=None)
+    assert KEY.open_all(0, 5, segment.payloads(0, 3)) == PAYLOADS
 
 
 def test_a_raw_part_of_a_request_seals_like_bytes() -> None:

@@ -11,12 +11,14 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from queen import errors
+from queen.codec.segment import Buffer, ends_of_sizes
 
 MARK: Final = b"\x01"
 OVERHEAD_BYTES: Final = 34
@@ -28,10 +30,9 @@ _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32
 _HEAD_BYTES: Final = 6
 _SIZE: Final = struct.Struct("<I")
+_NONCE: Final = struct.Struct(f"{_NONCE_BYTES}s")
 _MASTER_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _HEX: Final = re.compile(r"[0-9A-Fa-f]{64}", re.ASCII)
-
-Buffer = bytes | bytearray | memoryview
 
 
 def is_sealed(payload: bytes) -> bool:
@@ -66,13 +67,24 @@ class DataKey:
 
     def seal(self, shard: int, partition_id: int, payloads: Sequence[Buffer]) -> list[bytes]:
         """Payloads of one partition, each under a nonce of its own."""
-        head = _PAYLOAD + self.id.to_bytes(4)
+        head = self.head
         bound = self._bound(_PAYLOAD, shard, partition_id)
         encrypt = self._cipher.encrypt
         return [
             b"%b%b%b" % (head, nonce, encrypt(nonce, payload, bound))
             for nonce, payload in zip(_nonces(len(payloads)), payloads, strict=True)
         ]
+
+    def seal_segment(
+        self, shard: int, partition_id: int, payloads: Sequence[Buffer]
+    ) -> tuple[bytes, bytes]:
+        """Body and ends of a segment with these payloads, each of them sealed."""
+        nonces = _nonces(len(payloads))
+        bound = self._bound(_PAYLOAD, shard, partition_id)
+        parts = [self.head] * (3 * len(payloads))
+        parts[1::3] = nonces
+        parts[2::3] = map(self._cipher.encrypt, nonces, payloads, repeat(bound))
+        return b"".join(parts), ends_of_sizes(map(OVERHEAD_BYTES.__add__, map(len, payloads)))
 
     def seal_with_extra(
         self, shard: int, partition_id: int, payload: Buffer, extra: bytes
@@ -198,8 +210,7 @@ def parse_keys(text: str, *, where: str) -> dict[str, bytes]:
 
 
 def _nonces(count: int) -> list[bytes]:
-    drawn = os.urandom(_NONCE_BYTES * count)
-    return [drawn[at : at + _NONCE_BYTES] for at in range(0, len(drawn), _NONCE_BYTES)]
+    return [nonce for (nonce,) in _NONCE.iter_unpack(os.urandom(_NONCE_BYTES * count))]
 
 
 def _bound(*fields: bytes | int) -> bytes:

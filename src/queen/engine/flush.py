@@ -10,7 +10,7 @@ from queen.codec.encryption import DataKey
 from queen.codec.identity import dedup_key
 from queen.engine.catalogue import Catalogue, Lane, LaneName
 from queen.engine.parts import Marked, Part, PushUnit
-from queen.engine.seals import seal
+from queen.engine.seals import seal, seal_segment
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
@@ -191,14 +191,8 @@ class Flush:
         body, ends = segment.encode(payloads)
         push = self.push
         if (key := self._data_keys.get(lane.queue_id)) is not None:
-            opened = segment.Segment(
-                xid=0, count=len(payloads), body=body, ends=ends, extras=extras
-            )
             self._opened[len(push.partition_ids)] = body, ends, extras
-            each = opened.extras(0, opened.count)
-            sealed = seal(key, self._shard, lane.partition_id, payloads, each)
-            body, ends = segment.encode(sealed.payloads)
-            extras = segment.encode_extras(sealed.extras)
+            body, ends, extras = seal_segment(key, self._shard, lane.partition_id, payloads, extras)
         push.partition_ids.append(lane.partition_id)
         push.counts.append(len(payloads))
         push.bodies.append(body)

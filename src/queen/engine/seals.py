@@ -21,6 +21,7 @@ from queen.wire.messages import Extra
 _USES: Final = 2**20
 """Taken at a time: what a process that ends leaves of them is lost."""
 _MOST_KEYS: Final = 10_000
+_HEADERS: Final = b'"headers"'
 _DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
 _ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
 
@@ -183,6 +184,21 @@ class Sealed(NamedTuple):
     extras: list[bytes | None]
 
 
+def seal_segment(
+    key: DataKey,
+    shard: int,
+    partition_id: int,
+    payloads: Sequence[bytes],
+    extras: bytes | None,
+) -> tuple[bytes, bytes, bytes | None]:
+    """Body, ends and extras of a segment with these payloads, sealed as `seal` does it."""
+    if extras is None or _HEADERS not in extras:
+        return *key.seal_segment(shard, partition_id, payloads), extras
+    opened = Segment(xid=0, count=len(payloads), body=b"", ends=b"", extras=extras)
+    sealed = seal(key, shard, partition_id, payloads, opened.extras(0, len(payloads)))
+    return *encode(sealed.payloads), encode_extras(sealed.extras)
+
+
 def seal(
     key: DataKey,
     shard: int,
@@ -195,7 +211,7 @@ def seal(
 
     TransactionId and traceId stay to be found by, as they do when a message is erased.
     """
-    if not any(extra and b'"headers"' in extra for extra in extras):
+    if not any(extra and _HEADERS in extra for extra in extras):
         return Sealed(key.seal(shard, partition_id, payloads), list(extras))
     sealed: list[bytes] = []
     kept: list[bytes | None] = []

@@ -93,9 +93,15 @@ begin
 
   if p_max_delay is not null and true = any (v_encrypted) then
     return query
-    select 'plain', e.ordinal::integer, null::bigint, null::timestamptz, null::bigint, 'QN017'
-    from unnest(p_bodies || p_scheduled_payloads, v_encrypted) with ordinality e (payload, encrypted, ordinal)
-    where e.encrypted and substr(e.payload, 1, 1) <> '\x01';
+    select 'plain', e.ordinal, null::bigint, null::timestamptz, null::bigint, 'QN017'
+    from generate_series(1, cardinality(v_wanted)) e (ordinal)
+    where v_encrypted[e.ordinal]
+      and substr(
+        case
+          when e.ordinal <= cardinality(p_partition_ids) then p_bodies[e.ordinal]
+          else p_scheduled_payloads[e.ordinal - cardinality(p_partition_ids)]
+        end, 1, 1
+      ) <> '\x01';
     if found then
       return;
     end if;
