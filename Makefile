@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-lock test test-fast test-model test-faults \
-	bench-client bench-engine bench-growth bench-http schema reference lock format
+	bench-client bench-encryption bench-engine bench-growth bench-http schema reference lock format
 
 setup: packages $(STAMP)
 
@@ -60,6 +60,10 @@ bench-http:
 
 bench-client:
 	$(BIN)/python -m benchmarks.client
+
+# What encryption costs; fails below a ratio of 0.7.
+bench-encryption:
+	$(BIN)/python -m benchmarks.encryption
 
 bench-growth:
 	$(BIN)/python -m benchmarks.growth

@@ -45,6 +45,7 @@ Every error Queen raises on purpose.
     + Overloaded
     + Draining
     + DatabaseUnavailable
+    + EncryptionUnavailable
     + DatabaseUnsafe
     + BufferFull            of a client: its buffers hold as much as they may
     + ServerUnreachable     of a client: no server answers; a TransportError too
@@ -388,6 +389,13 @@ class DatabaseUnavailable(ServiceError):
 
     code = "database_unavailable"
     sqlstates = ("53", "57P03", "25006")
+
+
+class EncryptionUnavailable(ServiceError):
+    """This server lacks the key of an encrypted queue, or a payload is not what was sealed."""
+
+    code = "encryption_unavailable"
+    sqlstates = ("QN017",)
 
 
 class DatabaseUnsafe(ServiceError):

@@ -29,7 +29,15 @@ OF_OTHERS = frozenset(
 )
 """Variables that begin like ours and are read by SDK and command line."""
 
-SECRETS = frozenset({"DATABASE_URL", "JWT_SECRET", "PG_PASSWORD"})
+SECRETS = frozenset(
+    {
+        "DATABASE_URL",
+        "JWT_SECRET",
+        "PG_PASSWORD",
+        "QUEEN_ENCRYPTION_KEY",
+        "QUEEN_ENCRYPTION_KEYS",
+    }
+)
 """Never shown, logged or answered."""
 
 
@@ -127,6 +135,14 @@ class Settings(
     """How soon what is buffered is tried again."""
     file_buffer_max_batch: Count = field(default=100, name="FILE_BUFFER_MAX_BATCH")
     """Buffered requests that one transaction stores."""
+
+    # Encrypted queues.
+    encryption_key: str | None = None
+    """The master key, 64 hexadecimal digits; its id is `default`."""
+    encryption_keys: str | None = None
+    """Several, as `id:hex`, by commas: the first one wraps data keys, all of them unwrap."""
+    encryption_keys_file: str | None = None
+    """The same in a file that its owner alone may read, a line each."""
 
     # Limits of a request.
     max_body_bytes: Count = 64 * 2**20

@@ -31,6 +31,7 @@ DEFAULTS = {
     "concurrency_limit": 0,
     "paused": False,
     "max_payload_bytes": None,
+    "encrypted": False,
 }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from queen.codec import records
+from queen.codec.encryption import Keyring
 from queen.engine.buffer_folder import BufferFolder
 from queen.engine.file_buffer import BufferedItem, BufferedPush, FileBuffer, decode_push
 from queen.errors import DatabaseUnavailable
@@ -39,7 +40,7 @@ def names(folder: BufferFolder) -> list[str]:
             found += [
                 (record.number, item.transaction_id)
                 for record in records.read(file, records.HEADER_BYTES, each.size_bytes)
-                for item in decode_push(record.body).items
+                for item in decode_push(record.body, Keyring({})).items
             ]
     return [name for _, name in sorted(found)]
 

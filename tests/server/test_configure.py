@@ -37,6 +37,7 @@ DEFAULTS = {
     "paused": False,
     "maxPayloadBytes": None,
     "schema": None,
+    "encryptionEnabled": False,
 }
 OTHERS = {
     "leaseTime": 7.5,
@@ -62,6 +63,7 @@ OTHERS = {
     "paused": True,
     "maxPayloadBytes": 100,
     "schema": {"type": "object"},
+    "encryptionEnabled": True,
 }
 
 
@@ -612,3 +614,14 @@ async def test_upkeep_says_what_it_did(dsn: str, clock: Clock) -> None:
         await until(are_done, seconds=15)
         (duty, *_) = (await server.get("/system/upkeep")).body["duties"]
         assert (duty["name"], duty["error"], duty["lagSeconds"]) == ("dedup", None, 0)
+
+
+async def test_an_encrypted_queue_takes_nothing_without_a_key(shared: Server) -> None:
+    queue = a_queue()
+    await configure(shared, queue, encryptionEnabled=True)
+
+    reply = await shared.post("/push", {"items": [{"queue": queue, "payload": 1}]})
+
+    assert (reply.status, reply.code) == (503, "encryption_unavailable")
+    assert reply.body["applied"] is False
+    assert "Retry-After" in reply.headers

@@ -224,6 +224,7 @@ CREATE TABLE queen.queues (
     completed_retention_seconds double precision DEFAULT 0 NOT NULL,
     partition_retention_seconds double precision DEFAULT 0 NOT NULL,
     max_wait_seconds double precision DEFAULT 0 NOT NULL,
+    encrypted boolean DEFAULT false NOT NULL,
     CONSTRAINT concurrency_limit_is_not_negative CHECK ((concurrency_limit >= 0)),
     CONSTRAINT dedup_window_is_at_most_31_days CHECK (((dedup_seconds >= (0)::double precision) AND (dedup_seconds <= (2678400)::double precision))),
     CONSTRAINT delay_is_at_most_a_year CHECK (((delay_seconds >= (0)::double precision) AND (delay_seconds <= (31536000)::double precision))),
@@ -1376,10 +1377,10 @@ CREATE FUNCTION queen.redrive(p_ids bigint[]) RETURNS TABLE(id bigint, group_id 
 
 
 --
--- Name: redrive_to(bigint[], bytea[], bigint); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: redrive_to(bigint[], bytea[], bytea[], bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.redrive_to(p_ids bigint[], p_extras bytea[], p_partition_id bigint) RETURNS SETOF bigint
+CREATE FUNCTION queen.redrive_to(p_ids bigint[], p_payloads bytea[], p_extras bytea[], p_partition_id bigint) RETURNS SETOF bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1639,6 +1640,16 @@ CREATE FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from 
 
 
 --
+-- Name: take_data_key(bigint, bigint, bigint, integer, text, bytea); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.take_data_key(p_queue_id bigint, p_uses bigint, p_max_uses bigint, p_id integer, p_master_id text, p_wrapped bytea) RETURNS TABLE(id integer, master_id text, wrapped bytea, seconds double precision)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: take_duties(bigint, text[], double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1784,6 +1795,34 @@ CREATE TABLE queen.counters (
     processing_counts bigint[] NOT NULL
 )
 WITH (fillfactor='60');
+
+
+--
+-- Name: data_key_ids; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+CREATE SEQUENCE queen.data_key_ids
+    AS integer
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+
+--
+-- Name: data_keys; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.data_keys (
+    id integer DEFAULT nextval('queen.data_key_ids'::regclass) NOT NULL,
+    queue_id bigint NOT NULL,
+    master_id text NOT NULL,
+    wrapped bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    uses bigint NOT NULL,
+    CONSTRAINT uses_are_not_negative CHECK ((uses >= 0))
+);
 
 
 --
@@ -2171,16 +2210,21 @@ CREATE VIEW queen.messages AS
     p.name AS partition,
     (s.base_offset + i.n) AS "offset",
     s.created_at,
-    convert_from(queen.payload_at(s.body, s.ends, i.n), 'UTF8'::name) AS payload,
+        CASE
+            WHEN (substr(m.payload, 1, 1) <> '\x01'::bytea) THEN convert_from(m.payload, 'UTF8'::name)
+            ELSE NULL::text
+        END AS payload,
     (convert_from(queen.extra_at(s.extras, s.message_count, i.n), 'UTF8'::name))::json AS extras,
     p.level AS priority,
     s.expires_at,
     s.partition_id,
     s.xid
-   FROM (((queen.segments s
+   FROM ((((queen.segments s
      JOIN queen.partitions p ON ((p.id = s.partition_id)))
      JOIN queen.queues q ON ((q.id = p.queue_id)))
      CROSS JOIN LATERAL generate_series(0, (s.message_count - 1)) i(n))
+     CROSS JOIN LATERAL ( SELECT queen.payload_at(s.body, s.ends, i.n) AS payload
+         OFFSET 0) m)
   WHERE (s.body IS NOT NULL);
 
 
@@ -2588,6 +2632,14 @@ ALTER TABLE ONLY queen.counters
 
 
 --
+-- Name: data_keys data_keys_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.data_keys
+    ADD CONSTRAINT data_keys_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: dead_letters dead_letters_are_one_per_message_and_group; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -2865,6 +2917,20 @@ CREATE INDEX counters_of_group ON queen.counters USING btree (group_id, minute) 
 --
 
 CREATE INDEX counters_old ON queen.counters USING btree (minute);
+
+
+--
+-- Name: data_keys_of_master; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX data_keys_of_master ON queen.data_keys USING btree (master_id, id);
+
+
+--
+-- Name: data_keys_of_queue; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX data_keys_of_queue ON queen.data_keys USING btree (queue_id, id);
 
 
 --
@@ -3960,10 +4026,10 @@ REVOKE ALL ON FUNCTION queen.redrive(p_ids bigint[]) FROM PUBLIC;
 
 
 --
--- Name: FUNCTION redrive_to(p_ids bigint[], p_extras bytea[], p_partition_id bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION redrive_to(p_ids bigint[], p_payloads bytea[], p_extras bytea[], p_partition_id bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.redrive_to(p_ids bigint[], p_extras bytea[], p_partition_id bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.redrive_to(p_ids bigint[], p_payloads bytea[], p_extras bytea[], p_partition_id bigint) FROM PUBLIC;
 
 
 --
@@ -4104,6 +4170,13 @@ REVOKE ALL ON FUNCTION queen.stored_in(p_queue_id bigint, p_most integer) FROM P
 --
 
 REVOKE ALL ON FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION take_data_key(p_queue_id bigint, p_uses bigint, p_max_uses bigint, p_id integer, p_master_id text, p_wrapped bytea); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.take_data_key(p_queue_id bigint, p_uses bigint, p_max_uses bigint, p_id integer, p_master_id text, p_wrapped bytea) FROM PUBLIC;
 
 
 --

@@ -241,15 +241,15 @@ CROSSINGS: Mapping[str, Pair] = {
     "retry, redrive": lambda s: (retry(s.held[0], 0), ("redrive", list(s.dead))),
     "retry, ack": lambda s: (retry(s.held[0], 0), ack(*reversed(s.lent))),
     "redrive_to, redrive": lambda s: (
-        ("redrive_to", list(reversed(s.dead)), [None, None], s.held[1]),
+        ("redrive_to", list(reversed(s.dead)), [b"1", b"1"], [None, None], s.held[1]),
         ("redrive", list(s.dead)),
     ),
     "redrive_to, push": lambda s: (
-        ("redrive_to", list(s.dead), [None, None], s.held[1]),
+        ("redrive_to", list(s.dead), [b"1", b"1"], [None, None], s.held[1]),
         push(s.held[1], s.idle, s.held[0]),
     ),
     "redrive_to, purge of dead letters": lambda s: (
-        ("redrive_to", list(s.dead), [None, None], s.held[1]),
+        ("redrive_to", list(s.dead), [b"1", b"1"], [None, None], s.held[1]),
         ("purge_dead_letters", list(reversed(s.dead))),
     ),
     "redrive, purge of dead letters": lambda s: (
@@ -378,7 +378,7 @@ HOLDERS: Mapping[str, Callable[[Scene], Call]] = {
     "give_up": lambda s: give_up(s.held[0], 1),
     "redact": lambda s: redact(s.ready, 0),
     "retry": lambda s: retry(s.held[0], 0),
-    "redrive_to": lambda s: ("redrive_to", list(s.dead), [None, None], s.ready),
+    "redrive_to": lambda s: ("redrive_to", list(s.dead), [b"1", b"1"], [None, None], s.ready),
     "configure": lambda _: configure("orders", retry_limit=7),
     "configure_partition": lambda _: configure_partition("orders", "ready", priority=1),
     "partition_ids": lambda _: partition_ids("orders", "new"),

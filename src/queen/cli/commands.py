@@ -50,6 +50,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
     },
     "Admin": {
         "token": Place("token:app", "Keys of callers, in the database itself."),
+        "key": Place("key:app", "Master keys of encrypted queues."),
         "audit": Place("audit:app", "The log of what callers did."),
         "context": Place("contexts:app", "Servers under short names."),
         "export": Place("transfer:export", "Write the messages of a queue as lines of JSON."),

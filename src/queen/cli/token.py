@@ -79,7 +79,7 @@ def create(
             created_by=_who(),
             expires_at=request.expires_at,
         )
-        await _audit(store, "queen token create", after={"id": key.id, **told})
+        await note(store, "queen token create", after={"id": key.id, **told})
         return key.text
 
     typer.echo(with_store(make))
@@ -135,7 +135,7 @@ def revoke(
 
     async def end(store: "Store") -> str:
         row = await store.keys.revoke(id_)
-        await _audit(store, "queen token revoke", before={"id": row["id"], "name": row["name"]})
+        await note(store, "queen token revoke", before={"id": row["id"], "name": row["name"]})
         return row["name"]
 
     say(f"revoked {with_store(end)}")
@@ -149,13 +149,14 @@ def _who() -> str:
         return _ACTOR  # A container's user may have no name.
 
 
-async def _audit(
+async def note(
     store: "Store",
     action: str,
     *,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> None:
+    """Tell the audit log what was done here."""
     import msgspec
 
     from queen.wire.access import AuditRecord

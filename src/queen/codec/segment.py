@@ -15,7 +15,12 @@ _IS_LITTLE: Final = sys.byteorder == "little"
 
 def ends_of(values: Sequence[Buffer]) -> bytes:
     """The n+1 little-endian int32 positions of values that lie back to back, from 0."""
-    ends = array("i", accumulate(map(len, values), initial=0))
+    return ends_of_sizes(map(len, values))
+
+
+def ends_of_sizes(sizes: Iterable[int]) -> bytes:
+    """The same of values of these sizes."""
+    ends = array("i", accumulate(sizes, initial=0))
     if not _IS_LITTLE:
         ends.byteswap()
     return ends.tobytes()

@@ -15,7 +15,8 @@ from queen import errors
 from queen.engine.catalogue import Catalogue
 from queen.engine.flush import Flush
 from queen.engine.parts import Part, PushUnit
-from queen.engine.pushes import Pushes
+from queen.engine.pushes import Pushes, counts_of
+from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store.database import Record
@@ -66,6 +67,7 @@ class Appender:
         catalogue: Catalogue,
         cache: SegmentCache,
         pushes: Pushes,
+        seals: Seals,
         *,
         tell: Callable[[Iterable[int], bool], None],
     ) -> None:
@@ -74,6 +76,7 @@ class Appender:
         self._catalogue = catalogue
         self._cache = cache
         self._pushes = pushes
+        self._seals = seals
         self._tell = tell
         self._holder = random.getrandbits(62)
         self._is_called = asyncio.Event()
@@ -157,7 +160,13 @@ class Appender:
                 ids.append(row["id"])
             except msgspec.MsgspecError as error:
                 reasons[row["id"]] = str(error)
-        parts, refused = await self._pushes.prepare(items, is_admitted=True)
+        # Without their key they stay where they are, until it is back.
+        _, locked = await self._seals.keys({item.queue: 0 for item in items})
+        ids = [id_ for id_, item in zip(ids, items, strict=True) if item.queue not in locked]
+        items = [item for item in items if item.queue not in locked]
+        if not items and not reasons:
+            return 0
+        parts, refused = await self._pushes.prepare(items, is_admitted=True) if items else ([], {})
         reasons |= {ids[index]: answer.error or "" for index, answer in refused.items()}
         if reasons:
             _LOG.warning("%d messages of the outbox cannot be pushed", len(reasons))
@@ -165,7 +174,7 @@ class Appender:
         await self._append([each for each in ids if each not in reasons], parts)
         if len(found) < _LIMIT:
             self._first_xid = found[0]["open_xid"]
-        return len(found)
+        return len(ids) + len(reasons)
 
     async def _append(self, ids: Sequence[int], parts: Sequence[Part]) -> None:
         unit = PushUnit(parts)
@@ -173,7 +182,10 @@ class Appender:
             lanes = await self._catalogue.lanes([part.lane for part in parts])
             if not all(part.lane in lanes for part in parts):
                 continue  # Deleted while it was being made.
-            flush = Flush([unit], lanes, self._settings)
+            data_keys, problems = await self._seals.keys(counts_of([unit]))
+            for problem in problems.values():
+                raise problem
+            flush = Flush([unit], lanes, self._settings, data_keys, self._store.shard)
             answer = await self._store.outbox.append(ids, flush.push)
             if not answer or answer[0]["kind"] == "stored":
                 flush.place(answer, self._cache)

@@ -1,39 +1,55 @@
 """Positions that were claimed, joined with the bytes that are stored there."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from queen import errors
+from queen.codec.encryption import is_sealed
 from queen.codec.segment import Segment
 from queen.engine.deliveries import Copy, Delivery, Lease, Run
+from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.waiters import Target
 from queen.store import messages as rows
 from queen.store.store import Store
 
 
+class Served(NamedTuple):
+    """What each request was given, and why some were not, by their place."""
+
+    deliveries: list[list[Delivery]]
+    problems: dict[int, errors.EncryptionUnavailable]
+
+
 class Bodies:
     """Segments from the cache, else by one read."""
 
-    def __init__(self, store: Store, cache: SegmentCache) -> None:
+    def __init__(self, store: Store, cache: SegmentCache, seals: Seals) -> None:
         self._store = store
         self._cache = cache
+        self._seals = seals
 
     async def deliveries(
         self, target: Target, claimed: Sequence[rows.Record], count: int
-    ) -> list[list[Delivery]]:
+    ) -> Served:
         """What each of so many requests was given."""
+        problems: dict[int, errors.EncryptionUnavailable] = {}
         served: list[list[Delivery]] = [[] for _ in range(count)]
-        sources: dict[tuple[int, int], Segment] = {}
-        missing: set[tuple[int, int]] = set()
+        sources: dict[tuple[int, int], Segment | errors.EncryptionUnavailable] = {}
+        missing: dict[tuple[int, int], int] = {}
         for row in claimed:
             if row["xid"] is not None:
                 place = (row["partition_id"], row["base_offset"])
                 if (cached := self._cache.get(*place, row["xid"])) is not None:
                     sources[place] = cached
                 else:
-                    missing.add(place)
+                    missing[place] = row["group_id"]
         if missing:
-            sources.update(await self._read(missing))
+            queue_ids = dict(zip(target.group_ids, target.queue_ids, strict=True))
+            sources.update(
+                await self._read({place: queue_ids.get(g) for place, g in missing.items()})
+            )
         delivery: Delivery | None = None
         last: object = None
         claimed_ms = int(time.time() * 1000)
@@ -41,12 +57,13 @@ class Bodies:
             if row["request"] is None:
                 continue
             place = (row["partition_id"], row["base_offset"])
-            source = (
-                Copy(row["payload"], row["extras"]) if row["xid"] is None else sources.get(place)
-            )
+            source = await self._copy(row) if row["xid"] is None else sources.get(place)
             if source is None:
                 continue  # Purged since the claim, and the lease with it.
-            if row["xid"] is not None and sources[place].count < row["end_offset"] - place[1]:
+            if isinstance(source, errors.EncryptionUnavailable):
+                problems[row["request"] - 1] = source
+                continue
+            if isinstance(source, Segment) and source.count < row["end_offset"] - place[1]:
                 continue  # Cut by a redaction since the claim: the lease brings it again.
             key = row["delivery_id"] or (row["request"], row["partition_id"], row["attempts"])
             if delivery is None or key != last:
@@ -57,7 +74,20 @@ class Bodies:
             delivery.runs.append(
                 Run(row["first_offset"], row["end_offset"], place[1], row["created_at"], source)
             )
-        return served
+        for request in problems:
+            served[request].clear()
+        return Served(served, problems)
+
+    async def _copy(self, row: rows.Record) -> Copy | errors.EncryptionUnavailable:
+        """What a redriven message carries."""
+        if not is_sealed(row["payload"]):
+            return Copy(row["payload"], row["extras"])
+        try:
+            return Copy(
+                *await self._seals.open_one(row["partition_id"], row["payload"], row["extras"])
+            )
+        except errors.EncryptionUnavailable as error:
+            return error
 
     def _delivery(self, target: Target, row: rows.Record, claimed_ms: int) -> Delivery:
         shard = self._store.shard
@@ -78,22 +108,31 @@ class Bodies:
             attempt=row["attempts"] + 1,
         )
 
-    async def _read(self, places: set[tuple[int, int]]) -> dict[tuple[int, int], Segment]:
+    async def _read(
+        self, places: Mapping[tuple[int, int], int | None]
+    ) -> dict[tuple[int, int], Segment | errors.EncryptionUnavailable]:
+        """Segments by place, each with the queue that it must be of."""
         ordered = sorted(places)
         found = await self._store.messages.segments(
             [partition_id for partition_id, _ in ordered], [base for _, base in ordered]
         )
-        read: dict[tuple[int, int], Segment] = {}
+        read: dict[tuple[int, int], Segment | errors.EncryptionUnavailable] = {}
         for row in found:
             place = (row["partition_id"], row["base_offset"])
             if row["body"] is None:
                 continue
-            read[place] = Segment(
+            stored = Segment(
                 xid=row["xid"],
                 count=row["message_count"],
                 body=row["body"],
                 ends=row["ends"],
                 extras=row["extras"],
             )
-            self._cache.put(*place, read[place])
+            try:
+                opened = await self._seals.open_segment(place[0], stored, queue_id=places[place])
+            except errors.EncryptionUnavailable as error:
+                read[place] = error
+                continue
+            read[place] = opened
+            self._cache.put(*place, opened)
         return read

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from queen.codec.segment import Segment
+from queen.engine.seals import Seals
 from queen.engine.states import Pair, Status, overall, pairs_of
 from queen.store.database import Record
 from queen.store.store import Store
@@ -81,8 +82,9 @@ class Page(msgspec.Struct, kw_only=True):
 class ReadAhead:
     """ReadAhead of segments that a search comes by: read ahead, up to a bound in bytes."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, seals: Seals) -> None:
         self._store = store
+        self._seals = seals
         self._read: dict[tuple[int, int], Segment] = {}
         self._asked: set[tuple[int, int]] = set()
 
@@ -97,11 +99,12 @@ class ReadAhead:
                     break
                 keys.append((each["partition_id"], each["base_offset"]))
             self._asked = set(keys)
-            self._read = {
-                (row["partition_id"], row["base_offset"]): segment_of(row)
-                for row in await self._store.messages.segments(*map(list, zip(*keys, strict=True)))
-                if row["body"] is not None
-            }
+            self._read = {}
+            for row in await self._store.messages.segments(*map(list, zip(*keys, strict=True))):
+                if row["body"] is not None:
+                    place = (row["partition_id"], row["base_offset"])
+                    opened = await self._seals.open_segment(place[0], segment_of(row))
+                    self._read[place] = opened
         return self._read.get(key)
 
 
@@ -118,6 +121,7 @@ def segment_of(row: Record) -> Segment:
 
 async def browse(
     store: Store,
+    seals: Seals,
     wanted: Filter,
     *,
     start: Cursor,
@@ -127,7 +131,7 @@ async def browse(
 ) -> Page:
     """The newest messages that match, having looked at ``most`` at the most."""
     page = Page(found=[])
-    bodies = ReadAhead(store)
+    bodies = ReadAhead(store, seals)
     spellings = wanted.spellings()
     size_bytes = 0
     async for heads in _heads(store, wanted, start):

@@ -31,6 +31,9 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     max_size: int
     has_dedup: bool
     schema: PayloadSchema | None
+    is_encrypted: bool
+    may_be_sealed: bool
+    """It is encrypted, or was: some payloads are sealed perhaps."""
 
 
 class Lane(NamedTuple):
@@ -101,6 +104,8 @@ class Catalogue:
                     max_size=row["max_size"],
                     has_dedup=row["dedup_seconds"] > 0,
                     schema=None if row["schema"] is None else PayloadSchema(row["schema"]),
+                    is_encrypted=row["encrypted"],
+                    may_be_sealed=row["encrypted"] or row["has_data_keys"],
                 )
                 known[queue.name] = queue
                 self._queues[queue.name] = (expires, queue)

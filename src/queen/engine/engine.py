@@ -15,6 +15,7 @@ from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery, Lease
 from queen.engine.file_buffer import FileBuffer
+from queen.engine.keyrings import keyring_of
 from queen.engine.names import check_name, check_queue_name
 from queen.engine.outages import Outages
 from queen.engine.owners import Owners
@@ -23,6 +24,7 @@ from queen.engine.pops import Pops
 from queen.engine.pushes import Pushes
 from queen.engine.redactions import redact
 from queen.engine.replays import Replays
+from queen.engine.seals import Seals, seal
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
 from queen.engine.waiters import QUEUE_MODE
@@ -58,11 +60,14 @@ class Engine:
         self.owners = Owners(store, settings)
         self.cache = SegmentCache(settings.segment_cache_bytes)
         self.counters = Counters(settings.metrics_max_queues)
+        self.seals = Seals(store, settings, self.catalogue)
         self._pops = Pops(
             store,
             settings,
             self.cache,
             self.counters,
+            self.catalogue,
+            self.seals,
             wake=lambda ids: self.wakeups.tell_groups(ids),
         )
         waiters = self._pops.waiters
@@ -86,6 +91,7 @@ class Engine:
             self.cache,
             Backlogs(store, settings),
             self.counters,
+            self.seals,
             wake=self.wakeups.tell,
         )
         self.outages = Outages(self._pushes, buffer)
@@ -98,10 +104,17 @@ class Engine:
                 self.catalogue,
                 self.cache,
                 self._pushes,
+                self.seals,
                 tell=self.wakeups.tell,
             )
         self.appender = Appender(
-            store, settings, self.catalogue, self.cache, self._pushes, tell=self.wakeups.tell
+            store,
+            settings,
+            self.catalogue,
+            self.cache,
+            self._pushes,
+            self.seals,
+            tell=self.wakeups.tell,
         )
         self._transactions = Transactions(
             store,
@@ -111,6 +124,7 @@ class Engine:
             self._pushes,
             self._acknowledgments,
             self.counters,
+            self.seals,
             wake_queues=self.wakeups.tell,
             wake_groups=self.wakeups.tell_groups,
         )
@@ -134,6 +148,7 @@ class Engine:
         ``buffer``: where pushes go while it is away, if not the one that the settings ask for.
         """
         settings = settings or Settings()
+        keyring_of(settings)  # A malformed key is told before anything is opened.
         connecting = Connecting(
             connections=connections or settings.db_pool_size,
             is_pooled=settings.db_pgbouncer if is_pooled is None else is_pooled,
@@ -427,12 +442,13 @@ class Engine:
         consumer_group: str | None = None,
         after: int = 0,
         limit: int = 100,
-    ) -> list[Record]:
+    ) -> list[dict[str, Any]]:
         """Messages of a queue that gave up, oldest first."""
         found = await self.catalogue.queue(queue)
-        return await self.store.dead_letters.of_queue(
+        rows = await self.store.dead_letters.of_queue(
             found.id, after=after, group=consumer_group, limit=limit
         )
+        return await self.seals.open_rows(rows)
 
     async def redrive(self, ids: Sequence[int]) -> list[int]:
         """Deliver dead letters again, to the group that gave up; answers which were."""
@@ -443,7 +459,12 @@ class Engine:
         return [row["id"] for row in redriven]
 
     async def redrive_to(
-        self, ids: Sequence[int], extras: Sequence[bytes | None], queue: str, partition: str
+        self,
+        ids: Sequence[int],
+        payloads: Sequence[bytes],
+        extras: Sequence[bytes | None],
+        queue: str,
+        partition: str,
     ) -> list[int]:
         """Push dead letters as new messages to a partition, which is made if need be."""
         await self.catalogue.queue(queue)
@@ -452,8 +473,18 @@ class Engine:
         lane = self.catalogue.lane(name)
         if lane is None:
             raise errors.QueueNotFound(f"there is no queue {queue}")
+        data_keys, problems = await self.seals.keys({queue: len(ids)})
+        for problem in problems.values():
+            raise problem
+        if (key := data_keys.get(lane.queue_id)) is not None:
+            payloads, extras = seal(key, self.store.shard, lane.partition_id, payloads, extras)
         try:
-            moved = await self.store.dead_letters.redrive_to(ids, extras, lane.partition_id)
+            moved = await self.store.dead_letters.redrive_to(
+                ids, payloads, extras, lane.partition_id
+            )
+        except errors.EncryptionUnavailable:
+            self.catalogue.forget_options([lane.queue_id])  # Encrypted since they were read.
+            raise
         except errors.PartitionNotFound:
             self.catalogue.forget_lanes([lane.partition_id])
             raise
@@ -527,5 +558,6 @@ class Engine:
         """Another server, or another history: ids may mean something else there."""
         self._forget()
         self.catalogue.forget()
+        self.seals.forget()
         self._pops.forget_groups()
         self._pops.waiters.wake_all()

@@ -16,12 +16,16 @@ import msgspec
 
 from queen import errors
 from queen.codec import records
+from queen.codec.encryption import Keyring
 from queen.engine.buffer_folder import FAILED, BufferFolder, sync_folder, write_all
+from queen.engine.keyrings import keyring_of
 from queen.settings import Settings
 from queen.wire.messages import PushItem
 
 _PLAIN: Final = b"\0"
 """The first byte of a body says how the rest is enveloped; this: not at all."""
+_SEALED: Final = b"\1"
+"""By a master key, where there is one: which queues are encrypted is not known in an outage."""
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -67,11 +71,15 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(BufferedPush).decode
 
 
-def encode_push(push: BufferedPush) -> bytes:
-    return _PLAIN + _ENCODE(push)
+def encode_push(push: BufferedPush, keyring: Keyring) -> bytes:
+    text = _ENCODE(push)
+    return _SEALED + keyring.seal_record(text) if keyring else _PLAIN + text
 
 
-def decode_push(body: bytes) -> BufferedPush:
+def decode_push(body: bytes, keyring: Keyring) -> BufferedPush:
+    """Raises EncryptionUnavailable for one that is sealed by a key that is not here."""
+    if body[:1] == _SEALED:
+        return _DECODE(keyring.open_record(body[1:]))
     if body[:1] != _PLAIN:
         raise ValueError("this release does not know the envelope of the record")
     return _DECODE(memoryview(body)[1:])
@@ -93,6 +101,7 @@ class FileBuffer:
 
     def __init__(self, folder: BufferFolder, settings: Settings) -> None:
         self.folder = folder
+        self.keyring = keyring_of(settings)
         self._max_bytes = settings.file_buffer_max_bytes
         self._max_messages = settings.file_buffer_events_per_file
         self._max_queued_bytes = settings.max_queued_bytes
@@ -131,7 +140,7 @@ class FileBuffer:
 
         ``is_behind``: only if something is there that it must not overtake; else it answers False.
         """
-        body = encode_push(push)
+        body = encode_push(push, self.keyring)
         if self._waiting_bytes + len(body) > self._max_queued_bytes:
             raise errors.DatabaseUnavailable("the database is away, and its buffer has much to do")
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -150,7 +159,7 @@ class FileBuffer:
         messages = 0
         for path in self.folder.failed():
             try:
-                pushes = await asyncio.to_thread(_read_failed, path)
+                pushes = await asyncio.to_thread(_read_failed, path, self.keyring)
             except (ValueError, msgspec.MsgspecError):
                 continue  # A later release can read it.
             for push in pushes:
@@ -298,11 +307,11 @@ def age_seconds(number: int) -> float:
     return max(0.0, (time.time_ns() - number) / 1e9)
 
 
-def _read_failed(path: Path) -> list[BufferedPush]:
+def _read_failed(path: Path, keyring: Keyring) -> list[BufferedPush]:
     with path.open("rb") as file:
         size_bytes = os.fstat(file.fileno()).st_size
         found = records.read(file, records.HEADER_BYTES, size_bytes)
-        return [decode_push(record.body) for record in found]
+        return [decode_push(record.body, keyring) for record in found]
 
 
 def _refusal(error: BaseException) -> errors.QueenError:

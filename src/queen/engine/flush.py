@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from queen import errors
 from queen.codec import segment
+from queen.codec.encryption import DataKey
 from queen.codec.identity import dedup_key
 from queen.engine.catalogue import Catalogue, Lane, LaneName
 from queen.engine.parts import Marked, Part, PushUnit
+from queen.engine.seals import seal, seal_segment
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
@@ -32,12 +34,22 @@ class Flush:
     """Units gathered by lane, each lane's messages laid out as segments."""
 
     def __init__(
-        self, units: Sequence[PushUnit], lanes: Mapping[LaneName, Lane], settings: Settings
+        self,
+        units: Sequence[PushUnit],
+        lanes: Mapping[LaneName, Lane],
+        settings: Settings,
+        data_keys: Mapping[int, DataKey],
+        shard: int,
     ) -> None:
         self.units = list(units)
         self.push = rows.Push(max_delay_seconds=settings.max_delay_seconds)
         self.queue_ids: set[int] = set()
         self._settings = settings
+        self._data_keys = data_keys
+        """Of encrypted queues, by queue id."""
+        self._shard = shard
+        self._opened: dict[int, tuple[bytes, bytes, bytes | None]] = {}
+        """Body, ends and extras of sealed entries, as they were pushed."""
         self._keys: list[tuple[int, Marked, int]] = []
         """Runs of keys: where in the call one begins, whose it is, the place of its first."""
         self._first_entries: list[tuple[int, list[tuple[Part, int]]]] = []
@@ -53,6 +65,7 @@ class Flush:
                 self.push.producers.append(unit.producer_id)
                 self.push.sequences.append(unit.sequence or 0)
         self._held: list[tuple[Part, Marked, int]] = []
+        self._queue_of = {name: lanes[name].queue_id for name in by_lane} if data_keys else {}
         for name, parts in by_lane.items():
             lane = lanes[name]
             self.queue_ids.add(lane.queue_id)
@@ -177,6 +190,9 @@ class Flush:
     ) -> None:
         body, ends = segment.encode(payloads)
         push = self.push
+        if (key := self._data_keys.get(lane.queue_id)) is not None:
+            self._opened[len(push.partition_ids)] = body, ends, extras
+            body, ends, extras = seal_segment(key, self._shard, lane.partition_id, payloads, extras)
         push.partition_ids.append(lane.partition_id)
         push.counts.append(len(payloads))
         push.bodies.append(body)
@@ -201,8 +217,13 @@ class Flush:
             push.scheduled_partition_ids.append(part.partition_id or 0)
             push.scheduled_delays.append(held.delay_seconds)
             push.scheduled_dues.append(held.due_at)
-            push.scheduled_payloads.append(held.payload)
-            push.scheduled_extras.append(held.extra)
+            payload, extra = held.payload, held.extra
+            if (key := self._data_keys.get(self._queue_of.get(part.lane, 0))) is not None:
+                (payload,), (extra,) = seal(
+                    key, self._shard, part.partition_id or 0, [payload], [extra]
+                )
+            push.scheduled_payloads.append(payload)
+            push.scheduled_extras.append(extra)
             push.scheduled_ttls.append(held.ttl_seconds)
             if held.has_key:
                 key = dedup_key(part.partition_id or 0, marked.transaction_ids[place])
@@ -236,12 +257,13 @@ class Flush:
             entry: int = row["ordinal"] - 1
             base: int = row["offset"]
             bases[entry] = base
+            body, ends, extras = self._opened.get(entry) or (
+                push.bodies[entry],
+                push.ends[entry],
+                push.extras[entry],
+            )
             kept = segment.Segment(
-                xid=row["xid"],
-                count=push.counts[entry],
-                body=push.bodies[entry],
-                ends=push.ends[entry],
-                extras=push.extras[entry],
+                xid=row["xid"], count=push.counts[entry], body=body, ends=ends, extras=extras
             )
             cache.put(push.partition_ids[entry], base, kept)
         # Segments of a lane lie one behind the other: the first one's base places all its parts.
@@ -272,6 +294,9 @@ class Flush:
                 else:
                     unit.is_replayed = True
                     unit.finish()
+            elif row["kind"] == "plain":
+                # Encrypted since its options were read: they are read again, and it is sealed.
+                catalogue.forget_options(self.queue_ids)
             elif row["kind"] == "scheduled":
                 part, marked, place = self._held[at]
                 error = errors.InvalidItem("availableAt is too far ahead")

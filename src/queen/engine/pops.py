@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -13,10 +13,12 @@ from msgspec import structs
 
 from queen import errors
 from queen.engine.bodies import Bodies
+from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery
 from queen.engine.names import check_name, check_queue_name
 from queen.engine.portions import LENT_SECONDS, Portions
+from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.waiters import QUEUE_MODE, PopUnit, Target, TargetName, Waiters
 from queen.meters import Histogram
@@ -50,16 +52,19 @@ class Pops:
         settings: Settings,
         cache: SegmentCache,
         counters: Counters,
+        catalogue: Catalogue,
+        seals: Seals,
         *,
         wake: Callable[[Iterable[int]], None],
     ) -> None:
         self._store = store
         self._counters = counters
+        self._catalogue = catalogue
         self.flush_seconds = Histogram()
         self.flushed = Histogram()
         """Messages that one claim handed out."""
         self._settings = settings
-        self._bodies = Bodies(store, cache)
+        self._bodies = Bodies(store, cache, seals)
         self._portions = Portions(store, settings, wake=wake)
         self._wake = wake
         self.waiters = Waiters(self._start)
@@ -292,8 +297,9 @@ class Pops:
         """The deliveries of each request; all go back if they cannot be read."""
         try:
             served = await self._bodies.deliveries(target, claimed, len(units))
-            is_lent = target.name.is_auto and self._portions.is_lent(units)
-            return await self._portions.fit(units, served, is_lent=is_lent)
+            if served.problems:
+                await self._refuse(claimed, units, served.problems)
+            return await self._portions.fit(units, served.deliveries, is_lent=target.is_lent)
         except Exception as error:
             leases = {(row["delivery_id"], row["token"]) for row in claimed if row["delivery_id"]}
             try:
@@ -304,6 +310,20 @@ class Pops:
             if target.name.is_auto:
                 raise errors.OutcomeUnknown(f"settled, but not read: {error}") from error
             raise errors.DatabaseUnavailable(f"not read: {error}") from error
+
+    async def _refuse(
+        self,
+        claimed: Sequence[rows.Record],
+        units: Sequence[PopUnit],
+        problems: Mapping[int, errors.EncryptionUnavailable],
+    ) -> None:
+        """These requests were given what cannot be opened: it goes back, and they are told."""
+        theirs = [row for row in claimed if row["request"] and row["request"] - 1 in problems]
+        leases = {(row["delivery_id"], row["token"]) for row in theirs if row["delivery_id"]}
+        if leases:
+            await self._store.messages.release(sorted(leases))
+        for request, error in problems.items():
+            units[request].fail(error)
 
     async def _give_back(self, deliveries: Sequence[Delivery]) -> None:
         """Their consumer has gone: they may be claimed at once, and nobody is blamed."""
@@ -369,11 +389,19 @@ class Pops:
         if not target.group_ids:
             return None
         await self._fill(target)
+        target.is_lent = target.name.is_auto and (
+            self._portions.is_lent(units) or await self._may_be_sealed(target)
+        )
         try:
             return await self._claim(target, units)
         except (errors.ServiceError, errors.OutcomeUnknown):
             self.forget_marks()
             raise
+
+    async def _may_be_sealed(self, target: Target) -> bool:
+        """What cannot be opened must not be settled by its claim."""
+        queues = await self._catalogue.queues(target.queues.values())
+        return any(queue.may_be_sealed for queue in queues.values())
 
     def _turn(self, name: TargetName) -> int:
         turn = (self._turns.pop(name, 0) + 1) % 1_000_000
@@ -385,7 +413,7 @@ class Pops:
     async def _claim(self, target: Target, units: Sequence[PopUnit]) -> list[rows.Record]:
         now = time.monotonic()
         is_auto = target.name.is_auto
-        is_lent = is_auto and self._portions.is_lent(units)
+        is_lent = target.is_lent
         marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
         # Many wake-ups a second are for new messages alone.
         is_new = not target.seeks_due and all(unit.request.wait for unit in units)

@@ -13,6 +13,7 @@ from queen.engine.items import Items, refusal
 from queen.engine.lanes import Lanes
 from queen.engine.names import check_queue_name
 from queen.engine.parts import Part, PushResult, PushUnit
+from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.meters import Histogram
 from queen.settings import Settings
@@ -38,6 +39,7 @@ class Pushes:
         cache: SegmentCache,
         backlogs: Backlogs,
         counters: Counters,
+        seals: Seals,
         *,
         wake: Callable[[Iterable[int], bool], None],
     ) -> None:
@@ -47,6 +49,7 @@ class Pushes:
         self._cache = cache
         self._backlogs = backlogs
         self._counters = counters
+        self._seals = seals
         self.flushed = Histogram()
         """Messages of a flush."""
         self._wake = wake
@@ -104,6 +107,8 @@ class Pushes:
         queue = self._catalogue.known(first.queue)
         if queue is None or queue.max_size or self._catalogue.lane(lane) is None:
             return None
+        if queue.is_encrypted and not self._seals.keyring:
+            return None
         return self._items.plain(items, lane, queue, is_json)
 
     async def _push_each(self, parts: Sequence[Part]) -> dict[int, Pushed]:
@@ -138,6 +143,8 @@ class Pushes:
         for queue in queues.values():
             if queue.max_size and not is_admitted:
                 parts = await self._leave_out_full(queue, parts, refused)
+            if queue.is_encrypted and not is_admitted:
+                parts = await self._leave_out_unsealed(queue, parts, refused)
         return parts, refused
 
     def admit(self, items: Sequence[PushItem]) -> dict[int, Pushed]:
@@ -174,6 +181,20 @@ class Pushes:
         refused.update(dict.fromkeys(items, answer))
         return [part for part in parts if part.lane[0] != queue.name]
 
+    async def _leave_out_unsealed(
+        self, queue: Queue, parts: list[Part], refused: dict[int, Pushed]
+    ) -> list[Part]:
+        """Without those for a queue that this process has no key for: never as plain text."""
+        try:
+            await self._seals.check(queue.id)
+        except errors.EncryptionUnavailable as error:
+            items = [each for p in parts if p.lane[0] == queue.name for each in p.all_items]
+            refused.update(dict.fromkeys(items, refusal(error)))
+            return [part for part in parts if part.lane[0] != queue.name]
+        except errors.QueueNotFound:
+            self._catalogue.forget_options([queue.id])  # Deleted: it may be another by now.
+        return parts
+
     async def _flush(self, units: list[PushUnit]) -> None:
         """Store the units: a refusal concerns one alone; after any other error, one by one."""
         while units:
@@ -199,7 +220,10 @@ class Pushes:
                 if self._settings.auto_create:
                     continue  # Deleted while it was being made.
                 units = self._leave_out_missing(units, lanes)
-            flush = Flush(units, lanes, self._settings)
+            data_keys, problems = await self._seals.keys(counts_of(units))
+            if problems:
+                units = _leave_out(units, problems)
+            flush = Flush(units, lanes, self._settings, data_keys, self._store.shard)
             if flush.is_empty:
                 break
             stored = await self._store.messages.push(flush.push)
@@ -243,6 +267,27 @@ class Pushes:
             else:
                 left.append(unit)
         return left
+
+
+def counts_of(units: Iterable[PushUnit]) -> dict[str, int]:
+    """How many messages there are for each queue."""
+    counts: dict[str, int] = {}
+    for unit in units:
+        for part in unit.parts:
+            held = len(part.marked.scheduled) if part.marked else 0
+            counts[part.lane[0]] = counts.get(part.lane[0], 0) + len(part.items) + held
+    return counts
+
+
+def _leave_out(units: list[PushUnit], problems: Mapping[str, errors.QueenError]) -> list[PushUnit]:
+    """Without those for a queue that has a problem."""
+    left: list[PushUnit] = []
+    for unit in units:
+        if lost := [part.lane[0] for part in unit.parts if part.lane[0] in problems]:
+            unit.fail(problems[lost[0]])
+        else:
+            left.append(unit)
+    return left
 
 
 def _one_per_producer(units: list[PushUnit]) -> tuple[list[PushUnit], list[PushUnit]]:

@@ -14,6 +14,7 @@ import msgspec
 
 from queen import errors
 from queen.codec import records
+from queen.codec.encryption import Keyring
 from queen.engine.buffer_folder import Found
 from queen.engine.catalogue import Catalogue
 from queen.engine.file_buffer import (
@@ -25,7 +26,8 @@ from queen.engine.file_buffer import (
 )
 from queen.engine.flush import Flush
 from queen.engine.parts import PushUnit
-from queen.engine.pushes import Pushes
+from queen.engine.pushes import Pushes, counts_of
+from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store.store import Store
@@ -77,6 +79,7 @@ class Replays:
         catalogue: Catalogue,
         cache: SegmentCache,
         pushes: Pushes,
+        seals: Seals,
         *,
         tell: Callable[[Iterable[int], bool], None],
     ) -> None:
@@ -87,6 +90,7 @@ class Replays:
         self._catalogue = catalogue
         self._cache = cache
         self._pushes = pushes
+        self._seals = seals
         self._tell = tell
         self._task: asyncio.Task[None] | None = None
         self._is_called = asyncio.Event()
@@ -195,7 +199,7 @@ class Replays:
     async def _pass(self, files: Sequence[Found]) -> None:
         """Store what is in the files, and note how far that reaches."""
         starts = {found.file_id: await self._start_of(found) for found in files}
-        reading = _merged(files, starts)
+        reading = _merged(files, starts, self._buffer.keyring)
         try:
             ahead: list[_Replayed] = []
             while True:
@@ -261,7 +265,9 @@ class Replays:
             parts, refused = await self._pushes.prepare(items, is_admitted=True)
             for at, answer in refused.items():
                 rest = msgspec.structs.replace(each.push, items=[each.push.items[at]])
-                failed.append((each, encode_push(rest), answer.error or "refused", at))
+                failed.append(
+                    (each, encode_push(rest, self._buffer.keyring), answer.error or "refused", at)
+                )
             unit = PushUnit(parts, producer_id=each.push.producer_id, sequence=each.push.sequence)
             units.append((each, unit))
         for each, body, reason, at in failed:
@@ -286,7 +292,10 @@ class Replays:
                 if self._settings.auto_create:
                     continue  # Deleted while it was being made.
                 raise errors.QueueNotFound("the queue was deleted")
-            flush = Flush([*units, *progress], lanes, self._settings)
+            data_keys, problems = await self._seals.keys(counts_of(units))
+            for problem in problems.values():
+                raise problem  # They stay where they are until the key is back.
+            flush = Flush([*units, *progress], lanes, self._settings, data_keys, self._store.shard)
             rows = await self._store.messages.push(flush.push)
             if not rows or rows[0]["kind"] == "stored":
                 flush.place(rows, self._cache)
@@ -322,7 +331,7 @@ class Replays:
             for place, answer in (part.marked.refused if part.marked else {}).items():
                 at = held[-1 - place].item
                 rest = msgspec.structs.replace(each.push, items=[each.push.items[at]])
-                await self._fail(each, encode_push(rest), answer.error, at=at)
+                await self._fail(each, encode_push(rest, self._buffer.keyring), answer.error, at=at)
         return unit
 
     async def _fail(self, each: _Replayed, body: bytes, reason: object, *, at: int = 0) -> None:
@@ -334,19 +343,19 @@ def _producer(found: Found) -> str:
     return f"{_PRODUCER}{found.file_id.hex()}"
 
 
-def _records(found: Found, start: int) -> _Reading:
+def _records(found: Found, start: int, keyring: Keyring) -> _Reading:
     with found.path.open("rb") as file:
         for record in records.read(file, start, found.size_bytes):
             try:
-                push = decode_push(record.body)
+                push = decode_push(record.body, keyring)
             except (ValueError, msgspec.MsgspecError):
                 push = None
             yield _Replayed(found, record.number, record.end, record.body, push)
 
 
-def _merged(files: Sequence[Found], starts: dict[bytes, int]) -> _Reading:
+def _merged(files: Sequence[Found], starts: dict[bytes, int], keyring: Keyring) -> _Reading:
     """All records in the order in which they were written, whichever file they are in."""
-    readers = [_records(found, starts[found.file_id]) for found in files]
+    readers = [_records(found, starts[found.file_id], keyring) for found in files]
     try:
         yield from heapq.merge(*readers, key=lambda each: each.number)
     finally:

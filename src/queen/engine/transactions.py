@@ -14,7 +14,8 @@ from queen.engine.deliveries import Lease
 from queen.engine.flush import Flush
 from queen.engine.names import check_queue_name
 from queen.engine.parts import Part, PushResult, PushUnit
-from queen.engine.pushes import Pushes, first_problem
+from queen.engine.pushes import Pushes, counts_of, first_problem
+from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
@@ -46,6 +47,7 @@ class Transactions:
         pushes: Pushes,
         acknowledgments: Acknowledgments,
         counters: Counters,
+        seals: Seals,
         *,
         wake_queues: Callable[[Iterable[int]], None],
         wake_groups: Callable[[Iterable[int]], None],
@@ -57,6 +59,7 @@ class Transactions:
         self._pushes = pushes
         self._acknowledgments = acknowledgments
         self._counters = counters
+        self._seals = seals
         self._wake_queues = wake_queues
         self._wake_groups = wake_groups
 
@@ -96,7 +99,10 @@ class Transactions:
                 if self._settings.auto_create:
                     continue  # Deleted while it was being made.
                 raise errors.QueueNotFound(f"there is no queue {lost[0][0]}")
-            flush = Flush([unit], lanes, self._settings)
+            data_keys, problems = await self._seals.keys(counts_of([unit]))
+            for problem in problems.values():
+                raise problem
+            flush = Flush([unit], lanes, self._settings, data_keys, self._store.shard)
             answer = await self._store.messages.transact([], settlements, leases, flush.push)
             settled = [row for row in answer if row["kind"] in _SETTLED]
             problems = [row for row in answer if row["kind"] not in ("stored", *_SETTLED)]

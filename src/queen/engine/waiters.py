@@ -68,6 +68,7 @@ class Target:
         "hurried",
         "is_dry",
         "is_hot",
+        "is_lent",
         "is_missing",
         "is_running",
         "name",
@@ -89,6 +90,8 @@ class Target:
         """Something may be there: search again before sleeping."""
         self.is_dry = False
         """The last search left somebody without, and nothing was heard since: nobody need look."""
+        self.is_lent = False
+        """Auto-ack: what is claimed now is settled once it was read, and not by the claim."""
         self.is_missing = False
         """The last search found no queue to look in."""
         self.seeks_due = False

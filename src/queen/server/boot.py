@@ -7,6 +7,7 @@ import ssl
 from typing import Final
 
 from queen import errors
+from queen.engine.keyrings import keyring_of
 from queen.server.jwts import Jwts
 from queen.server.origins import Origins
 from queen.settings import Settings
@@ -35,6 +36,7 @@ def check(settings: Settings) -> None:
     if "jwt" in settings.auth_kinds:
         Jwts(settings)
     Origins(settings)
+    keyring_of(settings)
     tls(settings)
     host = host_of(settings)
     if is_loopback(host) or settings.insecure:

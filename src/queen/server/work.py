@@ -10,7 +10,6 @@ from queen.codec.identity import message_id
 from queen.engine.browse import extra_of
 from queen.engine.engine import Engine
 from queen.server.operations import Step, Work
-from queen.store.database import Record
 from queen.store.dead_letters import LetterFilter
 from queen.wire.messages import Extra
 
@@ -89,9 +88,11 @@ async def redrive_letters(
     """Deliver dead letters again, or push them to a destination; answers how many."""
     if destination is None:
         return len(await engine.redrive(ids))
-    letters = sorted(await engine.store.dead_letters.with_ids(ids), key=lambda letter: letter["id"])
+    stored = sorted(await engine.store.dead_letters.with_ids(ids), key=lambda letter: letter["id"])
+    letters = await engine.seals.open_rows(stored)
     moved = await engine.redrive_to(
         [letter["id"] for letter in letters],
+        [letter["payload"] for letter in letters],
         [_linked(engine.store.shard, letter) for letter in letters],
         destination["queue"],
         destination["partition"],
@@ -99,7 +100,7 @@ async def redrive_letters(
     return len(moved)
 
 
-def _linked(shard: int, letter: Record) -> bytes:
+def _linked(shard: int, letter: Mapping[str, Any]) -> bytes:
     """What the new message has besides its payload: all that the old had, and a link to it."""
     extra = extra_of(letter["extras"])
     link = message_id(shard, letter["partition_id"], letter["offset"])

@@ -17,7 +17,7 @@ revoke all on queen.keys, queen.tickets, queen.allowances from queen_retention;
 revoke update, delete on queen.migrations, queen.audit, queen.audit_end from queen_retention;
 
 grant select on all tables in schema queen to queen_readonly;
-revoke all on queen.keys, queen.tickets, queen.allowances from queen_readonly;
+revoke all on queen.keys, queen.tickets, queen.allowances, queen.data_keys from queen_readonly;
 
 grant insert, select (id) on queen.outbox to queen_producer;
 grant select on queen.appender to queen_producer;

@@ -67,10 +67,14 @@ class DeadLetters:
         )
 
     async def redrive_to(
-        self, ids: Sequence[int], extras: Sequence[bytes | None], partition_id: int
+        self,
+        ids: Sequence[int],
+        payloads: Sequence[bytes],
+        extras: Sequence[bytes | None],
+        partition_id: int,
     ) -> list[int]:
         """Push them as new messages to a partition; answers which were there."""
-        rows = await self._database.fetch("redrive_to", ids, extras, partition_id)
+        rows = await self._database.fetch("redrive_to", ids, payloads, extras, partition_id)
         return [row["id"] for row in rows]
 
     async def purge(self, ids: Sequence[int]) -> int:

@@ -4,6 +4,7 @@ from typing import Any, Self
 
 from queen.store.audit import Audit
 from queen.store.browse import Browse
+from queen.store.data_keys import DataKeys
 from queen.store.database import Connecting, Database
 from queen.store.dead_letters import DeadLetters
 from queen.store.groups import Groups
@@ -35,6 +36,7 @@ class Store:
         self.keys = Keys(database)
         self.audit = Audit(database)
         self.outbox = Outbox(database)
+        self.data_keys = DataKeys(database)
 
     @classmethod
     async def open(

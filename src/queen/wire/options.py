@@ -52,6 +52,8 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
     max_payload_bytes: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType | None = UNSET
     schema: dict[str, Any] | bool | UnsetType | None = UNSET
     """JSON Schema 2020-12 that every payload must satisfy; it cannot refer to other documents."""
+    encryption_enabled: bool | UnsetType | None = UNSET
+    """Payloads and headers are stored sealed."""
 
     def columns(self) -> dict[str, Any]:
         """The columns that this changes; None for the default."""
@@ -104,6 +106,7 @@ _COLUMNS: Final = {
     "paused": "paused",
     "max_payload_bytes": "max_payload_bytes",
     "schema": "schema",
+    "encryption_enabled": "encrypted",
 }
 
 

@@ -1,5 +1,6 @@
 """Messages that gave up: list, count by error, redrive, purge."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -62,9 +63,11 @@ async def list_dead_letters(call: Call) -> Answer:
         counted = await store.dead_letters.count(query.queue, wanted, most=_MOST_COUNTED + 1)
         total = counted["messages"] if counted["messages"] <= _MOST_COUNTED else None
     seen = await call.visible({row["queue"] for row in found})
+    shown = [row for row in found if row["queue"] in seen]
+    opened = await call.state.engine.seals.open_rows(shown)
     return Answer(
         DeadLetters(
-            messages=[_shown(store.shard, row) for row in found if row["queue"] in seen],
+            messages=[_shown(store.shard, row) for row in opened],
             next_cursor=cursor,
             total=total,
         )
@@ -74,10 +77,11 @@ async def list_dead_letters(call: Call) -> Answer:
 async def show(call: Call) -> Answer:
     """One dead letter."""
     row = await _find(call, Permission.BROWSE)
-    return Answer(_shown(call.state.engine.store.shard, row))
+    (opened,) = await call.state.engine.seals.open_rows([row])
+    return Answer(_shown(call.state.engine.store.shard, opened))
 
 
-def _shown(shard: int, row: Record) -> DeadLetter:
+def _shown(shard: int, row: Mapping[str, Any]) -> DeadLetter:
     extra = extra_of(row["extras"])
     id_ = message_id(shard, row["partition_id"], row["offset"])
     return DeadLetter(

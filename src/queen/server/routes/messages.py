@@ -1,5 +1,6 @@
 """Messages one by one: browse, show, retry, give up, redact. Reading never takes a delivery."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -58,6 +59,7 @@ async def list_messages(call: Call) -> Answer:
     start = paging.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
     page = await browse.browse(
         engine.store,
+        engine.seals,
         Filter(
             queue_id=queue_id,
             partition=query.partition,
@@ -97,7 +99,9 @@ async def _list_scheduled(call: Call, query: MessagesQuery, queue_id: int) -> An
     scanned = 0
     is_more = True
     while is_more and len(found) < limit and scanned < browse.MOST_READ:
-        rows = await store.browse.scheduled(queue_id, due_at=due_at, after=after, limit=limit)
+        rows = await call.state.engine.seals.open_rows(
+            await store.browse.scheduled(queue_id, due_at=due_at, after=after, limit=limit)
+        )
         is_more = len(rows) == limit
         for at, row in enumerate(rows):
             due_at, after = row["due_at"], row["id"]
@@ -122,7 +126,7 @@ async def _list_scheduled(call: Call, query: MessagesQuery, queue_id: int) -> An
     )
 
 
-def _matches_scheduled(query: MessagesQuery, row: Record) -> bool:
+def _matches_scheduled(query: MessagesQuery, row: Mapping[str, Any]) -> bool:
     if query.partition not in (None, row["partition"]):
         return False
     if query.from_ is not None and row["due_at"] < query.from_:
@@ -154,7 +158,9 @@ def _info(call: Call, queue: str, partition: Record, found: Found) -> MessageInf
     )
 
 
-def _scheduled_info(call: Call, queue: str, row: Record, partition: str, level: int) -> MessageInfo:
+def _scheduled_info(
+    call: Call, queue: str, row: Mapping[str, Any], partition: str, level: int
+) -> MessageInfo:
     extra = browse.extra_of(row["extras"])
     return MessageInfo(
         id=None,
@@ -192,26 +198,28 @@ async def show(call: Call) -> Answer:
 
 async def _look(call: Call, target: Target) -> tuple[MessageInfo, list[GroupState]]:
     """The message itself: from its segment, from the copy of a dead letter, or not due yet."""
-    store = call.state.engine.store
+    store, seals = call.state.engine.store, call.state.engine.seals
     partition, offset = target.partition, target.offset
     queue: str = partition["queue"]
     if offset is None:
         row = await store.browse.scheduled_one(target.scheduled_id or 0)
         if row is None:
             raise _missing(call)
-        return _scheduled_info(call, queue, row, partition["name"], partition["level"]), []
+        (opened,) = await seals.open_rows([row])
+        return _scheduled_info(call, queue, opened, partition["name"], partition["level"]), []
     places = [(partition["id"], offset, offset + 1)]
     pairs = (await pairs_of(store, places, None)).get(partition["id"], [])
     states = [pair.state(offset) for pair in pairs]
     head = await store.browse.segment_at(partition["id"], offset)
     if head is not None:
         status = "completed" if head["is_redacted"] else overall(states)
-        segment = await browse.ReadAhead(store).of(head, ())
+        segment = await browse.ReadAhead(store, seals).of(head, ())
         found = segment and browse.found_at(head, offset, segment, status)
         if found:
             return _info(call, queue, partition, found), states
     letters = await store.browse.dead_offsets([partition["id"]], [offset], [offset + 1])
-    for letter in await store.dead_letters.with_ids([each["id"] for each in letters[:1]]):
+    copies = await store.dead_letters.with_ids([each["id"] for each in letters[:1]])
+    for letter in await seals.open_rows(copies):
         copy = Found(
             partition_id=partition["id"],
             offset=offset,

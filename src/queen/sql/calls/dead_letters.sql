@@ -134,7 +134,7 @@ order by k.id;
 
 -- name: redrive_to
 -- Push dead letters as new messages.
-select queen.redrive_to($1, $2, $3) as id;
+select queen.redrive_to($1, $2, $3, $4) as id;
 
 -- name: purge_dead_letters
 -- Remove dead letters, locked in the order in which a redrive locks them.

@@ -5,8 +5,10 @@
 select queue_id, partition_id from queen.partition_ids($1, $2, $3, $4, $5) order by ordinal;
 
 -- name: queues
--- Queues by name, with their options.
-select * from queen.queues where name = any ($1) and deleted_at is null;
+-- Queues by name, with their options, and whether payloads of theirs may be sealed.
+select q.*, exists (select 1 from queen.data_keys k where k.queue_id = q.id) as has_data_keys
+from queen.queues q
+where q.name = any ($1) and q.deleted_at is null;
 
 -- name: queues_in_scope
 -- Queues of a namespace and a task, null for any, in the order in which a pop visits them.

@@ -94,7 +94,8 @@ begin
     retention_enabled = v_new.retention_enabled, retention_seconds = v_new.retention_seconds,
     completed_retention_seconds = v_new.completed_retention_seconds,
     partition_retention_seconds = v_new.partition_retention_seconds, max_wait_seconds = v_new.max_wait_seconds,
-    max_payload_bytes = v_new.max_payload_bytes, schema = nullif(v_new.schema, 'null')
+    max_payload_bytes = v_new.max_payload_bytes, schema = nullif(v_new.schema, 'null'),
+    encrypted = v_new.encrypted
   where q.id = v_old.id
   returning q.*;
 end

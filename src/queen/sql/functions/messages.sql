@@ -5,7 +5,8 @@ select
   p.name as partition,
   s.base_offset + i.n as "offset",
   s.created_at,
-  convert_from(queen.payload_at(s.body, s.ends, i.n), 'UTF8') as payload,
+  -- Null: sealed, for nothing in the database can open it.
+  case when substr(m.payload, 1, 1) <> '\x01' then convert_from(m.payload, 'UTF8') end as payload,
   convert_from(queen.extra_at(s.extras, s.message_count, i.n), 'UTF8')::json as extras,
   p.level as priority,
   s.expires_at,
@@ -15,4 +16,5 @@ from queen.segments s
 join queen.partitions p on p.id = s.partition_id
 join queen.queues q on q.id = p.queue_id
 cross join lateral generate_series(0, s.message_count - 1) as i (n)
+cross join lateral (select queen.payload_at(s.body, s.ends, i.n) as payload offset 0) m
 where s.body is not null;

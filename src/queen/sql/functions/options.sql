@@ -29,7 +29,8 @@ as $$
     'max_wait_seconds', 0,
     'paused', false,
     'max_payload_bytes', null,
-    'schema', null
+    'schema', null,
+    'encrypted', false
   )
 $$;
 

@@ -8,6 +8,7 @@
 -- p_scheduled_…: messages held back until an instant.
 --
 -- Answers rows of a kind: `stored` an entry; or, and then nothing at all was stored,
+-- `plain` QN017 an entry that is not sealed, of a queue that is encrypted (p_max_delay null: they were taken on before that),
 -- `duplicate` a key (offset null while that message is scheduled), `producer` with code QN009 when its
 -- sequence is stale or with null when it was stored before, `partition` QN004 when an entry's partition is gone, `scheduled`
 -- QN014 when a message is due more than p_max_delay seconds from now.
@@ -53,6 +54,7 @@ declare
   v_ttls      double precision[];
   v_delays    double precision[];
   v_windows   double precision[];
+  v_encrypted boolean[];
   v_xid       xid8;
 begin
   -- One row an entry, also where two entries are of one partition.
@@ -61,16 +63,17 @@ begin
     array_agg(l.queue_id),
     array_agg(l.ttl_seconds),
     array_agg(l.delay_seconds),
-    array_agg(l.window_seconds)
-  into v_found, v_queue_ids, v_ttls, v_delays, v_windows
+    array_agg(l.window_seconds),
+    array_agg(l.encrypted)
+  into v_found, v_queue_ids, v_ttls, v_delays, v_windows, v_encrypted
   from (
-    select w.ordinal, p.id, p.queue_id, q.ttl_seconds, q.delay_seconds, q.window_seconds
+    select w.ordinal, p.id, p.queue_id, q.ttl_seconds, q.delay_seconds, q.window_seconds, q.encrypted
     from (select u.id, u.ordinal from unnest(v_wanted) with ordinality u (id, ordinal) order by u.id) w
     cross join lateral (
       select p.id, p.queue_id from queen.partitions p where p.id = w.id for no key update
     ) p
     cross join lateral (
-      select q.ttl_seconds, q.delay_seconds, q.window_seconds
+      select q.ttl_seconds, q.delay_seconds, q.window_seconds, q.encrypted
       from queen.queues q
       where q.id = p.queue_id and q.deleted_at is null
       offset 0
@@ -88,6 +91,21 @@ begin
     return;
   end if;
 
+  if p_max_delay is not null and true = any (v_encrypted) then
+    return query
+    select 'plain', e.ordinal, null::bigint, null::timestamptz, null::bigint, 'QN017'
+    from generate_series(1, cardinality(v_wanted)) e (ordinal)
+    where v_encrypted[e.ordinal]
+      and substr(
+        case
+          when e.ordinal <= cardinality(p_partition_ids) then p_bodies[e.ordinal]
+          else p_scheduled_payloads[e.ordinal - cardinality(p_partition_ids)]
+        end, 1, 1
+      ) <> '\x01';
+    if found then
+      return;
+    end if;
+  end if;
   if cardinality(p_scheduled_partition_ids) > 0 then
     return query
     select 'scheduled', s.ordinal::integer, null::bigint, null::timestamptz, null::bigint, 'QN014'

@@ -1,8 +1,14 @@
 -- Push dead letters as new messages to a partition; the letters go in the same transaction.
 --
--- p_extras: what each message has besides, in the order of p_ids. Letters that are gone are left out. Answers the ids
--- moved. Raises QN004 when the partition is gone. Locks: dead letters, partitions, consumers that were idle.
-create or replace function queen.redrive_to (p_ids bigint[], p_extras bytea[], p_partition_id bigint)
+-- p_payloads, p_extras: each message as it is to be stored, in the order of p_ids. Letters that are gone are left out.
+-- Answers the ids moved. Raises QN004 when the partition is gone, QN017 when its queue is encrypted and a payload is not.
+-- Locks: dead letters, partitions, consumers that were idle.
+create or replace function queen.redrive_to (
+  p_ids          bigint[],
+  p_payloads     bytea[],
+  p_extras       bytea[],
+  p_partition_id bigint
+)
   returns setof bigint
   language plpgsql
   volatile
@@ -31,8 +37,8 @@ begin
     for update
   ) l;
   for v_letter in
-    select l.id, l.payload, e.extra
-    from unnest(p_ids, p_extras) with ordinality e (id, extra, ordinal)
+    select l.id, e.payload, e.extra
+    from unnest(p_ids, p_payloads, p_extras) with ordinality e (id, payload, extra, ordinal)
     join queen.dead_letters l on l.id = e.id
     order by e.ordinal
   loop
@@ -49,10 +55,12 @@ begin
     select p.*
     from queen.push(
       array[p_partition_id], array[cardinality(v_payloads)], array[v_body], array[queen.ends_of(v_payloads)],
-      array[queen.join_extras(v_extras)], null
+      array[queen.join_extras(v_extras)], null, p_max_delay => 0
     ) p
   loop
-    if v_row.kind <> 'stored' then
+    if v_row.kind = 'plain' then
+      raise exception 'the queue of partition % is encrypted', p_partition_id using errcode = 'QN017';
+    elsif v_row.kind <> 'stored' then
       raise exception 'the partition % is gone', p_partition_id using errcode = 'QN004';
     end if;
   end loop;

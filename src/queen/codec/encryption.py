@@ -1,0 +1,253 @@
+"""
+Payloads sealed by AES-256-GCM, and the keys that do it.
+
+A sealed payload: mark, kind, key id (4 bytes), nonce (12), ciphertext, tag (16). The mark is a byte
+that no JSON holds, so every payload says itself whether it is sealed. Authenticated with it, each
+behind its length: what it is, mark and kind, shard, queue id, partition id and key id. Its offset
+is given after it was sealed, so its place inside the partition is not.
+"""
+
+import os
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Final, NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from queen import errors
+from queen.codec.segment import Buffer, ends_of_sizes
+
+MARK: Final = b"\x01"
+OVERHEAD_BYTES: Final = 34
+MAX_USES: Final = 2**31
+"""Of one data key. Random nonces of 12 bytes allow for 2^32."""
+_PAYLOAD: Final = MARK + b"\x00"
+_PAYLOAD_AND_EXTRA: Final = MARK + b"\x01"
+_NONCE_BYTES: Final = 12
+_KEY_BYTES: Final = 32
+_HEAD_BYTES: Final = 6
+_SIZE: Final = struct.Struct("<I")
+_NONCE: Final = struct.Struct(f"{_NONCE_BYTES}s")
+_MASTER_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_HEX: Final = re.compile(r"[0-9A-Fa-f]{64}", re.ASCII)
+
+
+def is_sealed(payload: bytes) -> bool:
+    """Whether a stored payload is ciphertext."""
+    return payload[:1] == MARK
+
+
+def holds_sealed(body: bytes) -> bool:
+    """Whether some payload of a segment may be ciphertext; one that is all JSON never is."""
+    return MARK in body
+
+
+def key_id_of(sealed: bytes) -> int:
+    """The data key that a payload was sealed with."""
+    return int.from_bytes(sealed[2:_HEAD_BYTES])
+
+
+class DataKey:
+    """The key of one queue, for a day or so many uses."""
+
+    __slots__ = ("_cipher", "id", "queue_id", "secret")
+
+    def __init__(self, id_: int, queue_id: int, secret: bytes) -> None:
+        self.id = id_
+        self.queue_id = queue_id
+        self.secret = secret
+        self._cipher = AESGCM(secret)
+
+    @classmethod
+    def new(cls, id_: int, queue_id: int) -> "DataKey":
+        return cls(id_, queue_id, os.urandom(_KEY_BYTES))
+
+    def seal(self, shard: int, partition_id: int, payloads: Sequence[Buffer]) -> list[bytes]:
+        """Payloads of one partition, each under a nonce of its own."""
+        head = self.head
+        bound = self._bound(_PAYLOAD, shard, partition_id)
+        encrypt = self._cipher.encrypt
+        return [
+            b"%b%b%b" % (head, nonce, encrypt(nonce, payload, bound))
+            for nonce, payload in zip(_nonces(len(payloads)), payloads, strict=True)
+        ]
+
+    def seal_segment(
+        self, shard: int, partition_id: int, payloads: Sequence[Buffer]
+    ) -> tuple[bytes, bytes]:
+        """Body and ends of a segment with these payloads, each of them sealed."""
+        nonces = _nonces(len(payloads))
+        bound = self._bound(_PAYLOAD, shard, partition_id)
+        parts = [self.head] * (3 * len(payloads))
+        parts[1::3] = nonces
+        parts[2::3] = map(self._cipher.encrypt, nonces, payloads, repeat(bound))
+        return b"".join(parts), ends_of_sizes(map(OVERHEAD_BYTES.__add__, map(len, payloads)))
+
+    def seal_with_extra(
+        self, shard: int, partition_id: int, payload: Buffer, extra: bytes
+    ) -> bytes:
+        """One payload, and what the message has besides, in one ciphertext."""
+        (nonce,) = _nonces(1)
+        bound = self._bound(_PAYLOAD_AND_EXTRA, shard, partition_id)
+        inner = b"".join((_SIZE.pack(len(extra)), extra, payload))
+        head = _PAYLOAD_AND_EXTRA + self.id.to_bytes(4)
+        return head + nonce + self._cipher.encrypt(nonce, inner, bound)
+
+    def open(self, shard: int, partition_id: int, sealed: bytes) -> tuple[bytes, bytes | None]:
+        """The payload, and the extra if it was sealed with it. Raises EncryptionUnavailable."""
+        kind = sealed[:2]
+        if kind not in (_PAYLOAD, _PAYLOAD_AND_EXTRA) or len(sealed) < OVERHEAD_BYTES:
+            raise errors.EncryptionUnavailable("a payload is sealed in a way that is not known")
+        try:
+            inner = self._cipher.decrypt(
+                sealed[_HEAD_BYTES : _HEAD_BYTES + _NONCE_BYTES],
+                sealed[_HEAD_BYTES + _NONCE_BYTES :],
+                self._bound(kind, shard, partition_id),
+            )
+        except InvalidTag as error:
+            raise _not_authentic(partition_id) from error
+        if kind == _PAYLOAD:
+            return inner, None
+        (size,) = _SIZE.unpack_from(inner)
+        return inner[4 + size :], inner[4 : 4 + size]
+
+    def open_all(self, shard: int, partition_id: int, sealed: Sequence[bytes]) -> list[bytes]:
+        """Payloads that were sealed alone and by this key, as most are."""
+        bound = self._bound(_PAYLOAD, shard, partition_id)
+        decrypt = self._cipher.decrypt
+        try:
+            return [decrypt(each[6:18], each[18:], bound) for each in sealed]
+        except (InvalidTag, ValueError) as error:
+            raise _not_authentic(partition_id) from error
+
+    def _bound(self, kind: bytes, shard: int, partition_id: int) -> bytes:
+        return _bound(b"message", kind, shard, self.queue_id, partition_id, self.id)
+
+    @property
+    def head(self) -> bytes:
+        """What payloads begin with that this key sealed alone."""
+        return _PAYLOAD + self.id.to_bytes(4)
+
+
+class Wrapped(NamedTuple):
+    """A data key as it is stored: sealed by a master key."""
+
+    id: int
+    queue_id: int
+    master_id: str
+    wrapped: bytes
+
+
+class Keyring:
+    """Master keys by id. The first one wraps; all of them unwrap."""
+
+    def __init__(self, secrets: Mapping[str, bytes]) -> None:
+        self._ciphers = {id_: AESGCM(secret) for id_, secret in secrets.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._ciphers)
+
+    def __contains__(self, master_id: str) -> bool:
+        return master_id in self._ciphers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ciphers)
+
+    @property
+    def first(self) -> str:
+        """The key that wraps. Raises EncryptionUnavailable if there is none."""
+        for master_id in self._ciphers:
+            return master_id
+        raise errors.EncryptionUnavailable(
+            "this server has no key to encrypt with: set QUEEN_ENCRYPTION_KEY"
+        )
+
+    def wrap(self, key: DataKey) -> Wrapped:
+        """Seal a data key by the first master key."""
+        master_id = self.first
+        (nonce,) = _nonces(1)
+        bound = _bound(b"data key", MARK, key.queue_id, key.id, master_id.encode())
+        sealed = MARK + nonce + self._ciphers[master_id].encrypt(nonce, key.secret, bound)
+        return Wrapped(key.id, key.queue_id, master_id, sealed)
+
+    def seal_record(self, text: bytes) -> bytes:
+        """Seal a record of a file by the first master key, whose id goes with it."""
+        master_id = self.first.encode()
+        (nonce,) = _nonces(1)
+        bound = _bound(b"record", MARK, 0, 0, master_id)
+        sealed = self._ciphers[self.first].encrypt(nonce, text, bound)
+        return bytes([len(master_id)]) + master_id + nonce + sealed
+
+    def open_record(self, sealed: bytes) -> bytes:
+        """The record. Raises EncryptionUnavailable without its master key."""
+        end = 1 + sealed[0]
+        master_id = sealed[1:end].decode("ascii", "replace")
+        cipher = self._ciphers.get(master_id)
+        if cipher is None:
+            raise errors.EncryptionUnavailable(
+                f"this server does not have the master key {master_id}"
+            )
+        bound = _bound(b"record", MARK, 0, 0, sealed[1:end])
+        try:
+            return cipher.decrypt(sealed[end : end + 12], sealed[end + 12 :], bound)
+        except (InvalidTag, ValueError) as error:
+            raise errors.EncryptionUnavailable(
+                f"a record was not sealed by this master key {master_id}"
+            ) from error
+
+    def unwrap(self, stored: Wrapped) -> DataKey:
+        """The data key. Raises EncryptionUnavailable without its master key."""
+        cipher = self._ciphers.get(stored.master_id)
+        if cipher is None:
+            raise errors.EncryptionUnavailable(
+                f"this server does not have the master key {stored.master_id}"
+            )
+        bound = _bound(b"data key", MARK, stored.queue_id, stored.id, stored.master_id.encode())
+        try:
+            secret = cipher.decrypt(stored.wrapped[1:13], stored.wrapped[13:], bound)
+        except (InvalidTag, ValueError) as error:
+            raise errors.EncryptionUnavailable(
+                f"the data key {stored.id} was not wrapped by this master key {stored.master_id}"
+            ) from error
+        return DataKey(stored.id, stored.queue_id, secret)
+
+
+def parse_keys(text: str, *, where: str) -> dict[str, bytes]:
+    """Keys written ``id:hex``, by commas or lines. Raises BadSettings, which quotes no key."""
+    found: dict[str, bytes] = {}
+    for word in re.split(r"[,\n]", text):
+        line = word.strip()
+        if not line or line.startswith("#"):
+            continue
+        id_, _, secret = line.partition(":")
+        if not _MASTER_ID.fullmatch(id_) or not _HEX.fullmatch(secret):
+            raise errors.BadSettings(
+                f"{where}: a key is an id (letters, digits, dots, dashes), a colon and"
+                " 64 hexadecimal digits"
+            )
+        if id_ in found:
+            raise errors.BadSettings(f"{where}: the key {id_} is there twice")
+        found[id_] = bytes.fromhex(secret)
+    return found
+
+
+def _nonces(count: int) -> list[bytes]:
+    return [nonce for (nonce,) in _NONCE.iter_unpack(os.urandom(_NONCE_BYTES * count))]
+
+
+def _bound(*fields: bytes | int) -> bytes:
+    """What a ciphertext is bound to: each field behind its length."""
+    parts: list[bytes] = []
+    for field in fields:
+        value = field.to_bytes(8) if isinstance(field, int) else field
+        parts += (_SIZE.pack(len(value)), value)
+    return b"".join(parts)
+
+
+def _not_authentic(partition_id: int) -> errors.EncryptionUnavailable:
+    return errors.EncryptionUnavailable(
+        f"a payload of partition {partition_id} is not what was sealed there"
+    )

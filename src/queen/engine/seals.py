@@ -1,0 +1,227 @@
+"""Seals what is stored of encrypted queues, and opens what is read of them."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from queen import errors
+from queen.codec import encryption
+from queen.codec.encryption import DataKey, Wrapped, holds_sealed, is_sealed, key_id_of
+from queen.codec.segment import Segment, encode, encode_extras
+from queen.engine.catalogue import Catalogue
+from queen.engine.keyrings import keyring_of
+from queen.settings import Settings
+from queen.store.database import Record
+from queen.store.store import Store
+from queen.wire.messages import Extra
+
+_USES: Final = 2**20
+"""Taken at a time: what a process that ends leaves of them is lost."""
+_MOST_KEYS: Final = 10_000
+_HEADERS: Final = b'"headers"'
+_DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
+_ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
+
+
+class _Current:
+    """The key of a queue to seal with now, as long as its uses and its day last."""
+
+    __slots__ = ("key", "left", "until")
+
+    def __init__(self, key: DataKey, left: int, until: float) -> None:
+        self.key = key
+        self.left = left
+        self.until = until
+
+
+class Seals:
+    """
+    The data keys that this process has unwrapped.
+
+    Segments in the cache are open: the process has the keys in its memory too, so a sealed cache
+    would keep nothing from who can read that.
+    """
+
+    def __init__(self, store: Store, settings: Settings, catalogue: Catalogue) -> None:
+        self.keyring = keyring_of(settings)
+        self._store = store
+        self._catalogue = catalogue
+        self._current: dict[int, _Current] = {}
+        self._keys: OrderedDict[int, DataKey] = OrderedDict()
+
+    def forget(self) -> None:
+        """Another history: what was taken there may not have been."""
+        self._current.clear()
+        self._keys.clear()
+
+    async def keys(
+        self, counts: Mapping[str, int]
+    ) -> tuple[dict[int, DataKey], dict[str, errors.QueenError]]:
+        """
+        What to seal so many messages of queues with, by queue id; those not encrypted have none.
+
+        And why not, by queue, where there is no key.
+        """
+        queues = [self._catalogue.known(name) for name in counts]
+        if None in queues:
+            queues = [*(await self._catalogue.queues(counts)).values()]
+        keys: dict[int, DataKey] = {}
+        problems: dict[str, errors.QueenError] = {}
+        for queue in queues:
+            if queue is None or not queue.is_encrypted:
+                continue
+            try:
+                keys[queue.id] = await self._key(queue.id, counts[queue.name])
+            except (errors.EncryptionUnavailable, errors.QueueNotFound) as error:
+                problems[queue.name] = error
+        return keys, problems
+
+    async def check(self, queue_id: int) -> None:
+        """Raise EncryptionUnavailable if nothing could be sealed for this queue now."""
+        await self._key(queue_id, 0)
+
+    async def _key(self, queue_id: int, count: int) -> DataKey:
+        current = self._current.get(queue_id)
+        if current is None or current.left < count or time.monotonic() >= current.until:
+            current = self._current[queue_id] = await self._take(queue_id, max(count, _USES))
+            while len(self._current) > _MOST_KEYS:
+                self._current.pop(next(iter(self._current)))
+        current.left -= count
+        return current.key
+
+    async def _take(self, queue_id: int, uses: int) -> _Current:
+        most = encryption.MAX_USES
+        master_id = self.keyring.first
+        row = await self._store.data_keys.take(queue_id, uses, most)
+        if row["wrapped"] is None:
+            made = self.keyring.wrap(DataKey.new(row["id"], queue_id))
+            row = await self._store.data_keys.take(
+                queue_id, uses, most, id_=made.id, master_id=master_id, wrapped=made.wrapped
+            )
+        stored = Wrapped(row["id"], queue_id, row["master_id"], row["wrapped"])
+        key = self._keys.get(stored.id) or self._remember(self.keyring.unwrap(stored))
+        return _Current(key, uses, time.monotonic() + row["seconds"])
+
+    def _remember(self, key: DataKey) -> DataKey:
+        self._keys[key.id] = key
+        while len(self._keys) > _MOST_KEYS:
+            self._keys.popitem(last=False)
+        return key
+
+    async def _load(self, ids: Iterable[int]) -> dict[int, DataKey]:
+        """The keys of these ids, each asked for once."""
+        found = {each: key for each in ids if (key := self._keys.get(each)) is not None}
+        if missing := [each for each in ids if each not in found]:
+            for row in await self._store.data_keys.with_ids(missing):
+                stored = Wrapped(row["id"], row["queue_id"], row["master_id"], row["wrapped"])
+                found[stored.id] = self._remember(self.keyring.unwrap(stored))
+            if lost := [each for each in missing if each not in found]:
+                raise errors.EncryptionUnavailable(f"there is no data key {lost[0]}")
+        return found
+
+    async def open_segment(
+        self, partition_id: int, segment: Segment, *, queue_id: int | None = None
+    ) -> Segment:
+        """The segment as it was pushed. Raises EncryptionUnavailable."""
+        if not holds_sealed(segment.body):
+            return segment
+        stored = segment.payloads(0, segment.count)
+        keys = await self._load({key_id_of(each) for each in stored if is_sealed(each)})
+        if not keys:
+            return segment
+        if queue_id is not None and any(key.queue_id != queue_id for key in keys.values()):
+            raise errors.EncryptionUnavailable("a payload was sealed for another queue")
+        shard = self._store.shard
+        extras = segment.extras(0, segment.count)
+        (key, *others) = keys.values()
+        if not others and all(each.startswith(key.head) for each in stored):
+            payloads = key.open_all(shard, partition_id, stored)
+        else:
+            payloads: list[bytes] = []
+            for at, each in enumerate(stored):
+                payload, extra = each, None
+                if is_sealed(each):
+                    payload, extra = keys[key_id_of(each)].open(shard, partition_id, each)
+                payloads.append(payload)
+                extras[at] = extra or extras[at]
+        body, ends = encode(payloads)
+        return Segment(
+            xid=segment.xid,
+            count=segment.count,
+            body=body,
+            ends=ends,
+            extras=encode_extras(extras),
+        )
+
+    async def open_one(
+        self, partition_id: int, payload: bytes, extra: bytes | None
+    ) -> tuple[bytes, bytes | None]:
+        """One message apart from its segment."""
+        if not is_sealed(payload):
+            return payload, extra
+        id_ = key_id_of(payload)
+        keys = await self._load({id_})
+        opened, sealed_extra = keys[id_].open(self._store.shard, partition_id, payload)
+        return opened, sealed_extra or extra
+
+    async def open_rows(self, rows: Sequence[Record]) -> list[dict[str, Any]]:
+        """Rows that hold a message each: dead letters, and what is not due yet."""
+        opened = [dict(row) for row in rows]
+        for row in opened:
+            row["payload"], row["extras"] = await self.open_one(
+                row["partition_id"], row["payload"], row["extras"]
+            )
+        return opened
+
+
+class Sealed(NamedTuple):
+    """Messages of one partition as they are stored."""
+
+    payloads: list[bytes]
+    extras: list[bytes | None]
+
+
+def seal_segment(
+    key: DataKey,
+    shard: int,
+    partition_id: int,
+    payloads: Sequence[bytes],
+    extras: bytes | None,
+) -> tuple[bytes, bytes, bytes | None]:
+    """Body, ends and extras of a segment with these payloads, sealed as `seal` does it."""
+    if extras is None or _HEADERS not in extras:
+        return *key.seal_segment(shard, partition_id, payloads), extras
+    opened = Segment(xid=0, count=len(payloads), body=b"", ends=b"", extras=extras)
+    sealed = seal(key, shard, partition_id, payloads, opened.extras(0, len(payloads)))
+    return *encode(sealed.payloads), encode_extras(sealed.extras)
+
+
+def seal(
+    key: DataKey,
+    shard: int,
+    partition_id: int,
+    payloads: Sequence[bytes],
+    extras: Sequence[bytes | None],
+) -> Sealed:
+    """
+    Payloads and headers are sealed.
+
+    TransactionId and traceId stay to be found by, as they do when a message is erased.
+    """
+    if not any(extra and _HEADERS in extra for extra in extras):
+        return Sealed(key.seal(shard, partition_id, payloads), list(extras))
+    sealed: list[bytes] = []
+    kept: list[bytes | None] = []
+    for payload, extra in zip(payloads, extras, strict=True):
+        said = _DECODE_EXTRA(extra) if extra else None
+        if extra is None or said is None or said.headers is None:
+            sealed += key.seal(shard, partition_id, [payload])
+            kept.append(extra)
+            continue
+        sealed.append(key.seal_with_extra(shard, partition_id, payload, extra))
+        rest = _ENCODE_EXTRA(Extra(transaction_id=said.transaction_id, trace_id=said.trace_id))
+        kept.append(None if rest == b"{}" else rest)
+    return Sealed(sealed, kept)
