@@ -14,7 +14,8 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-lock test test-fast test-model test-faults \
-	bench-client bench-encryption bench-engine bench-growth bench-http schema reference lock format
+	bench-client bench-encryption bench-engine bench-growth bench-http bench-retention schema reference lock \
+	format
 
 setup: packages $(STAMP)
 
@@ -67,6 +68,10 @@ bench-encryption:
 
 bench-growth:
 	$(BIN)/python -m benchmarks.growth
+
+# `make bench-retention BENCH_FLAGS="--partitions 2000 --messages 20000 --seconds 5"` is the small form.
+bench-retention:
+	$(BIN)/python -m benchmarks.retention $(BENCH_FLAGS)
 
 # Write tests/sql/schema.sql anew from an empty database brought to this release.
 schema:

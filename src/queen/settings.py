@@ -197,7 +197,7 @@ class Settings(
     # Upkeep.
     retention_interval_ms: Count = field(default=300_000, name="RETENTION_INTERVAL")
     """How often what is old is removed: messages, partitions, keys, producers, traces."""
-    retention_batch_size: Count = field(default=200, name="RETENTION_BATCH_SIZE")
+    retention_batch_size: Count = field(default=50, name="RETENTION_BATCH_SIZE")
     """Partitions that one step of retention locks, for some milliseconds."""
     eviction_interval_ms: Count = field(default=60_000, name="EVICTION_INTERVAL")
     """How often messages are looked for that waited too long."""

@@ -1,0 +1,268 @@
+"""
+Retention of a large history while messages are pushed, popped and acked: what it costs them.
+
+The history is old and one in a hundred partitions has a message of it out. A run pushes to and pops
+from the same partitions, first alone and then while all of the history is removed; a figure is the
+ratio of p99. Then what is left is compared with what must be, message by message; and the same
+amount is stored and removed again, so that the size of the tables can be seen to stay. The last
+line is one JSON object; the exit code says whether all of it is as it should be.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import sys
+import time
+from typing import Any
+
+import asyncpg
+import uvloop
+
+from benchmarks.load import SETTINGS, machine
+from queen.engine.engine import Engine
+from queen.engine.upkeep.loop import Upkeep
+from queen.settings import Settings
+from queen.store.migrations import migrate
+from queen.wire.messages import PopRequest, PushItem
+from tests.postgres import Postgres
+
+QUEUE, GROUP = "orders", "active"
+TARGET = 2.0
+PLATEAU = 1.2
+PER_TRANSACTION = 1_000
+PROTECTED_EVERY = 100
+PROTECTED_OFFSET = 5
+
+Latencies = dict[str, list[float]]
+
+PARTITIONS = """
+insert into queen.partitions (id, queue_id, name) overriding system value
+select i, 1, 'p' || i from generate_series(1, $1::bigint) i;
+"""
+CONSUMERS = """
+insert into queen.consumers (partition_id, group_id, claimed, idle_at, priority)
+select i, 1, $2::bigint, now(), 0 from generate_series(1, $1::bigint) i;
+"""
+HISTORY = """
+insert into queen.segments
+  (partition_id, base_offset, message_count, created_at, queue_id, xid, body, ends)
+select
+  i, $3::bigint, 1, now() - make_interval(secs => $4), 1, pg_current_xact_id(),
+  convert_to(rpad(format('{"partition":%s,"offset":%s}', i, $3::bigint), 100), 'UTF8'),
+  '\\x0000000064000000'
+from generate_series($1::bigint, $2::bigint) i;
+"""
+PROTECTED = """
+insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
+select
+  1, i, 0, int8multirange(int8range($2::bigint, $2::bigint + 1)), now() + interval '1 day', true,
+  false
+from generate_series($3::bigint, $1::bigint, $3::bigint) i;
+"""
+LEFT = """
+select p.id as partition_id, f.first_offset
+from queen.partitions p
+cross join lateral (
+  select min(s.base_offset) as first_offset
+  from queen.segments s
+  where s.partition_id = p.id and s.body is not null
+) f
+where p.queue_id = 1 and (f.first_offset < $1 or p.id % $2 = 0)
+"""
+STORED = """
+select queen.payload_at(s.body, s.ends, ($2 - s.base_offset)::integer)
+from queen.segments s
+where s.partition_id = $1 and s.base_offset <= $2
+order by s.base_offset desc
+limit 1
+"""
+SIZE = "select sum(pg_total_relation_size(c))::bigint from unnest($1::regclass[]) c"
+TABLES = ["queen.segments", "queen.consumers", "queen.partitions", "queen.laggards"]
+
+
+class Bench:
+    """One database, one engine, and the duties of upkeep beside it."""
+
+    def __init__(self, dsn: str, engine: Engine, flags: argparse.Namespace) -> None:
+        self.dsn = dsn
+        self.engine = engine
+        self.flags = flags
+        self.depth: int = flags.messages // flags.partitions
+        self.rng = random.Random(5)
+        self.upkeep = Upkeep(
+            engine,
+            Settings(retention_interval_ms=1_000, upkeep_look_seconds=1, upkeep_run_seconds=5),
+        )
+        self.pushed: dict[tuple[int, int], bytes] = {}
+
+    async def build(self) -> None:
+        """Partitions, a group that has read all, and a history that is two hours old."""
+        await self.engine.configure(QUEUE, {"ordered": False, "dedup_seconds": 0})
+        await self.engine.pop(PopRequest(queue=QUEUE, consumer_group=GROUP))
+        connection = await asyncpg.connect(self.dsn)
+        await connection.execute(PARTITIONS.replace("$1", str(self.flags.partitions)))
+        await connection.execute("select setval('queen.partitions_id_seq', 10000000)")
+        await connection.fetch(CONSUMERS, self.flags.partitions, self.depth)
+        await connection.close()
+        await self.store(first_offset=0, age=7_200)
+        connection = await asyncpg.connect(self.dsn)
+        await connection.fetch(PROTECTED, self.flags.partitions, PROTECTED_OFFSET, PROTECTED_EVERY)
+        await connection.execute("vacuum analyze")
+        await connection.close()
+
+    async def store(self, *, first_offset: int, age: float) -> None:
+        """As many messages as the history has, a thousand in a transaction."""
+        connection = await asyncpg.connect(self.dsn)
+        await connection.execute("set synchronous_commit = off")
+        for offset in range(first_offset, first_offset + self.depth):
+            for first in range(1, self.flags.partitions + 1, PER_TRANSACTION):
+                last = min(first + PER_TRANSACTION - 1, self.flags.partitions)
+                await connection.fetch(HISTORY, first, last, offset, float(age))
+        await connection.close()
+
+    async def load(self, seconds: float, is_over: asyncio.Event | None) -> Latencies:
+        """Push, pop and ack single messages for so long, and until that is over."""
+        latencies: Latencies = {"push": [], "pop": [], "ack": []}
+        deadline = time.perf_counter() + seconds
+        request = PopRequest(queue=QUEUE, consumer_group=GROUP)
+
+        def goes_on() -> bool:
+            return time.perf_counter() < deadline or not (is_over is None or is_over.is_set())
+
+        async def call() -> None:
+            while goes_on():
+                number = self.rng.randrange(self.flags.partitions) + 1
+                payload = b'{"n":%d}' % self.rng.getrandbits(60)
+                began = time.perf_counter()
+                item = PushItem(queue=QUEUE, partition=f"p{number}", payload=payload)
+                (stored,) = await self.engine.push([item])
+                latencies["push"].append(time.perf_counter() - began)
+                assert stored.offset is not None
+                self.pushed[number, stored.offset] = payload
+                began = time.perf_counter()
+                deliveries = await self.engine.pop(request)
+                latencies["pop"].append(time.perf_counter() - began)
+                for delivery in deliveries:
+                    assert delivery.lease_id is not None
+                    began = time.perf_counter()
+                    await self.engine.ack(delivery.lease_id)
+                    latencies["ack"].append(time.perf_counter() - began)
+
+        await asyncio.gather(*(call() for _ in range(self.flags.callers)))
+        return latencies
+
+    async def remove(self, is_over: asyncio.Event) -> float:
+        """Do the duties until nothing is due; how long that took."""
+        began = time.perf_counter()
+        quiet = 0
+        while quiet < 2:
+            await self.upkeep.look()
+            rows = await self.engine.store.database.fetch("duties")
+            (duty,) = [row for row in rows if row["name"] == "retention"]
+            quiet = 0 if duty["rows"] else quiet + 1
+            await asyncio.sleep(1.1)
+        is_over.set()
+        return time.perf_counter() - began
+
+    async def lost(self) -> tuple[int, int]:
+        """Messages that went and should not have, and partitions that kept what should go."""
+        connection = await asyncpg.connect(self.dsn)
+        rows = await connection.fetch(LEFT, self.depth, PROTECTED_EVERY)
+        kept_too_much = 0
+        lost = 0
+        for row in rows:
+            is_protected = row["partition_id"] % PROTECTED_EVERY == 0
+            if is_protected:
+                lost += row["first_offset"] is None or row["first_offset"] > PROTECTED_OFFSET
+            kept_too_much += row["first_offset"] is not None and (
+                row["first_offset"] < (PROTECTED_OFFSET if is_protected else self.depth)
+            )
+        for (partition_id, offset), payload in self.pushed.items():
+            body = await connection.fetchval(
+                STORED,
+                partition_id,
+                offset,
+            )
+            lost += body != payload
+        await connection.close()
+        return lost, kept_too_much
+
+    async def size(self) -> int:
+        connection = await asyncpg.connect(self.dsn)
+        await connection.execute("vacuum")
+        size = await connection.fetchval(SIZE, TABLES)
+        await connection.close()
+        return size
+
+    async def cycle(self, number: int) -> int:
+        """The same amount once more, removed at once; the size of the tables afterwards."""
+        await self.engine.configure(QUEUE, {"retention_seconds": 10**9})
+        await self.store(first_offset=10**6 * number, age=0)
+        await self.engine.configure(QUEUE, {"retention_seconds": 0.001})
+        await asyncio.sleep(1.1)
+        await self.remove(asyncio.Event())
+        return await self.size()
+
+
+def p99(values: list[float]) -> float:
+    return statistics.quantiles(values, n=100)[98]
+
+
+async def measure(dsn: str, flags: argparse.Namespace) -> dict[str, Any]:
+    await migrate(dsn)
+    async with await Engine.open(dsn) as engine:
+        bench = Bench(dsn, engine, flags)
+        await bench.build()
+        await bench.load(2, None)
+        alone = await bench.load(flags.seconds, None)
+        options = {"retention_enabled": True, "retention_seconds": 3_600}
+        await engine.configure(QUEUE, options)
+        is_over = asyncio.Event()
+        removing = asyncio.create_task(bench.remove(is_over))
+        beside = await bench.load(flags.seconds, is_over)
+        seconds = await removing
+        lost, kept_too_much = await bench.lost()
+        await engine.configure(QUEUE, {"retention_seconds": 0.001})
+        sizes = [await bench.cycle(number) for number in range(1, flags.cycles + 1)]
+    return {
+        "partitions": flags.partitions,
+        "messages": flags.messages,
+        "removal_seconds": round(seconds, 1),
+        "removed_per_second": round(flags.messages / seconds),
+        "calls": {"alone": len(alone["push"]), "beside": len(beside["push"])},
+        "p99_ms": {
+            verb: [round(p99(each[verb]) * 1000, 2) for each in (alone, beside)]
+            for verb in ("push", "pop", "ack")
+        },
+        "ratio": {verb: round(p99(beside[verb]) / p99(alone[verb]), 2) for verb in ("push", "pop")},
+        "lost": lost,
+        "kept_too_much": kept_too_much,
+        "sizes": sizes,
+        "plateau": round(sizes[-1] / sizes[0], 2),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=1_000_000)
+    parser.add_argument("--messages", type=int, default=10_000_000)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--callers", type=int, default=8)
+    parser.add_argument("--cycles", type=int, default=2)
+    flags = parser.parse_args()
+    with Postgres(SETTINGS) as server, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        figures = runner.run(measure(server.create_database("retention"), flags))
+    print(json.dumps({"bench": "retention", **machine(), **figures, "target": TARGET}))
+    is_good = (
+        figures["lost"] == 0
+        and figures["kept_too_much"] == 0
+        and figures["plateau"] <= PLATEAU
+        and max(figures["ratio"].values()) <= TARGET
+    )
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
