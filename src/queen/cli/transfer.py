@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import msgspec
 import typer
 
-from queen import errors
+from queen.cli import exits
 from queen.cli.output import instant, say
 from queen.cli.remote import DryRun, Server, run
 
@@ -201,7 +201,7 @@ def _lines(file: str) -> Iterator[Line]:
         with Path(file).expanduser().open("rb") as lines:
             yield from _decoded(lines, decode)
     except OSError as error:
-        raise errors.BadRequest(f"cannot read {file}: {error.strerror}") from error
+        raise exits.FileTrouble(f"cannot read {file}: {error.strerror}") from error
 
 
 def _decoded(lines: IO[bytes], decode: Any) -> Iterator[Line]:  # noqa: ANN401 - msgspec's
@@ -210,7 +210,7 @@ def _decoded(lines: IO[bytes], decode: Any) -> Iterator[Line]:  # noqa: ANN401 -
             try:
                 yield decode(line)
             except msgspec.DecodeError as error:
-                raise errors.BadRequest(f"line {number}: {error}") from error
+                raise exits.FileTrouble(f"line {number}: {error}") from error
 
 
 def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
@@ -240,7 +240,7 @@ def _opened(file: str) -> Generator[IO[bytes]]:
             with path.open("wb") as out:
                 yield out
         except OSError as error:
-            raise errors.BadRequest(f"cannot write {path}: {error.strerror}") from error
+            raise exits.FileTrouble(f"cannot write {path}: {error.strerror}") from error
         return
     draft = path.with_name(path.name + ".part")
     try:
@@ -248,7 +248,7 @@ def _opened(file: str) -> Generator[IO[bytes]]:
             yield out
         draft.replace(path)
     except OSError as error:
-        raise errors.BadRequest(f"cannot write {path}: {error.strerror}") from error
+        raise exits.FileTrouble(f"cannot write {path}: {error.strerror}") from error
     finally:
         draft.unlink(missing_ok=True)
 
