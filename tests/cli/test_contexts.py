@@ -61,7 +61,7 @@ async def test_contexts_are_added_listed_used_and_forgotten(shell: Shell, tmp_pa
 
 async def test_a_key_is_not_taken_from_the_command_line(shell: Shell, tmp_path: Path) -> None:
     ended = await shell.run("context", "add", "a", "--server", "http://a", "--token", "qk_secret")
-    assert ended.code == 1
+    assert ended.code == 2
     assert "others can read a command line" in ended.said
     assert not (tmp_path / "queen").exists()
 
@@ -98,7 +98,7 @@ async def test_a_file_that_is_broken_is_one_sentence(shell: Shell, tmp_path: Pat
 
 
 async def test_a_request_has_the_time_that_was_given(shell: Shell) -> None:
-    assert (await shell.run("--timeout", "nonsense", "queue", "ls")).code == 1
+    assert (await shell.run("--timeout", "nonsense", "queue", "ls")).code == 2
     assert (await shell.run("--timeout", "10s", "queue", "ls")).code == 0
     assert (await shell.run("--timeout", "1ms", "queue", "ls")).code in (5, 6)
 

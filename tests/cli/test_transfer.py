@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.cli.shell import Shell
@@ -62,6 +63,44 @@ async def test_payloads_are_carried_byte_for_byte(server: Server, shell: Shell) 
     await shell.run("import", "copies", "--new-ids", given=exported.out)
     async with server.session.get(f"{server.base_url}/api/v1/pop/queue/copies") as popped:
         assert raw in await popped.read()
+
+
+async def test_what_is_scheduled_and_what_expires_keeps_its_time(
+    server: Server, shell: Shell
+) -> None:
+    def item(payload: str, **times: object) -> dict[str, object]:
+        return {"queue": "orders", "payload": payload, **times}
+
+    soon = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    items = [
+        item("later", availableAt=(soon + timedelta(days=1)).isoformat(), ttlSeconds=3600),
+        item("sooner", availableAt=soon.isoformat(), transactionId="t1"),
+        item("brief", ttlSeconds=86400),
+        item("plain"),
+    ]
+    assert (await server.post("/push", {"items": items})).status == 201
+
+    exported = await shell.run("export", "orders")
+    assert exported.said == "4 messages, 2 of them scheduled\n"
+    lines = [json.loads(line) for line in exported.lines]
+    assert [each["data"] for each in lines] == ["brief", "plain", "sooner", "later"]
+    # A message whose time was over before the import is not stored for ever.
+    gone = json.dumps({"data": "gone", "expiresAt": "2000-01-01T00:00:00Z"}) + "\n"
+    stored = await shell.run("import", "copies", given=exported.out + gone)
+    assert stored.said == "4 messages stored, 0 were there already, 1 had expired\n"
+    again = await shell.run("import", "copies", given=exported.out)
+    assert again.said == "0 messages stored, 4 were there already\n"
+
+    back = [json.loads(line) for line in (await shell.run("export", "copies")).lines]
+    assert [each["data"] for each in back] == ["brief", "plain", "sooner", "later"]
+    assert [each["availableAt"] for each in back] == [each["availableAt"] for each in lines]
+    assert datetime.fromisoformat(back[2]["availableAt"]) == soon
+    assert datetime.fromisoformat(back[3]["expiresAt"]) == soon + timedelta(days=1, hours=1)
+    assert back[2]["transactionId"] == "t1"
+    ends = [datetime.fromisoformat(each[0]["expiresAt"]) for each in (lines, back)]
+    assert abs(ends[1] - ends[0]) < timedelta(minutes=1)
+    assert len((await shell.run("export", "orders", "--status", "scheduled")).lines) == 2
+    assert len((await shell.run("export", "orders", "--status", "pending")).lines) == 2
 
 
 async def test_some_are_chosen_and_a_trial_pushes_nothing(server: Server, shell: Shell) -> None:

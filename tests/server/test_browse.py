@@ -126,7 +126,8 @@ async def test_lanes_of_a_partition_are_listed_the_highest_priority_first(server
 
 async def test_scheduled_messages_are_listed_the_next_first(server: Server, clock: Clock) -> None:
     for seconds in (300, 100, 200):
-        await push(server, "orders", seconds, delaySeconds=seconds, partition=f"p{seconds}")
+        times = {"delaySeconds": seconds, "ttlSeconds": 60 if seconds == 100 else None}
+        await push(server, "orders", seconds, partition=f"p{seconds}", **times)
     search = {"queue": "orders", "status": "scheduled"}
 
     found = await pages(server, "/messages", "messages", **search, limit=2)
@@ -135,6 +136,8 @@ async def test_scheduled_messages_are_listed_the_next_first(server: Server, cloc
     assert [each["data"] for each in flat] == [100, 200, 300]
     assert (flat[0]["id"], flat[0]["offset"], flat[0]["createdAt"]) == (None, None, None)
     assert flat[0]["availableAt"].startswith("2030-01-01T00:01:40")
+    assert flat[0]["expiresAt"].startswith("2030-01-01T00:02:40")
+    assert flat[1]["expiresAt"] is None
     assert await find(server, status="scheduled", partition="p200") == [200]
     assert await find(server, status="scheduled", to="2030-01-01T00:03:00Z") == [100]
     assert await find(server, status="scheduled", contains="300") == [300]

@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+from queen.cli.exits import nobody_reads
+
 
 class Place(NamedTuple):
     """Where a command or a group of commands lives, and its one line of help."""
@@ -97,6 +99,13 @@ class Commands(TyperGroup):
                 f"there is no command {args[0]}" + (f"; did you mean {near[0]}?" if near else "")
             )
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's own
+        # Before typer sees it, for which it is a failure.
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            nobody_reads()
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own
         del ctx

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from queen import errors
+from queen.cli import exits
 from queen.cli.commands import group
 from queen.cli.output import Format, say, show
 from queen.cli.remote import DryRun, Output, Yes, confirm
@@ -143,7 +144,7 @@ def _secret(told: str) -> str:
         try:
             text = Path(told[1:]).expanduser().read_text("utf-8")
         except OSError as error:
-            raise errors.BadRequest(f"cannot read {told[1:]}: {error.strerror}") from error
+            raise exits.FileTrouble(f"cannot read {told[1:]}: {error.strerror}") from error
     else:
         raise errors.BadRequest(
             "others can read a command line: give the key by --token - or --token @FILE"

@@ -1,5 +1,9 @@
 """What a command's exit code says."""
 
+import os
+import signal
+from typing import NoReturn
+
 from queen import errors
 
 FAILED = 1
@@ -21,12 +25,33 @@ _BY_STATUS = {
 }
 
 
+# What is told on the command line, and found wrong here or by the server.
+_WORDS = (errors.InvalidName, errors.InvalidOption)
+
+
+class FileTrouble(Exception):
+    """A file that was named cannot be read or written, or has what it should not."""
+
+
 def exit_code(error: errors.QueenError) -> int:
     """Not found, refused, not reached, late and in conflict are told apart from what failed."""
     if isinstance(error, errors.PushError) and isinstance(error.__cause__, errors.QueenError):
         return exit_code(error.__cause__)
     if isinstance(error, errors.DatabaseUnavailable | errors.ServerUnreachable):
         return UNREACHABLE
-    if isinstance(error, errors.OutcomeUnknown) and isinstance(error.__cause__, TimeoutError):
-        return TIMEOUT
+    if isinstance(error, errors.OutcomeUnknown):
+        return TIMEOUT if isinstance(error.__cause__, TimeoutError) else FAILED
+    if isinstance(error, errors.TransportError):
+        return UNREACHABLE
+    # No server has said so: it was noticed before anything was sent.
+    is_ours = error.problem is None and isinstance(error, errors.BadRequest)
+    if is_ours or isinstance(error, _WORDS):
+        return USAGE
     return _BY_STATUS.get(error.http_status, FAILED)
+
+
+def nobody_reads() -> NoReturn:
+    """End as other tools do when `head` has enough: by the signal that Python ignores."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGPIPE)
+    raise AssertionError("unreachable")

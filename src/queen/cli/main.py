@@ -8,7 +8,7 @@ import typer
 
 from queen import errors
 from queen.cli.commands import Commands
-from queen.cli.exits import exit_code
+from queen.cli.exits import FileTrouble, exit_code, nobody_reads
 
 _OF_THE_SERVER: Final = ("asyncpg", "starlette", "structlog", "uvicorn", "uvloop", "cryptography")
 
@@ -67,10 +67,17 @@ def main() -> None:
 
         get_completion_inspect_parameters()
     try:
-        app(prog_name="queen")
+        try:
+            app(prog_name="queen")
+        finally:
+            sys.stdout.flush()  # What is left, while something can still be said about it.
+    except BrokenPipeError:
+        nobody_reads()
     except errors.QueenError as error:
         print(f"queen: {error}", file=sys.stderr)
         sys.exit(exit_code(error))
+    except FileTrouble as error:
+        sys.exit(f"queen: {error}")
     except ModuleNotFoundError as error:
         if error.name not in _OF_THE_SERVER:
             raise

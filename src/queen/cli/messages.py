@@ -66,7 +66,7 @@ def _payloads(told: str) -> list[Any]:
         try:
             lines = Path(told[1:]).expanduser().read_text("utf-8").splitlines()
         except OSError as error:
-            raise errors.BadRequest(f"cannot read {told[1:]}: {error.strerror}") from error
+            raise exits.FileTrouble(f"cannot read {told[1:]}: {error.strerror}") from error
     found: list[Any] = []
     for line in lines:
         if not line.strip():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from queen import errors
 from queen.cli import exits
 from queen.cli.output import Format
 
@@ -45,7 +46,12 @@ def client(server: str | None) -> "Queen":
         options["bearer_token"] = where.token
     if timeout := os.environ.get("QUEEN_TIMEOUT"):
         options["timeout_millis"] = max(1, round(seconds_of(timeout) * 1000))
-    return Queen(where.urls, **options)
+    try:
+        return Queen(where.urls, **options)
+    except errors.BadSettings as error:
+        if where.source != "QUEEN_BASE_URL":
+            raise
+        raise errors.BadRequest(str(error)) from error
 
 
 def run(server: str | None, work: Callable[["Queen"], Awaitable[T]]) -> T:
@@ -60,6 +66,16 @@ def run(server: str | None, work: Callable[["Queen"], Awaitable[T]]) -> T:
         return asyncio.run(main())
     except KeyboardInterrupt as error:
         raise typer.Exit(exits.INTERRUPTED) from error
+    except Exception as error:
+        import json
+
+        import msgspec
+
+        if isinstance(error, msgspec.DecodeError | json.JSONDecodeError | UnicodeDecodeError):
+            raise errors.TransportError(
+                "what answers is not a Queen of this release: see --server"
+            ) from error
+        raise
 
 
 async def some(found: AsyncIterator[T], count: int) -> list[T]:
@@ -79,4 +95,10 @@ def confirm(what: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         print(f"queen: {what}: say --yes", file=sys.stderr)
         raise typer.Exit(exits.USAGE)
-    typer.confirm(f"{what}?", abort=True, err=True)
+    try:
+        is_agreed = typer.confirm(f"{what}?", err=True)
+    except typer.Abort as error:  # Ctrl-C, or the end of what is typed.
+        raise typer.Exit(exits.INTERRUPTED) from error
+    if not is_agreed:
+        print("queen: nothing was done", file=sys.stderr)
+        raise typer.Exit(exits.FAILED)

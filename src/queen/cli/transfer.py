@@ -6,13 +6,14 @@ import time
 from array import array
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 import typer
 
-from queen import errors
+from queen.cli import exits
 from queen.cli.output import instant, say
 from queen.cli.remote import DryRun, Server, run
 
@@ -35,6 +36,27 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: str | None = None
     offset: int | None = None
     status: str | None = None
+    available_at: datetime | None = None
+    expires_at: datetime | None = None
+
+    def ttl_seconds(self, now: datetime) -> float | None:
+        """How long it may still wait once it is due; not above 0 when its time is over."""
+        if self.expires_at is None:
+            return None
+        begins = now if self.available_at is None else max(now, self.available_at)
+        return (self.expires_at - begins).total_seconds()
+
+
+class Kept(NamedTuple):
+    """Where lines end in a file: first those of scheduled messages, then the rest, newest first."""
+
+    ends: "array[int]"
+    scheduled: int
+
+    def order(self) -> Iterator[int]:
+        """Oldest first; then what is scheduled, the next first."""
+        yield from range(len(self.ends) - 1, self.scheduled - 1, -1)
+        yield from range(self.scheduled)
 
 
 def export(
@@ -44,7 +66,10 @@ def export(
         str | None, typer.Option("-p", "--partition", help="One partition.")
     ] = None,
     status: Annotated[
-        str | None, typer.Option(help="pending, processing, failed, completed or dead_letter.")
+        str | None,
+        typer.Option(
+            help="pending, processing, failed, completed, dead_letter or scheduled; else all."
+        ),
     ] = None,
     since: Annotated[str | None, typer.Option("--from", help="ISO time, or -15m.")] = None,
     until: Annotated[str | None, typer.Option("--to", help="ISO time, or -15m.")] = None,
@@ -53,7 +78,9 @@ def export(
     """
     Write the messages of a queue as lines of JSON, oldest first; nothing is taken.
 
-    What is pushed meanwhile is not in it.
+    What is pushed meanwhile is not in it. What is scheduled comes last, by its time, which is
+    what --from and --to ask for there; it is in it twice if it becomes due meanwhile, and import
+    stores it once.
 
     Example: queen export orders orders.jsonl --from=-1d
     """
@@ -66,35 +93,42 @@ def export(
     }
     # The server tells the newest first: kept on disk until they can be turned round.
     with tempfile.TemporaryFile() as kept:
-
-        async def work(queen: "Queen") -> "array[int]":
-            ends = array("Q")
-            with _counting("messages read") as counted:
-                async for each in queen.admin.messages(queue, **filters):
-                    kept.write(msgspec.json.encode(_line(each)) + b"\n")
-                    ends.append(kept.tell())
-                    counted(len(ends))
-            return ends
-
-        ends = run(server, work)
+        ends, scheduled = found = run(server, lambda queen: _keep(queen, queue, filters, kept))
         with _opened(file) as out:
-            for at in range(len(ends) - 1, -1, -1):
+            for at in found.order():
                 kept.seek(ends[at - 1] if at else 0)
                 out.write(kept.read(ends[at] - kept.tell()))
-    say(f"{len(ends)} messages")
+    say(f"{len(ends)} messages" + (f", {scheduled} of them scheduled" if scheduled else ""))
+
+
+async def _keep(queen: "Queen", queue: str, filters: dict[str, Any], kept: IO[bytes]) -> Kept:
+    told = filters["status"]
+    ends = array("Q")
+    scheduled = 0
+    with _counting("messages read") as counted:
+        # What is scheduled goes first: it may become one of the others, never the other way.
+        for status in ("scheduled", None) if told is None else (told,):
+            async for each in queen.admin.messages(queue, **{**filters, "status": status}):
+                kept.write(msgspec.json.encode(_line(each)) + b"\n")
+                ends.append(kept.tell())
+                scheduled += each.status == "scheduled"
+                counted(len(ends))
+    return Kept(ends, scheduled)
 
 
 def _line(message: Any) -> Line:  # noqa: ANN401 - MessageInfo, loaded with the client
     return Line(
         partition=message.partition,
         data=message.data,
-        transaction_id=message.transaction_id,
+        transaction_id=message.transaction_id or None,
         headers=message.headers or None,
         trace_id=message.trace_id,
         priority=message.priority,
         created_at=message.created_at and message.created_at.isoformat(),
         offset=message.offset,
         status=message.status,
+        available_at=message.available_at,
+        expires_at=message.expires_at,
     )
 
 
@@ -110,6 +144,8 @@ def import_(
     """
     Push what `queen export` wrote, in its order; a message that is there already is not doubled.
 
+    Times stay: what is scheduled waits for its instant, and what has expired since is left out.
+
     Example: queen import orders orders.jsonl
     """
     if dry_run:
@@ -117,23 +153,32 @@ def import_(
         say(f"would push {count} messages to {queue}")
         return
 
-    async def work(queen: "Queen") -> tuple[int, int]:
-        stored = known = 0
+    async def work(queen: "Queen") -> tuple[int, int, int]:
+        stored = known = expired = 0
         with _counting("messages pushed") as counted:
             for batch in _batches(_lines(file)):
-                pushed = await queen.push([_item(queue, each, new_ids) for each in batch])
+                now = datetime.now(UTC)
+                items = [_item(queue, each, now, new_ids) for each in batch]
+                alive = [each for each in items if each is not None]
+                pushed = await queen.push(alive) if alive else []
                 known += sum(each.status == "duplicate" for each in pushed)
                 stored += sum(each.status != "duplicate" for each in pushed)
-                counted(stored + known)
-        return stored, known
+                expired += len(items) - len(alive)
+                counted(stored + known + expired)
+        return stored, known, expired
 
-    stored, known = run(server, work)
-    say(f"{stored} messages stored, {known} were there already")
+    stored, known, expired = run(server, work)
+    lost = f", {expired} had expired" if expired else ""
+    say(f"{stored} messages stored, {known} were there already{lost}")
 
 
-def _item(queue: str, line: Line, new_ids: bool) -> Any:  # noqa: ANN401 - PushItem
+def _item(queue: str, line: Line, now: datetime, new_ids: bool) -> Any:  # noqa: ANN401 - PushItem
+    """What to push; None when its time is over."""
     from queen.wire.messages import PushItem
 
+    ttl_seconds = line.ttl_seconds(now)
+    if ttl_seconds is not None and ttl_seconds <= 0:
+        return None
     return PushItem(
         queue=queue,
         partition=line.partition,
@@ -141,6 +186,8 @@ def _item(queue: str, line: Line, new_ids: bool) -> Any:  # noqa: ANN401 - PushI
         transaction_id=None if new_ids else line.transaction_id,
         trace_id=line.trace_id,
         headers=line.headers,
+        available_at=line.available_at,
+        ttl_seconds=ttl_seconds,
         priority=line.priority or None,
     )
 
@@ -154,7 +201,7 @@ def _lines(file: str) -> Iterator[Line]:
         with Path(file).expanduser().open("rb") as lines:
             yield from _decoded(lines, decode)
     except OSError as error:
-        raise errors.BadRequest(f"cannot read {file}: {error.strerror}") from error
+        raise exits.FileTrouble(f"cannot read {file}: {error.strerror}") from error
 
 
 def _decoded(lines: IO[bytes], decode: Any) -> Iterator[Line]:  # noqa: ANN401 - msgspec's
@@ -163,7 +210,7 @@ def _decoded(lines: IO[bytes], decode: Any) -> Iterator[Line]:  # noqa: ANN401 -
             try:
                 yield decode(line)
             except msgspec.DecodeError as error:
-                raise errors.BadRequest(f"line {number}: {error}") from error
+                raise exits.FileTrouble(f"line {number}: {error}") from error
 
 
 def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
@@ -193,7 +240,7 @@ def _opened(file: str) -> Generator[IO[bytes]]:
             with path.open("wb") as out:
                 yield out
         except OSError as error:
-            raise errors.BadRequest(f"cannot write {path}: {error.strerror}") from error
+            raise exits.FileTrouble(f"cannot write {path}: {error.strerror}") from error
         return
     draft = path.with_name(path.name + ".part")
     try:
@@ -201,7 +248,7 @@ def _opened(file: str) -> Generator[IO[bytes]]:
             yield out
         draft.replace(path)
     except OSError as error:
-        raise errors.BadRequest(f"cannot write {path}: {error.strerror}") from error
+        raise exits.FileTrouble(f"cannot write {path}: {error.strerror}") from error
     finally:
         draft.unlink(missing_ok=True)
 

@@ -1,7 +1,7 @@
 """Messages one by one: browse, show, retry, give up, redact. Reading never takes a delivery."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -162,6 +162,7 @@ def _scheduled_info(
     call: Call, queue: str, row: Mapping[str, Any], partition: str, level: int
 ) -> MessageInfo:
     extra = browse.extra_of(row["extras"])
+    ttl: float | None = row["ttl_seconds"]
     return MessageInfo(
         id=None,
         transaction_id=extra.transaction_id or "",
@@ -175,6 +176,8 @@ def _scheduled_info(
         trace_id=extra.trace_id,
         created_at=None,
         available_at=row["due_at"],
+        # Its time begins when it is due.
+        expires_at=None if ttl is None else row["due_at"] + timedelta(seconds=ttl),
         status="scheduled",
     )
 

@@ -90,9 +90,9 @@ cross join lateral (
 
 -- name: list_scheduled
 -- Messages of a queue that are not due yet, behind a place.
-select s.id, s.partition_id, s.due_at, s.payload, s.extras, p.name as partition, p.level
+select s.id, s.partition_id, s.due_at, s.ttl_seconds, s.payload, s.extras, p.name as partition, p.level
 from (
-  select s.id, s.partition_id, s.due_at, s.payload, s.extras
+  select s.id, s.partition_id, s.due_at, s.ttl_seconds, s.payload, s.extras
   from queen.scheduled s
   where s.queue_id = $1 and (s.due_at, s.id) > ($2::timestamptz, $3::bigint)
   order by s.due_at, s.id
@@ -103,7 +103,7 @@ order by s.due_at, s.id;
 
 -- name: scheduled_with_id
 -- One message that is not due yet.
-select s.id, s.partition_id, s.due_at, s.payload, s.extras from queen.scheduled s where s.id = $1;
+select s.id, s.partition_id, s.due_at, s.ttl_seconds, s.payload, s.extras from queen.scheduled s where s.id = $1;
 
 -- name: cancel_scheduled
 -- Forget a message that is not due yet, and its key, so that it may be pushed anew.
