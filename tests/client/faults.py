@@ -20,6 +20,8 @@ class Faulty:
         self._inner = inner
         self.is_down = False
         self.lose_answers = 0
+        self.answers: list[Exception | bytes] = []
+        """What is raised or answered instead of asking the server, one after the other."""
         self.sent: list[tuple[str, str, bytes | None]] = []
         self.before: Callable[[str, str], None] = lambda method, path: None
 
@@ -42,6 +44,11 @@ class Faulty:
     ) -> Reply:
         self.before(method, path)
         self.sent.append((method, path, body))
+        if self.answers:
+            answer = self.answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return Reply(200, answer)
         if self.is_down:
             raise errors.ServerUnreachable("no server is there")
         reply = await self._inner.exchange(

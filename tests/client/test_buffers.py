@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from queen import PushError, Queen, errors
+from queen import Message, PushError, Queen, errors
+from queen.client.consumer import Consumption
 from tests.client.faults import Faulty
 from tests.server.server import Server
 
@@ -128,3 +129,171 @@ async def test_the_stats_count_what_waits(shared: Queen, name: str) -> None:
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(errors.BadRequest, match="message_cuont"):
         Queen().queue("q").buffer({"message_cuont": 5})
+
+
+async def test_an_item_that_cannot_be_sent_is_refused_before_it_stands_beside_others(
+    shared: Queen, name: str
+) -> None:
+    events = shared.queue(name).buffer(SLOW)
+    await events.push({"data": 1})
+    with pytest.raises(errors.InvalidItem):
+        await events.push({"data": 2, "headers": {"name": "caf\udce9"}})
+    with pytest.raises(errors.InvalidItem):
+        await events.push({"data": 2, "transactionId": "caf\udce9"})
+    await events.push({"data": 3})
+    await shared.flush_all_buffers()
+
+    assert await numbers(shared, name) == [1, 3]
+
+
+async def test_headers_are_sent_as_they_were_when_pushed(shared: Queen, name: str) -> None:
+    headers = {"kind": "first"}
+    await shared.queue(name).buffer(SLOW).push({"data": 1, "headers": headers})
+    headers["kind"] = "second"
+    await shared.flush_all_buffers()
+
+    (message,) = await shared.queue(name).pop()
+    assert message.headers["kind"] == "first"
+
+
+@pytest.mark.parametrize("answer", [RuntimeError("of nobody"), b"<html></html>"])
+async def test_whatever_a_flush_fails_with_its_batch_is_kept(
+    shared: Queen, name: str, answer: Exception | bytes
+) -> None:
+    shared.transport = faulty = Faulty(shared.transport)
+    faulty.answers = [answer, answer]
+    events = shared.queue(name).buffer(message_count=2, time_millis=60_000)
+    result = await events.push([{"data": 0}, {"data": 1}])
+    await events.push([{"data": 2}, {"data": 3}])
+    async with asyncio.timeout(10):
+        await result.stored()
+        await shared.flush_all_buffers()
+
+    assert await numbers(shared, name) == [0, 1, 2, 3]
+    assert shared.get_buffer_stats()["flushesFailed"] == 2
+
+
+async def test_each_push_is_told_of_its_own_items_alone(shared: Queen, name: str) -> None:
+    await shared.queue(name).config({"maxPayloadBytes": 100}).create()
+    events = shared.queue(name).buffer(SLOW)
+    good = await events.push({"data": 1})
+    bad = await events.push([{"data": 2}, {"data": "x" * 200}])
+    later = [await events.push({"data": "y" * 200}) for _ in range(150)]
+    with pytest.raises(PushError):
+        await shared.flush_all_buffers()
+
+    await good.stored()
+    for refused in (bad, *later):
+        with pytest.raises(PushError) as caught:
+            await refused.stored()
+        assert [each.code for each in caught.value.failed] == ["payload_too_large"]
+
+
+async def test_a_refusal_is_remembered_however_many_follow(shared: Queen, name: str) -> None:
+    await shared.queue(name).config({"maxPayloadBytes": 100}).create()
+    events = shared.queue(name).buffer(message_count=1, time_millis=60_000)
+    first = await events.push({"data": "x" * 200})
+    for _ in range(120):
+        with pytest.raises(PushError):
+            await (await events.push({"data": "x" * 200})).stored()
+
+    with pytest.raises(PushError):
+        await first.stored()
+    assert shared.get_buffer_stats()["messagesRefused"] == 121
+    with pytest.raises(PushError, match="121 buffered"):
+        await shared.flush_all_buffers()
+
+
+async def test_large_headers_are_sent_in_several_requests(shared: Queen, name: str) -> None:
+    await shared.queue(name).create()
+    items = [{"data": n, "headers": {"kind": "x" * 4_000}} for n in range(4_500)]
+    shared.transport = faulty = Faulty(shared.transport)
+    await shared.queue(name).push(items)
+    await shared.queue(name).partition("b").buffer(message_count=4_500).push(items)
+    await shared.flush_all_buffers()
+
+    pushes = [body for _, path, body in faulty.sent if path == "/api/v1/push"]
+    assert max(len(body or b"") for body in pushes) < 17 * 2**20
+    assert len(pushes) == 2 + 3
+
+
+async def test_a_request_that_is_too_large_is_sent_in_halves(shared: Queen, name: str) -> None:
+    shared.transport = faulty = Faulty(shared.transport)
+    faulty.answers = [errors.BodyTooLarge("too large"), errors.BodyTooLarge("too large")]
+    result = await shared.queue(name).buffer(SLOW).push([{"data": n} for n in range(7)])
+    await shared.flush_all_buffers()
+    await result.stored()
+
+    assert await numbers(shared, name) == list(range(7))
+
+
+async def test_who_waits_for_what_close_could_not_store_is_told(process: Server, name: str) -> None:
+    queen = Queen(process.base_url, close_timeout=0.3)
+    queen.transport = faulty = Faulty(queen.transport)
+    faulty.is_down = True
+    result = await queen.queue(name).buffer(SLOW).push({"data": 1})
+    waiting = asyncio.create_task(result.stored())
+    with pytest.raises(PushError) as caught:
+        await queen.close()
+
+    assert [each.code for each in caught.value.failed] == ["server_unreachable"]
+    async with asyncio.timeout(5):
+        for told in (waiting, result.stored()):
+            with pytest.raises(PushError, match="1 of 1"):
+                await told
+
+
+async def test_close_says_what_it_does_not_know(process: Server, name: str) -> None:
+    queen = Queen(process.base_url, close_timeout=0.3)
+    queen.transport = faulty = Faulty(queen.transport)
+    faulty.lose_answers = 1_000
+    await queen.queue(name).buffer(message_count=1).push({"data": 1})
+    with pytest.raises(PushError) as caught:
+        await queen.close()
+
+    assert [each.code for each in caught.value.failed] == ["outcome_unknown"]
+
+
+def test_buffers_go_on_in_the_next_event_loop(process: Server, name: str) -> None:
+    queen = Queen(process.base_url)
+    events = queen.queue(name).buffer(SLOW)
+
+    async def begin() -> None:
+        for number in range(3):
+            await events.push({"data": number})
+
+    async def end() -> list[int]:
+        async with queen:
+            await events.push({"data": 3})
+            await queen.flush_all_buffers()
+            return await numbers(queen, name)
+
+    asyncio.run(begin())
+    assert queen.get_buffer_stats()["totalBufferedMessages"] == 3
+    assert asyncio.run(end()) == [0, 1, 2, 3]
+
+
+async def test_close_flushes_after_a_consumer_that_failed(
+    process: Server, shared: Queen, name: str
+) -> None:
+    begun = asyncio.Event()
+
+    async def handler(message: Message[int]) -> None:
+        begun.set()
+
+    queen = Queen(process.base_url)
+    await queen.queue(name).push({"data": 0})
+    work = queen.queue(name).group("g").start(handler)
+    await begun.wait()
+    await queen.queue(name).partition("b").buffer(SLOW).push({"data": 1})
+
+    async def failing(*, now: bool = False) -> None:
+        raise errors.Unauthorized("revoked")
+
+    setattr(work, "stop", failing)  # noqa: B010 - a consumer fails just then only by chance
+    with pytest.raises(errors.Unauthorized):
+        await queen.close()
+
+    (message,) = await shared.queue(name).partition("b").pop()
+    assert message.data == 1
+    await Consumption.stop(work)

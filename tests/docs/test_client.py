@@ -61,7 +61,7 @@ SEED = [
     "on_error",
 ]
 PLUMBING = {
-    "acknowledgment", "after_fork", "began", "codec", "ended", "producers", "send",
+    "acknowledgment", "after_fork", "began", "codec", "ended", "producers", "send", "warn_of_loss",
     "get", "items", "keys", "values",
 }  # fmt: skip
 """What the parts of the SDK tell each other, and what a mapping has."""

@@ -9,7 +9,7 @@ import msgspec
 
 from queen.client.access import Access
 from queen.client.analytics import Analytics
-from queen.client.calls import API, name_of, query_of
+from queen.client.calls import API, answer, name_of, query_of
 from queen.wire import resources as wire
 
 
@@ -135,8 +135,8 @@ class Admin(Analytics, Access):
         path = f"{API}/dlq/redrive"
         reply = await self._queen.transport.exchange("POST", path, body, is_repeatable=False)
         if reply.status == 202:
-            return msgspec.json.decode(reply.body, type=wire.OperationStarted).operation
-        return msgspec.json.decode(reply.body, type=wire.Counted)
+            return answer(reply, wire.OperationStarted).operation
+        return answer(reply, wire.Counted)
 
     async def delete_dead_letter(self, id_: str) -> wire.Counted:
         return await self._send("DELETE", f"/dlq/{name_of(id_)}", None, wire.Counted)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from queen.client.calls import Calls, name_of
+from queen.client.transport import decoded
 from queen.wire import analytics as wire
 
 
@@ -32,7 +33,7 @@ class Analytics(Calls):
     async def health(self) -> dict[str, Any]:
         """Raises DatabaseUnavailable, or whatever else is wrong."""
         reply = await self._queen.transport.exchange("GET", "/health")
-        return msgspec.json.decode(reply.body)
+        return decoded(reply, msgspec.json.decode)
 
     async def metrics(self, *, per_object: bool = False) -> str:
         """Prometheus text."""

@@ -1,23 +1,23 @@
-"""Pushes gathered in memory: bounded, kept in order, and lost only with a word to the caller."""
+"""What waits for one queue and partition, in order: one request is under way at a time."""
 
 import asyncio
-import contextlib
 import logging
 import time
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from queen import errors
 from queen.client.producers import Producer
-from queen.client.pushing import refused_items
+from queen.client.pushing import refused_items, size_of
 from queen.wire.messages import Pushed, PushItem
 
 if TYPE_CHECKING:
+    from queen.client.buffers import LoopBuffers
     from queen.client.client import Queen
-    from queen.client.queue import Queue
 
 _LOG: Final = logging.getLogger("queen.client")
 _MOST_PAUSE_SECONDS: Final = 5.0
@@ -46,156 +46,60 @@ class BufferOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class Buffered(list[Pushed]):
     """The answers to a push that is in a buffer: ``await result.stored()`` waits for the server."""
 
-    __slots__ = ("_buffer", "_number")
+    __slots__ = ("_failed", "_is_settled", "_waiter", "last")
 
-    def __init__(self, buffer: "_Buffer", items: list[PushItem]) -> None:
+    def __init__(self, items: list[PushItem], last: int) -> None:
         super().__init__(
             [Pushed(status="buffered", transaction_id=item.transaction_id) for item in items]
         )
-        self._buffer = buffer
-        self._number = buffer.added
+        self.last = last
+        """The number behind that of its last item."""
+        self._failed: list[errors.Unstored] = []
+        self._is_settled = False
+        self._waiter: asyncio.Future[None] | None = None
 
     async def stored(self) -> None:
-        """Return when all of it is durable; raises PushError for what was refused."""
-        await self._buffer.until(self._number - len(self), self._number)
+        """Return when all of it is durable; raises PushError with those of it that are not."""
+        if not self._is_settled:
+            if self._waiter is None:
+                self._waiter = asyncio.get_running_loop().create_future()
+            # One of several that wait may be cancelled, and the others go on.
+            await asyncio.shield(self._waiter)
+        if self._failed:
+            text = f"{len(self._failed)} of {len(self)} are not stored: {self._failed[0].error}"
+            raise errors.PushError(text, stored=[], failed=list(self._failed))
+
+    def fail(self, unstored: errors.Unstored) -> None:
+        self._failed.append(unstored)
+
+    def settle(self) -> None:
+        """All of it is stored or has failed."""
+        self._is_settled = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def rebind(self) -> None:
+        """Whoever waited went with the loop."""
+        self._waiter = None
 
 
-class Buffers:
-    """The buffers of a client, one for each queue and partition, with one bound for all."""
+class Buffer:
+    """Numbers rise with each item; a batch keeps its place and its number until it is settled."""
 
-    def __init__(self, queen: "Queen") -> None:
-        self._queen = queen
-        self._buffers: dict[tuple[str, str], _Buffer] = {}
-        self._messages = 0
-        self._bytes = 0
-        self._has_room = asyncio.Event()
-        self._is_closed = False
-        self.flushed = 0
-        self.failed_flushes = 0
-        self._refused: list[errors.Unstored] = []
-
-    def open(self) -> None:
-        self._is_closed = False
-
-    async def push(self, queue: "Queue[Any]", items: list[PushItem]) -> Buffered:
-        """Take the items when there is room for them; waits for it, or raises BufferFull."""
-        if self._is_closed:
-            raise errors.BadRequest("the client is closed")
-        options = queue.buffering
-        assert options is not None
-        key = (queue.name or "", queue.partition_name or "Default")
-        buffer = self._buffers.get(key)
-        if buffer is None:
-            buffer = self._buffers[key] = _Buffer(self, self._queen, queue.key)
-        size = len(items[0].payload) if len(items) == 1 else sum(map(_size, items))
-        if not self._has_room_for(len(items), size):
-            if options.when_full == "raise":
-                raise errors.BufferFull(f"{self._messages} messages wait to be stored")
-            await self._make_room(len(items), size)
-        self._messages += len(items)
-        self._bytes += size
-        buffer.add(items, size, options)
-        return Buffered(buffer, items)
-
-    def _has_room_for(self, count: int, size: int) -> bool:
-        """A push that is larger than all the room may come in when nothing else is there."""
-        config = self._queen.config
-        return not self._messages or (
-            self._messages + count <= config.buffer_max_messages
-            and self._bytes + size <= config.buffer_max_bytes
-        )
-
-    async def _make_room(self, count: int, size: int) -> None:
-        while not self._has_room_for(count, size):
-            for buffer in self._buffers.values():
-                buffer.send_all()  # Whatever its time says: somebody waits.
-            self._has_room.clear()
-            await self._has_room.wait()
-            if self._is_closed:
-                raise errors.BadRequest("the client is closed")
-
-    def sent(self, items: list[PushItem]) -> None:
-        self._messages -= len(items)
-        self._bytes -= sum(map(_size, items))
-        self.flushed += len(items)
-        self._has_room.set()
-
-    def refuse(self, refused: list[errors.Unstored]) -> None:
-        """Remember what no server will take; `flush_all_buffers` and `close` raise it."""
-        _LOG.error("buffer.refused: %d messages: %s", len(refused), refused[0].error)
-        self._messages -= len(refused)
-        self._bytes -= sum(_size(each.item) for each in refused)
-        self._refused.extend(refused)
-        self._has_room.set()
-
-    def _raise_refused(self) -> None:
-        if self._refused:
-            refused, self._refused = self._refused, []
-            raise errors.PushError(
-                f"{len(refused)} buffered messages were refused: {refused[0].error}",
-                stored=[],
-                failed=refused,
-            )
-
-    async def flush(self, queue: "Queue[Any]") -> None:
-        key = (queue.name or "", queue.partition_name or "Default")
-        if (buffer := self._buffers.get(key)) is not None:
-            await buffer.flush()
-        self._raise_refused()
-
-    async def flush_all(self) -> None:
-        await asyncio.gather(*(buffer.flush() for buffer in self._buffers.values()))
-        self._raise_refused()
-
-    async def close(self) -> None:
-        """Store what is left; raises with how much could not be stored in time."""
-        self._is_closed = True
-        flushes = [buffer.flush() for buffer in self._buffers.values()]
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*flushes), self._queen.config.close_timeout)
-        for buffer in self._buffers.values():
-            await buffer.stop()
-        left = [
-            errors.Unstored(item, "server_unreachable", "not stored before the client was closed")
-            for buffer in self._buffers.values()
-            for item in buffer.left()
-        ]
-        self._buffers.clear()
-        self._messages = self._bytes = 0
-        self._has_room.set()
-        refused, self._refused = self._refused, []
-        if left or refused:
-            raise errors.PushError(
-                f"{len(left) + len(refused)} buffered messages could not be stored",
-                stored=[],
-                failed=[*refused, *left],
-            )
-
-    def stats(self) -> dict[str, Any]:
-        """How much is waiting, and how it went so far."""
-        oldest = [since for b in self._buffers.values() if (since := b.since) is not None]
-        return {
-            "activeBuffers": sum(1 for b in self._buffers.values() if b.count),
-            "totalBufferedMessages": self._messages,
-            "totalBufferedBytes": self._bytes,
-            "oldestBufferAge": round((time.monotonic() - min(oldest)) * 1000) if oldest else 0,
-            "flushesPerformed": sum(b.flushes for b in self._buffers.values()),
-            "flushesFailed": self.failed_flushes,
-            "messagesFlushed": self.flushed,
-            "messagesRefused": len(self._refused),
-        }
-
-
-class _Buffer:
-    """What waits for one queue and partition, in order: one request is under way at a time."""
-
-    def __init__(self, buffers: Buffers, queen: "Queen", key: str) -> None:
+    def __init__(self, buffers: "LoopBuffers", queen: "Queen", key: str) -> None:
         self._buffers = buffers
         self._queen = queen
         self._key = key
         self._producer = Producer()
         self._waiting: deque[PushItem] = deque()
         self._sending: list[PushItem] = []
+        self._numbers: Sequence[int] = ()
+        """Those of what is being sent."""
+        self._batch_end = 0
+        self._at_once = _BATCH_ITEMS
+        """How many of them one request carries: fewer after one that was too large."""
+        self._is_in_doubt = False
+        """What is being sent may have been stored, and its answer got lost."""
         self._bytes = 0
         """Of what waits."""
         self._options = BufferOptions()
@@ -204,71 +108,84 @@ class _Buffer:
         self._send_until = 0
         """All up to this number goes out without waiting for its time."""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
-        self._refusals: list[tuple[int, int, list[errors.Unstored]]] = []
+        self._pushes: deque[Buffered] = deque()
+        """Those that are not settled, in order."""
         self.since: float | None = None
         self.flushes = 0
-        self.added = 0
-        self.settled = 0
+        self._added = 0
+        self._settled = 0
 
     @property
     def count(self) -> int:
         return len(self._waiting) + len(self._sending)
 
-    def left(self) -> list[PushItem]:
-        return [*self._sending, *self._waiting]
-
-    def add(self, items: list[PushItem], size: int, options: BufferOptions) -> None:
+    def add(self, items: list[PushItem], size: int, options: BufferOptions) -> Buffered:
         self._options = options
         self._bytes += size
         self._waiting.extend(items)
-        self.added += len(items)
+        self._added += len(items)
+        result = Buffered(items, self._added)
+        self._pushes.append(result)
         if self.since is None:
             self.since = time.monotonic()
         if len(self._waiting) >= options.message_count:
             self._send()
         elif self._timer is None:
             self._set_timer()
+        return result
 
     async def flush(self) -> None:
         """Wait until all that was added so far is settled."""
-        number = self.added
         self.send_all()
-        await self._settled(number)
-
-    async def until(self, first: int, last: int) -> None:
-        """Wait until all before ``last`` is settled; raise what was refused of it."""
-        await self._settled(last)
-        refused = [
-            each
-            for begin, end, found in self._refusals
-            if begin < last and first < end
-            for each in found
-        ]
-        if refused:
-            raise errors.PushError(
-                f"a batch with it was refused: {refused[0].error}", stored=[], failed=refused
-            )
+        if self._settled < self._added:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append((self._added, waiter))
+            await waiter
 
     def send_all(self) -> None:
         """Send what is here now, whatever its time says."""
-        self._send_until = self.added
+        self._send_until = self._added
         if self.count:
             self._send()
 
-    async def stop(self) -> None:
+    async def give_up(self) -> list[errors.Unstored]:
+        """Send no more; what is left, of which all who wait are told."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        for _, waiter in self._waiters:
-            waiter.cancel()
+        sent = ("outcome_unknown", "it was sent, and no answer came before the end")
+        unsent = ("server_unreachable", "it was not stored before the end")
+        left = [
+            errors.Unstored(item, *(sent if self._is_in_doubt and at < self._at_once else unsent))
+            for at, item in enumerate(self._sending)
+        ]
+        left += [errors.Unstored(item, *unsent) for item in self._waiting]
+        numbers = [*self._numbers, *range(self._batch_end, self._added)] if left else []
+        for number, unstored in zip(numbers, left, strict=True):
+            self._push_of(number).fail(unstored)
+        self._sending, self._numbers = [], ()
+        self._waiting.clear()
+        self._bytes = 0
+        self.since = None
+        waiters, self._waiters = self._waiters, []
+        for _, waiter in waiters:
+            if not waiter.done():
+                text = f"{len(left)} buffered messages could not be stored"
+                waiter.set_exception(errors.PushError(text, stored=[], failed=left))
+        self._settle(self._added)
+        return left
 
-    async def _settled(self, number: int) -> None:
-        if self.settled < number:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append((number, waiter))
-            await waiter
+    def rebind(self) -> None:
+        """Go on in another loop: the one before has ended, with its timers, tasks and waiters."""
+        self._timer = self._task = None
+        self._waiters = []
+        for push in self._pushes:
+            push.rebind()
+        if self.count:
+            self._send()
 
     def _set_timer(self) -> None:
         loop = asyncio.get_running_loop()
@@ -288,29 +205,37 @@ class _Buffer:
             self.since is not None
             and time.monotonic() >= self.since + self._options.time_millis / 1000
         )
-        is_asked_for = self.settled < self._send_until
+        is_asked_for = self._settled < self._send_until
         return is_old or is_asked_for or len(self._waiting) >= self._options.message_count
 
     async def _send_what_is_due(self) -> None:
         """Send until less than a batch waits; one that fails stays in front, with its number."""
-        while self._is_due():
-            self._sending = self._take()
-            count = len(self._sending)
-            self._producer.sequence += 1
+        while self._sending or self._is_due():
+            if not self._sending:
+                self._sending = self._take()
+                self._numbers = range(self._settled, self._settled + len(self._sending))
+                self._batch_end = self._numbers[-1] + 1
+                self._at_once = len(self._sending)
+                self._next_number()
             await self._store()
-            self._sending = []
             self.flushes += 1
-            self.settled += count
             self.since = time.monotonic() if self._waiting else None
-            self._wake()
+            self._settle(self._batch_end)
         if self._waiting and self._timer is None:
             self._set_timer()
 
-    def _wake(self) -> None:
-        for number, waiter in self._waiters:
-            if number <= self.settled and not waiter.done():
+    def _settle(self, number: int) -> None:
+        """All before this number is stored or refused: whoever waits for it goes on."""
+        self._settled = self._batch_end = number
+        while self._pushes and self._pushes[0].last <= number:
+            self._pushes.popleft().settle()
+        for end, waiter in self._waiters:
+            if end <= number and not waiter.done():
                 waiter.set_result(None)
         self._waiters = [each for each in self._waiters if not each[1].done()]
+
+    def _push_of(self, number: int) -> Buffered:
+        return self._pushes[bisect_right(self._pushes, number, key=lambda push: push.last)]
 
     def _take(self) -> list[PushItem]:
         """The next batch: no larger than one request may be."""
@@ -323,50 +248,61 @@ class _Buffer:
         taken: list[PushItem] = []
         size = 0
         while waiting and len(taken) < _BATCH_ITEMS:
-            size += _size(waiting[0])
+            size += (next_ := size_of(waiting[0]))
             if taken and size > _BATCH_BYTES:
                 break
+            self._bytes -= next_
             taken.append(waiting.popleft())
-        self._bytes -= sum(map(_size, taken))
         return taken
 
     async def _store(self) -> None:
         """Store what is being sent; returns when it is stored or refused for good."""
         pause = 0.1
-        first = self.settled
-        last = first + len(self._sending)
         while self._sending:
+            now = self._sending[: self._at_once]
+            was_in_doubt, self._is_in_doubt = self._is_in_doubt, True
             try:
                 # The same number each time: what was stored before its answer got lost stays one.
-                await self._queen.send(self._sending, self._producer, key=self._key)
-                self._buffers.sent(self._sending)
-                return
+                await self._queen.send(now, self._producer, key=self._key)
+                self._buffers.sent(now)
+                self._keep(range(len(now), len(self._sending)))
+                continue
             except errors.RequestError as error:
-                refused, self._sending = _judged(self._sending, error)
-                self._buffers.refuse(refused)
-                self._refusals = [*self._refusals[-99:], (first, last, refused)]
-                # Nothing was stored: what was not refused itself goes again, as another request.
-                self._producer.sequence += 1
+                is_too_much = isinstance(error, errors.BodyTooLarge | errors.TooManyItems)
+                if is_too_much and len(now) > 1:
+                    self._at_once = len(now) // 2
+                    self._next_number()
+                else:
+                    self._refuse(now, error)
                 continue
             except (errors.OutcomeUnknown, errors.ServiceError) as error:
-                self._buffers.failed_flushes += 1
+                if error.applied is False:
+                    self._is_in_doubt = was_in_doubt
                 _LOG.warning("buffer.flush_failed: %s", error)
+            except Exception:  # Whatever it is, what is being sent is not lost by it.
+                _LOG.exception("buffer.flush_failed")
+            self._buffers.failed_flushes += 1
             await asyncio.sleep(pause)
             pause = min(pause * 2, _MOST_PAUSE_SECONDS)
 
+    def _refuse(self, now: list[PushItem], error: errors.RequestError) -> None:
+        """Drop those that will never be taken; what only stood beside them goes again."""
+        bad = {at: why for at, why in refused_items(error).items() if at < len(now)}
+        if not bad:
+            bad = dict.fromkeys(range(len(now)), str(error))
+        refused: list[errors.Unstored] = []
+        for at, why in bad.items():
+            refused.append(errors.Unstored(now[at], error.code, why))
+            self._push_of(self._numbers[at]).fail(refused[-1])
+        self._buffers.refuse(refused)
+        self._keep([at for at in range(len(self._sending)) if at not in bad])
 
-def _judged(
-    items: list[PushItem], error: errors.RequestError
-) -> tuple[list[errors.Unstored], list[PushItem]]:
-    """Those that will never be taken, and those that only stood beside them."""
-    bad = refused_items(error)
-    if not bad:
-        return [errors.Unstored(item, error.code, str(error)) for item in items], []
-    return (
-        [errors.Unstored(items[at], error.code, why) for at, why in bad.items() if at < len(items)],
-        [item for at, item in enumerate(items) if at not in bad],
-    )
+    def _keep(self, places: Sequence[int]) -> None:
+        """What of the batch is still to be sent, as another request."""
+        self._numbers = [self._numbers[at] for at in places]
+        self._sending = [self._sending[at] for at in places]
+        self._next_number()
 
-
-def _size(item: PushItem) -> int:
-    return len(item.payload)
+    def _next_number(self) -> None:
+        self._producer.sequence += 1
+        self._is_in_doubt = False

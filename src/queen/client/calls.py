@@ -2,10 +2,13 @@
 
 from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
+
+from queen.client.transport import Reply, decoded
 
 if TYPE_CHECKING:
     from queen.client.client import Queen
@@ -23,13 +26,13 @@ class Calls:
 
     async def _get(self, path: str, type_: type[T], query: dict[str, Any] | None = None) -> T:
         reply = await self._queen.transport.exchange("GET", API + path + query_of(query or {}))
-        return msgspec.json.decode(reply.body, type=type_)
+        return answer(reply, type_)
 
     async def _send(self, method: str, path: str, body: object, type_: type[T]) -> T:
         """Sent again only if nothing was applied: most of this must not be done twice."""
         sent = None if body is None else msgspec.json.encode(body)
         reply = await self._queen.transport.exchange(method, API + path, sent, is_repeatable=False)
-        return msgspec.json.decode(reply.body, type=type_)
+        return answer(reply, type_)
 
     async def _pages(
         self, path: str, type_: type[Any], field: str, filters: dict[str, Any]
@@ -43,6 +46,11 @@ class Calls:
             cursor = page.next_cursor
             if cursor is None:
                 return
+
+
+def answer(reply: Reply, type_: type[T]) -> T:
+    """What a server answered, as a struct."""
+    return decoded(reply, partial(msgspec.json.decode, type=type_))
 
 
 def name_of(text: str) -> str:

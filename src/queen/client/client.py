@@ -1,9 +1,12 @@
 """`Queen`: the way into the SDK."""
 
 import asyncio
+import atexit
 import logging
 import os
 import time
+import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property, partial
@@ -11,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
 from queen.client import running
-from queen.client.buffer import Buffers
+from queen.client.buffers import Buffers
 from queen.client.config import Config
 from queen.client.consumer import Consumption
 from queen.client.pushing import Pushing
@@ -52,6 +55,8 @@ class Queen(Pushing, Settling):
         self.consumptions: set[Consumption] = set()
         """What is being consumed now."""
         self._stop: asyncio.Event | None = None
+        self._now: asyncio.Event | None = None
+        _ALL.add(self)
         if os.environ.get("QUEEN_CLIENT_LOG", "").lower() in ("1", "true", "yes"):
             _log_to_stderr()
         _LOG.info("client.initialized: %d servers", len(self.config.urls))
@@ -77,11 +82,19 @@ class Queen(Pushing, Settling):
 
     async def close(self) -> None:
         """Stop consumers, flush buffers (or raise with what is left), close connections."""
-        await asyncio.gather(*(each.stop() for each in list(self.consumptions)))
+        stops = [each.stop() for each in list(self.consumptions)]
+        ends = await asyncio.gather(*stops, return_exceptions=True)
         try:
             await self.buffers.close()
         finally:
             await self.transport.close()
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+
+    def __del__(self) -> None:
+        if hasattr(self, "buffers"):
+            self.warn_of_loss()
 
     # Queues.
 
@@ -107,7 +120,7 @@ class Queen(Pushing, Settling):
 
     async def flush_all_buffers(self) -> None:
         """Send what is buffered, and wait until it is stored."""
-        await self.buffers.flush_all()
+        await self.buffers.here().flush_all()
 
     def get_buffer_stats(self) -> dict[str, Any]:
         """How much waits in buffers, and how their flushes went."""
@@ -120,16 +133,19 @@ class Queen(Pushing, Settling):
         Run all registered handlers until `stop`; with ``handle_signals`` until SIGTERM or SIGINT.
 
         Then nothing new is popped, handlers end in ``shutdown_timeout``, what is left is released,
-        and buffers are flushed. A second signal gives handlers no more time.
+        and buffers are flushed within ``close_timeout``, or PushError says what is left. A second
+        signal gives handlers and buffers no more time.
         """
-        self._stop = asyncio.Event()
-        await running.run(self, self._stop, handle_signals=handle_signals)
+        self._stop, self._now = asyncio.Event(), asyncio.Event()
+        await running.run(self, self._stop, self._now, handle_signals=handle_signals)
 
     def stop(self, *, now: bool = False) -> None:
         """Let `run` end: what is being handled is finished, or with ``now`` cancelled."""
         if self._stop is not None:
             self._stop.set()
         if now:
+            if self._now is not None:
+                self._now.set()
             running.stop_now(self)
 
     @property
@@ -164,12 +180,38 @@ class Queen(Pushing, Settling):
         """In the child: what is buffered is the parent's to send, and so are its consumers."""
         self.buffers = Buffers(self)
         self.consumptions = set()
+        self._producers.clear()  # The parent goes on with their numbers.
+
+    def warn_of_loss(self) -> None:
+        """Say how much is lost with a client that ends without `close`."""
+        if count := self.buffers.messages:
+            self.buffers = Buffers(self)
+            text = f"{count} buffered messages are lost: a Queen ended without close()"
+            _LOG.error("buffer.lost: %s", text)
+            warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
 
     def began(self, consumption: Consumption) -> None:
         self.consumptions.add(consumption)
 
     def ended(self, consumption: Consumption) -> None:
         self.consumptions.discard(consumption)
+
+
+_ALL: Final[weakref.WeakSet[Queen]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for queen in list(_ALL):
+        queen.after_fork()
+
+
+def _at_exit() -> None:
+    for queen in list(_ALL):
+        queen.warn_of_loss()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)
 
 
 def _log_to_stderr() -> None:

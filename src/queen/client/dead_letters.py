@@ -7,6 +7,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from queen.client.transport import decoded
+
 if TYPE_CHECKING:
     from queen.client.client import Queen
 
@@ -46,7 +48,7 @@ class DeadLetters:
         query = {**self._filter(), "limit": self.most, "cursor": self.after}
         text = urlencode({name: value for name, value in query.items() if value is not None})
         reply = await self.queen.transport.exchange("GET", f"/api/v1/dlq?{text}")
-        return msgspec.json.decode(reply.body)
+        return decoded(reply, msgspec.json.decode)
 
     async def redrive(self, *, rate: float | None = None) -> dict[str, Any]:
         """Deliver them again to the group that gave up; answers the count or the operation."""
@@ -57,13 +59,13 @@ class DeadLetters:
         reply = await self.queen.transport.exchange(
             "POST", "/api/v1/dlq/redrive", msgspec.json.encode(body)
         )
-        return msgspec.json.decode(reply.body)
+        return decoded(reply, msgspec.json.decode)
 
     async def purge(self) -> dict[str, Any]:
         """Remove them for ever."""
         given = {name: value for name, value in self._filter().items() if value is not None}
         reply = await self.queen.transport.exchange("DELETE", f"/api/v1/dlq?{urlencode(given)}")
-        return msgspec.json.decode(reply.body) if reply.body else {}
+        return decoded(reply, msgspec.json.decode) if reply.body else {}
 
     def _filter(self) -> dict[str, Any]:
         return {

@@ -9,6 +9,7 @@ import msgspec
 from queen import errors
 from queen.client.connection import Connection
 from queen.client.producers import Producer
+from queen.client.transport import decoded
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
 
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -46,8 +47,18 @@ class Pushing(Connection):
         request = PushRequest(
             items=list(items), producer_id=producer.id, sequence=producer.sequence
         )
-        reply = await self.transport.exchange("POST", "/api/v1/push", _ENCODE(request), key=key)
-        return _DECODE(reply.body).messages
+        try:
+            body = _ENCODE(request)
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidItem(f"this cannot be sent as JSON: {error}") from error
+        reply = await self.transport.exchange("POST", "/api/v1/push", body, key=key)
+        return decoded(reply, _DECODE).messages
+
+
+def size_of(item: PushItem) -> int:
+    """About what an item adds to a request, in bytes."""
+    size = len(item.payload)
+    return size if item.headers is None else size + len(_ENCODE(item.headers))
 
 
 def refused_items(error: errors.QueenError) -> dict[int, str]:
@@ -78,14 +89,15 @@ def _not_all(
 
 def _chunks(items: Sequence[PushItem]) -> list[Sequence[PushItem]]:
     """Requests that a server takes whole: bounded in items and bytes."""
-    size = sum(len(item.payload) for item in items)
+    size = sum(map(size_of, items))
     if len(items) <= _CHUNK_ITEMS and size <= _CHUNK_BYTES:
         return [items]
     chunks: list[Sequence[PushItem]] = []
     first = size = 0
     for at, item in enumerate(items):
-        if at > first and (at - first >= _CHUNK_ITEMS or size + len(item.payload) > _CHUNK_BYTES):
+        own = size_of(item)
+        if at > first and (at - first >= _CHUNK_ITEMS or size + own > _CHUNK_BYTES):
             chunks.append(items[first:at])
             first, size = at, 0
-        size += len(item.payload)
+        size += own
     return [*chunks, items[first:]]

@@ -15,6 +15,7 @@ from queen.client.durations import seconds_of
 from queen.client.message import Message
 from queen.client.outcomes import outcome
 from queen.client.payloads import Codec, encode
+from queen.client.transport import decoded
 from queen.wire.messages import PopAnswer, Pushed, PushItem
 from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 H = TypeVar("H", bound=Callable[..., Any])
 
+_DECODE_CONFIGURED = msgspec.json.Decoder(Configured).decode
 _DECODE_POP = msgspec.json.Decoder(PopAnswer).decode
 _ITEM_FIELDS = {
     "data", "payload", "transactionId", "transaction_id", "headers", "delaySeconds", "delay",
@@ -108,7 +110,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         reply = await self.queen.transport.exchange(
             "POST", "/api/v1/configure", msgspec.json.encode(request)
         )
-        return msgspec.json.decode(reply.body, type=Configured)
+        return decoded(reply, _DECODE_CONFIGURED)
 
     async def delete(self) -> None:
         """Delete the queue with its messages; dead letters stay."""
@@ -166,7 +168,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     async def _push(self, built: list[PushItem]) -> list[Pushed]:
         if self.buffering is not None:
-            return await self.queen.buffers.push(self, built)
+            return await self.queen.buffers.here().push(self, built)
         return await self.queen.push(built, key=self.key)
 
     def items(self, given: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> list[PushItem]:
@@ -175,7 +177,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     async def flush_buffer(self) -> None:
         """Send what is buffered for this queue and partition, and wait until it is stored."""
-        await self.queen.buffers.flush(self)
+        await self.queen.buffers.here().flush(self)
 
     def _item(self, given: Mapping[str, Any]) -> PushItem:
         if len(given) == 1 and "data" in given:  # Most are: the rest costs as much as the encoding.
@@ -190,18 +192,21 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             raise errors.InvalidItem("an item needs 'data'")
         delay = given.get("delaySeconds", given.get("delay"))
         ttl = given.get("ttlSeconds", given.get("ttl"))
-        return PushItem(
+        headers: dict[str, str] | None = given.get("headers")
+        item = PushItem(
             queue=self._own_name(),
             partition=self.partition_name or "Default",
             payload=encode(given["data"] if "data" in given else given["payload"]),
             transaction_id=given.get("transactionId", given.get("transaction_id")),
             trace_id=given.get("traceId", given.get("trace_id")),
-            headers=given.get("headers"),
+            headers=None if headers is None else _copied(headers),
             delay_seconds=None if delay is None else seconds_of(delay),
             available_at=given.get("availableAt", given.get("available_at")),
             ttl_seconds=None if ttl is None else seconds_of(ttl),
             priority=given.get("priority"),
         )
+        encode(item)  # What cannot be sent is refused here, before it stands beside others.
+        return item
 
     # Pop and consume.
 
@@ -278,7 +283,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             if reply.status == 204:
                 return []
             codec: Codec[T] = self.queen.codec(self.type)
-            wires = _DECODE_POP(reply.body).messages
+            wires = decoded(reply, _DECODE_POP).messages
             came(len(wires))
         return [Message(wire, codec, self.queen) for wire in wires]
 
@@ -411,6 +416,14 @@ def _options(given: Mapping[str, Any]) -> QueueOptions:
         )
     except msgspec.ValidationError as error:
         raise errors.InvalidOption(str(error)) from error
+
+
+def _copied(headers: Mapping[str, str]) -> dict[str, str]:
+    """What the caller does to its own later is not ours to send."""
+    try:
+        return dict(headers)
+    except (TypeError, ValueError) as error:
+        raise errors.InvalidItem("headers are names with their texts") from error
 
 
 def _hint(what: str, part: str, name: str, names: Iterable[str]) -> str:

@@ -16,7 +16,9 @@ _ENDS: Final[set[asyncio.Task[None]]] = set()
 """The loop itself holds tasks weakly."""
 
 
-async def run(queen: "Queen", stop: asyncio.Event, *, handle_signals: bool) -> None:
+async def run(
+    queen: "Queen", stop: asyncio.Event, now: asyncio.Event, *, handle_signals: bool
+) -> None:
     """Consume with every registered handler until told to stop; then flush what is buffered."""
     if not queen.handlers:
         raise errors.BadRequest("no handler is registered: @queen.queue(name).handler")
@@ -32,7 +34,7 @@ async def run(queen: "Queen", stop: asyncio.Event, *, handle_signals: bool) -> N
     try:
         works = [queue.start(function, signal=stop) for queue, function in queen.handlers]
         await _all_of(works, stop)
-        await queen.flush_all_buffers()
+        await queen.buffers.here().finish(now)
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
@@ -71,10 +73,10 @@ async def lifespan(
     """Open the client with the application and close it with it."""
     del app  # Whatever it is, it needs nothing of us.
     async with queen:
-        stop = asyncio.Event()
+        stop, now = asyncio.Event(), asyncio.Event()
         work: asyncio.Task[None] | None = None
         if workers:
-            work = asyncio.create_task(run(queen, stop, handle_signals=False))
+            work = asyncio.create_task(run(queen, stop, now, handle_signals=False))
         try:
             yield {"queen": queen}
         finally:

@@ -12,6 +12,7 @@ from queen.client import tracing
 from queen.client.connection import Connection
 from queen.client.durations import seconds_of
 from queen.client.message import Message
+from queen.client.transport import decoded
 from queen.wire.messages import (
     Acknowledged,
     Acknowledgment,
@@ -63,7 +64,7 @@ class Settling(Connection):
                 # It was our own ack, whose answer got lost, that ended the lease.
                 return Acknowledged(transaction_id=message.transaction_id, success=True, noop=True)
             raise
-        return _DECODE_ACK(reply.body)
+        return decoded(reply, _DECODE_ACK)
 
     async def settle(
         self, outcomes: "Sequence[tuple[Message[Any], bool | str, Mapping[str, Any] | None]]"
@@ -77,7 +78,7 @@ class Settling(Connection):
             reply = await self.transport.exchange(
                 "POST", "/api/v1/ack/batch", _ENCODE(request), key=_key(messages[0])
             )
-        results = _DECODE_ACKS(reply.body).results
+        results = decoded(reply, _DECODE_ACKS).results
         refused: AckResult | None = None
         for result in results:
             is_ours = reply.is_repeated and result.settled is True
@@ -140,7 +141,7 @@ class Settling(Connection):
             return {}
         request = ExtendManyRequest(lease_ids=list(lease_ids), seconds=seconds)
         reply = await self.transport.exchange("POST", "/api/v1/lease/extend", _ENCODE(request))
-        results = _DECODE_EXTENDED(reply.body).results
+        results = decoded(reply, _DECODE_EXTENDED).results
         return {each.lease_id: each.expires_at for each in results}
 
     async def release(self, lease_id: str) -> None:

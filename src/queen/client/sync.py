@@ -1,7 +1,9 @@
 """The same client for code without ``await``: a private event loop in a thread of its own."""
 
 import asyncio
+import atexit
 import inspect
+import logging
 import os
 import signal
 import threading
@@ -22,6 +24,8 @@ from queen.client.queue import Queue
 from queen.client.transaction import Transaction
 
 T = TypeVar("T")
+
+_LOG: Final = logging.getLogger("queen.client")
 
 _PARTS: Final = (Admin, Buffered, Consumption, DeadLetters, Message, Queue, Transaction)
 """What is handed out with its last words made to wait."""
@@ -87,7 +91,14 @@ class SyncQueen:
     def after_fork(self) -> None:
         """In the child."""
         self._loop.after_fork()
-        self._queen.after_fork()
+
+    def at_exit(self) -> None:
+        """Store what is buffered by a client that nobody closed."""
+        if self._queen.buffers.messages:
+            try:
+                self._loop.run(self._queen.buffers.close())
+            except Exception as error:
+                _LOG.error("buffer.lost: at exit: %s", error)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever Queen has
         return _plain(getattr(self._queen, name), self._loop)
@@ -104,7 +115,14 @@ def _after_fork() -> None:
         queen.after_fork()
 
 
+def _at_exit() -> None:
+    for queen in list(_ALL):
+        queen.at_exit()
+
+
 os.register_at_fork(after_in_child=_after_fork)
+# Plain `atexit` is too late: by then no thread pool works any more, and names are looked up in one.
+getattr(threading, "_register_atexit", atexit.register)(_at_exit)
 
 
 class _Facade:

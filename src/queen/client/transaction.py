@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from queen import errors
 from queen.client.message import Message
+from queen.client.transport import decoded
 from queen.wire.messages import (
     AckOperation,
     PushItem,
@@ -19,6 +20,9 @@ from queen.wire.messages import (
 if TYPE_CHECKING:
     from queen.client.client import Queen
     from queen.client.queue import Queue
+
+
+_DECODE: Final = msgspec.json.Decoder(TransactionResponse).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +85,7 @@ class Transaction:
             )
         for message in self.acked:
             message.is_settled = True
-        return msgspec.json.decode(reply.body, type=TransactionResponse)
+        return decoded(reply, _DECODE)
 
 
 def _fields(struct: msgspec.Struct) -> dict[str, Any]:

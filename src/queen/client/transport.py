@@ -1,11 +1,13 @@
 """One exchange with a server: retried, moved to another server, its refusals raised as errors."""
 
 import asyncio
+import io
 import logging
 import random
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -18,9 +20,12 @@ from queen.wire.problems import Problem
 if TYPE_CHECKING:
     import aiohttp
 
+T = TypeVar("T")
+
 _MOST_BACKOFF_SECONDS: Final = 30.0
 _DECODE_PROBLEM: Final = msgspec.json.Decoder(Problem).decode
 _LOG: Final = logging.getLogger("queen.client")
+_LARGE_BYTES: Final = 2**20
 _JSON: Final = {"Content-Type": "application/json"}
 
 
@@ -172,7 +177,8 @@ class HttpTransport:
             method,
             # Encoded already: names may hold what a path may not.
             URL(server.url + path, encoded=True),
-            data=body,
+            # Large ones in pieces, so that the loop is not held up by one.
+            data=body if body is None or len(body) < _LARGE_BYTES else io.BytesIO(body),
             headers=sent,
             timeout=timeout,
         ) as response:
@@ -195,10 +201,21 @@ class HttpTransport:
         return session
 
 
+def decoded(reply: Reply, decode: Callable[[bytes], T]) -> T:
+    """What an answer says; one that is not Queen's says nothing of what was applied."""
+    try:
+        return decode(reply.body)
+    except msgspec.DecodeError as error:
+        raise errors.OutcomeUnknown(
+            f"the answer is not one of a Queen server: {error}", status=reply.status
+        ) from error
+
+
 def _lost(server: Server, error: Exception) -> errors.QueenError:
     import aiohttp
 
-    if isinstance(error, aiohttp.ClientConnectorError):
+    # A connection that did not come about in time has carried nothing either.
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return errors.ServerUnreachable(f"cannot reach {server.url}: {error}")
     if isinstance(error, TimeoutError):
         return errors.ConnectionLost(f"{server.url} did not answer in time")
