@@ -228,10 +228,13 @@ class FileBuffer:
         data = b"".join(
             [records.encode(number, each.body) for number, each in enumerate(taken, first)]
         )
+        # First: a record of a process that is killed now must not lie there behind an open gate.
+        self.folder.state = state._replace(is_closed=True)
         try:
             write_all(file, data)
         except OSError:
             self._take_back()
+            self.folder.state = state
             raise
         try:
             os.fsync(file)
@@ -239,6 +242,7 @@ class FileBuffer:
             # What of it is on disk nobody knows, and a second fsync might say that all is well.
             self._take_back()
             self._drop_file()
+            self.folder.state = state
             raise
         self._end += len(data)
         messages = sum(each.messages for each in taken)

@@ -2,26 +2,22 @@
 
 import asyncio
 import contextlib
-import heapq
-import itertools
 import logging
 import os
 import random
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 
 from queen import errors
 from queen.codec import records
-from queen.codec.encryption import Keyring
 from queen.engine.buffer_folder import Found
+from queen.engine.buffer_reading import Replayed, end_of, merged, next_batch
 from queen.engine.catalogue import Catalogue
 from queen.engine.file_buffer import (
-    BufferedPush,
     FileBuffer,
     age_seconds,
-    decode_push,
     encode_push,
 )
 from queen.engine.flush import Flush
@@ -34,29 +30,10 @@ from queen.store.store import Store
 
 _LOG: Final = logging.getLogger("queen.engine")
 _ROUNDS: Final = 10
-_BATCH_BYTES: Final = 4 * 2**20
 _LAST_BYTES: Final = 2**18
 _LAST_SECONDS: Final = 5.0
 _PRODUCER: Final = "__buffer:"
 """Each file is a producer whose sequence is the number of its last stored record."""
-
-
-class _Replayed(NamedTuple):
-    """A record to be stored."""
-
-    found: Found
-    number: int
-    end: int
-    body: bytes
-    push: BufferedPush | None
-    """None: this release cannot read it, or it is not to be stored."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.found.file_id.hex()}-{self.number}"
-
-
-_Reading = Generator[_Replayed, None, None]
 
 
 class _Done(Exception):
@@ -199,12 +176,12 @@ class Replays:
     async def _pass(self, files: Sequence[Found]) -> None:
         """Store what is in the files, and note how far that reaches."""
         starts = {found.file_id: await self._start_of(found) for found in files}
-        reading = _merged(files, starts, self._buffer.keyring)
+        reading = merged(files, starts, self._buffer.keyring)
         try:
-            ahead: list[_Replayed] = []
+            ahead: list[Replayed] = []
             while True:
                 batch, ahead = await asyncio.to_thread(
-                    _next_batch, reading, ahead, self._settings.file_buffer_max_batch
+                    next_batch, reading, ahead, self._settings.file_buffer_max_batch
                 )
                 if not batch:
                     break
@@ -232,11 +209,11 @@ class Replays:
         last = await self._store.messages.last_sequence(_producer(found))
         start = records.HEADER_BYTES
         if last is not None:
-            start = await asyncio.to_thread(_end_of, found, last)
+            start = await asyncio.to_thread(end_of, found, last)
         self._ends[found.file_id] = start
         return start
 
-    async def _store_batch(self, batch: Sequence[_Replayed]) -> None:
+    async def _store_batch(self, batch: Sequence[Replayed]) -> None:
         """Store the records together; after an error of one of them, one by one."""
         try:
             await self._store_together(batch)
@@ -253,9 +230,9 @@ class Replays:
             await self._fail(each, each.body, error)
             await self._store_together([each._replace(push=None, body=b"")])
 
-    async def _store_together(self, batch: Sequence[_Replayed]) -> None:
-        units: list[tuple[_Replayed, PushUnit]] = []
-        failed: list[tuple[_Replayed, bytes, str, int]] = []
+    async def _store_together(self, batch: Sequence[Replayed]) -> None:
+        units: list[tuple[Replayed, PushUnit]] = []
+        failed: list[tuple[Replayed, bytes, str, int]] = []
         for each in batch:
             if each.push is None:
                 if each.body:
@@ -283,7 +260,7 @@ class Replays:
         self.stored += sum(len(each.push.items) for each in batch if each.push)
 
     async def _push(
-        self, replayed: Sequence[tuple[_Replayed, PushUnit]], progress: Sequence[PushUnit]
+        self, replayed: Sequence[tuple[Replayed, PushUnit]], progress: Sequence[PushUnit]
     ) -> None:
         for _ in range(_ROUNDS):
             units = [unit for _, unit in replayed]
@@ -313,7 +290,7 @@ class Replays:
             ]
         raise errors.Overloaded("the buffer met duplicates or removed partitions time and again")
 
-    async def _left_of(self, each: _Replayed, unit: PushUnit) -> PushUnit | None:
+    async def _left_of(self, each: Replayed, unit: PushUnit) -> PushUnit | None:
         """What is left to be stored of a request after a round that stored nothing."""
         assert each.push is not None
         if unit.is_replayed:
@@ -334,70 +311,10 @@ class Replays:
                 await self._fail(each, encode_push(rest, self._buffer.keyring), answer.error, at=at)
         return unit
 
-    async def _fail(self, each: _Replayed, body: bytes, reason: object, *, at: int = 0) -> None:
+    async def _fail(self, each: Replayed, body: bytes, reason: object, *, at: int = 0) -> None:
         _LOG.error("a buffered push cannot be stored, and is kept in failed: %s", reason)
         await self._buffer.set_aside(f"{each.name}-{at}", each.number, body)
 
 
 def _producer(found: Found) -> str:
     return f"{_PRODUCER}{found.file_id.hex()}"
-
-
-def _records(found: Found, start: int, keyring: Keyring) -> _Reading:
-    with found.path.open("rb") as file:
-        for record in records.read(file, start, found.size_bytes):
-            try:
-                push = decode_push(record.body, keyring)
-            except (ValueError, msgspec.MsgspecError):
-                push = None
-            yield _Replayed(found, record.number, record.end, record.body, push)
-
-
-def _merged(files: Sequence[Found], starts: dict[bytes, int], keyring: Keyring) -> _Reading:
-    """All records in the order in which they were written, whichever file they are in."""
-    readers = [_records(found, starts[found.file_id], keyring) for found in files]
-    try:
-        yield from heapq.merge(*readers, key=lambda each: each.number)
-    finally:
-        for reader in readers:
-            reader.close()
-
-
-def _next_batch(
-    reading: _Reading, ahead: list[_Replayed], most: int
-) -> tuple[list[_Replayed], list[_Replayed]]:
-    """What one transaction may store, and the record behind it if it was read already."""
-    batch: list[_Replayed] = []
-    sequences: dict[str, int] = {}
-    size_bytes = 0
-    for each in itertools.chain(ahead, reading):
-        is_full = len(batch) >= most or size_bytes >= _BATCH_BYTES
-        # Two requests of one producer are judged by the same state: that is right if they rise.
-        is_rising = _is_rising(each.push, sequences)
-        if batch and (is_full or not is_rising):
-            return batch, [each]
-        batch.append(each)
-        size_bytes += len(each.body)
-    return batch, []
-
-
-def _is_rising(push: BufferedPush | None, sequences: dict[str, int]) -> bool:
-    """Whether a request comes behind those of its producer that are in the batch."""
-    if push is None or push.producer_id is None:
-        return True
-    sequence = push.sequence or 0
-    if sequence <= sequences.get(push.producer_id, -1):
-        return False
-    sequences[push.producer_id] = sequence
-    return True
-
-
-def _end_of(found: Found, last: int) -> int:
-    """Where the record of this number ends, or the last one below it."""
-    end = records.HEADER_BYTES
-    with found.path.open("rb") as file:
-        for record in records.read(file, records.HEADER_BYTES, found.size_bytes):
-            if record.number > last:
-                break
-            end = record.end
-    return end

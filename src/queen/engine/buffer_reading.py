@@ -1,0 +1,93 @@
+"""Reads what is buffered: all files of a server as one sequence, in batches for a transaction."""
+
+import heapq
+import itertools
+from collections.abc import Generator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from queen.codec import records
+from queen.codec.encryption import Keyring
+from queen.engine.buffer_folder import Found
+from queen.engine.file_buffer import BufferedPush, decode_push
+
+_BATCH_BYTES: Final = 4 * 2**20
+
+
+class Replayed(NamedTuple):
+    """A record to be stored."""
+
+    found: Found
+    number: int
+    end: int
+    body: bytes
+    push: BufferedPush | None
+    """None: this release cannot read it, or it is not to be stored."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.found.file_id.hex()}-{self.number}"
+
+
+Reading = Generator[Replayed, None, None]
+
+
+def _records(found: Found, start: int, keyring: Keyring) -> Reading:
+    with found.path.open("rb") as file:
+        for record in records.read(file, start, found.size_bytes):
+            try:
+                push = decode_push(record.body, keyring)
+            except (ValueError, msgspec.MsgspecError):
+                push = None
+            yield Replayed(found, record.number, record.end, record.body, push)
+
+
+def merged(files: Sequence[Found], starts: dict[bytes, int], keyring: Keyring) -> Reading:
+    """All records in the order in which they were written, whichever file they are in."""
+    readers = [_records(found, starts[found.file_id], keyring) for found in files]
+    try:
+        yield from heapq.merge(*readers, key=lambda each: each.number)
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def next_batch(
+    reading: Reading, ahead: list[Replayed], most: int
+) -> tuple[list[Replayed], list[Replayed]]:
+    """What one transaction may store, and the record behind it if it was read already."""
+    batch: list[Replayed] = []
+    sequences: dict[str, int] = {}
+    size_bytes = 0
+    for each in itertools.chain(ahead, reading):
+        is_full = len(batch) >= most or size_bytes >= _BATCH_BYTES
+        # Two requests of one producer are judged by the same state: that is right if they rise.
+        is_rising = _is_rising(each.push, sequences)
+        if batch and (is_full or not is_rising):
+            return batch, [each]
+        batch.append(each)
+        size_bytes += len(each.body)
+    return batch, []
+
+
+def _is_rising(push: BufferedPush | None, sequences: dict[str, int]) -> bool:
+    """Whether a request comes behind those of its producer that are in the batch."""
+    if push is None or push.producer_id is None:
+        return True
+    sequence = push.sequence or 0
+    if sequence <= sequences.get(push.producer_id, -1):
+        return False
+    sequences[push.producer_id] = sequence
+    return True
+
+
+def end_of(found: Found, last: int) -> int:
+    """Where the record of this number ends, or the last one below it."""
+    end = records.HEADER_BYTES
+    with found.path.open("rb") as file:
+        for record in records.read(file, records.HEADER_BYTES, found.size_bytes):
+            if record.number > last:
+                break
+            end = record.end
+    return end
