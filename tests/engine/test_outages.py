@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from queen import errors
 from queen.engine.engine import Engine
@@ -280,3 +281,33 @@ async def test_what_cannot_be_stored_is_kept_and_can_be_tried_again(
     await drained(engine)
     assert engine.buffer.folder.failed() == []
     assert await drain(engine, "free") == [1]
+
+
+async def test_what_is_buffered_of_encrypted_queues_is_nowhere_in_plain(
+    own: Postgres, dsn: str, settings: Settings, tmp_path: Path
+) -> None:
+    key = structs.replace(settings, encryption_key="ab" * 32)
+    async with await Engine.open(dsn, settings=key) as engine:
+        await engine.configure("secrets", {"encrypted": True})
+        await push(engine, "secrets", "first")
+        await asyncio.to_thread(own.stop)
+
+        await push(engine, "secrets", "canary in a coal mine")
+
+        files = [each for each in (tmp_path / "buffer").rglob("*") if each.is_file()]
+        assert any(each.stat().st_size > 100 for each in files)
+        assert not any(b"canary" in each.read_bytes() for each in files)
+        await asyncio.to_thread(own.start)
+        await drained(engine)
+        assert await drain(engine, "secrets") == ["first", "canary in a coal mine"]
+
+
+async def test_an_encrypted_queue_is_not_buffered_without_a_key(
+    own: Postgres, dsn: str, engine: Engine
+) -> None:
+    await engine.configure("secrets", {"encrypted": True})
+    await engine.catalogue.queues({"secrets"})
+    await asyncio.to_thread(own.stop)
+
+    with pytest.raises(errors.EncryptionUnavailable):
+        await push(engine, "secrets", "canary")

@@ -156,7 +156,14 @@ class Pushes:
         queues = self._catalogue.remembered({item.queue for item in items})
         if not self._settings.auto_create and any(item.queue not in queues for item in items):
             raise errors.DatabaseUnavailable("whether there is such a queue is not known now")
-        return self._items.sort(items, queues)[1]
+        refused = self._items.sort(items, queues)[1]
+        for index, item in enumerate(items):
+            queue = queues.get(item.queue)
+            if queue is not None and queue.is_encrypted and not self._seals.keyring:
+                # With a key the whole buffer is sealed; without, this must not lie there.
+                error = errors.EncryptionUnavailable("the queue is encrypted, and there is no key")
+                refused.setdefault(index, refusal(error))
+        return refused
 
     def is_repeatable(self, items: Sequence[PushItem]) -> bool:
         """Whether storing the items again, if they were stored, leaves them stored once."""
