@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+from queen.cli import top
 from tests.cli.commands import queen
 from tests.cli.shell import Shell
 from tests.cli.terminal import WIDTH, Terminal
@@ -137,3 +138,9 @@ async def test_what_a_reader_may_not_know_is_an_unknown(dsn: str, shell: Shell) 
         assert "processes -" in printed.out
         doctor = await shell.run("doctor", **told)
         assert (doctor.code, "use an admin key" in doctor.out) == (1, True)
+
+
+def test_keys_that_come_in_one_read_are_all_pressed() -> None:
+    assert top.keys_in(b"\x1b[B\x1b[Bs\r") == ["down", "down", "s", "\r"]
+    assert top.keys_in(b"\x1b[15~\x1bOAq") == ["up", "q"]
+    assert top.keys_in(b"\x1b") == ["esc"]

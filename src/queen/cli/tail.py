@@ -69,6 +69,7 @@ def tail(
     seconds = seconds_of(interval)
     tests = [_test(each) for each in where or []]
     line = format_ or _DEFAULT
+    _check(line)
 
     def show(message: Mapping[str, Any]) -> None:
         is_json = output is Format.JSONL and format_ is None
@@ -77,7 +78,8 @@ def tail(
     async def work(queen: "Queen") -> None:
         reader = Reader(queen, queue, partition)
         begin = 10 if count is None and since is None else count
-        found = await reader.first(instant(since) if since else None, begin, tests)
+        start = instant(since) if since else None
+        found = await reader.first(start, begin, tests, is_patient=follow)
         while True:
             for message in found:
                 show(message)
@@ -108,9 +110,14 @@ class Reader:
         """What the last look left out; empty: nothing."""
 
     async def first(
-        self, since: datetime | None, count: int | None, tests: Sequence[Where]
+        self,
+        since: datetime | None,
+        count: int | None,
+        tests: Sequence[Where],
+        *,
+        is_patient: bool = True,
     ) -> list[dict[str, Any]]:
-        """The newest ``count`` that pass, or all since then that can be read in one go."""
+        """The newest ``count`` that pass, or all since then; a queue may come later or must be."""
         self.skipped = ""
         found: list[dict[str, Any]] = []
         read = 0
@@ -128,6 +135,8 @@ class Reader:
                         self.skipped = f"what is older than {message['createdAt']}"
                     break
         except errors.QueueNotFound:
+            if not is_patient:
+                raise
             say(f"there is no queue {self._queue} yet: waiting for its first message")
         return found[::-1]
 
@@ -223,6 +232,16 @@ def at(message: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - of JSON
         else:
             return None
     return value
+
+
+def _check(format_: str) -> None:
+    """Raise BadRequest for a field that no message has."""
+    from queen.wire.resources import MessageInfo
+
+    known = ["payload", *MessageInfo.__struct_encode_fields__]
+    for path in _FIELD.findall(format_):
+        if path.partition(".")[0] not in known:
+            raise errors.BadRequest(f"{{{path}}}: a message has {', '.join(known)}")
 
 
 def _line(format_: str, message: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Annotated, Final
@@ -25,6 +26,8 @@ _KEYS: Final = {
     b"\x1bOB": "down",
     b"\x1b": "esc",
 }
+_KEY: Final = re.compile(rb"\x1b\[[0-9;?]*[@-~]|\x1bO[@-~]|\x1b|[^\x1b]+")
+"""An arrow is several bytes, as are others; Escape is one of them alone."""
 _COLUMNS: Final = [
     "name", "lag", "pushedPerSecond", "ackedPerSecond", "oldestAgeSeconds", "held", "waiting",
     "deadLetters", "paused",
@@ -139,7 +142,7 @@ def _keys(screen: "Screen", pressed: asyncio.Event) -> Generator[None]:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        for key in _split(os.read(descriptor, 1024)):
+        for key in keys_in(os.read(descriptor, 1024)):
             screen.press(key)
         pressed.set()
 
@@ -152,10 +155,13 @@ def _keys(screen: "Screen", pressed: asyncio.Event) -> Generator[None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def _split(data: bytes) -> list[str]:
-    """Keys out of what a terminal sends; an arrow is several bytes."""
-    if data in _KEYS:
-        return [_KEYS[data]]
-    if data.startswith(b"\x1b"):
-        return []  # A key that we do not know.
-    return list(data.decode(errors="ignore"))
+def keys_in(data: bytes) -> list[str]:
+    """Keys out of what a terminal sends, several at once if they were pressed quickly."""
+    keys: list[str] = []
+    for found in _KEY.finditer(data):
+        key = found[0]
+        if key in _KEYS:
+            keys.append(_KEYS[key])
+        elif not key.startswith(b"\x1b"):  # Else a key that we do not know.
+            keys += key.decode(errors="ignore")
+    return keys
