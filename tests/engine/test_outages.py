@@ -309,5 +309,7 @@ async def test_an_encrypted_queue_is_not_buffered_without_a_key(
     await engine.catalogue.queues({"secrets"})
     await asyncio.to_thread(own.stop)
 
-    with pytest.raises(errors.EncryptionUnavailable):
-        await push(engine, "secrets", "canary")
+    (answer,) = await push(engine, "secrets", "canary")
+
+    assert (answer.status, answer.code) == ("failed", "encryption_unavailable")
+    assert not engine.outages.is_buffering

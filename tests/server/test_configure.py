@@ -625,3 +625,10 @@ async def test_an_encrypted_queue_takes_nothing_without_a_key(shared: Server) ->
     assert (reply.status, reply.code) == (503, "encryption_unavailable")
     assert reply.body["applied"] is False
     assert "Retry-After" in reply.headers
+
+
+@pytest.mark.parametrize("name", ["a\x00b", "", "__ours", " outer "])
+async def test_a_queue_that_cannot_be_called_so_is_not_made(shared: Server, name: str) -> None:
+    reply = await shared.post("/configure", {"queue": name})
+
+    assert (reply.status, reply.code) == (400, "invalid_name")

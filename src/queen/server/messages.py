@@ -13,6 +13,7 @@ from queen import errors
 from queen.engine.catalogue import Queue
 from queen.engine.deliveries import Delivery
 from queen.engine.names import check_name
+from queen.engine.names import check_queue_name
 from queen.engine.schemas import PayloadSchema
 from queen.engine.waiters import QUEUE_MODE
 from queen.server import encoding, tracing
@@ -333,6 +334,7 @@ async def configure(call: Call) -> Answer:
         Permission.CONFIGURE, request.queue, request.namespace, request.task, is_made=True
     )
     engine = call.state.engine
+    check_queue_name("queue", request.queue, call.state.settings.max_name_bytes)
     columns = request.options.columns()
     _check_options(call, request)
     if columns.get("schema") is not None:
