@@ -206,6 +206,11 @@ async def test_a_deletion_whose_answer_got_lost_is_done(shared: Queen, name: str
         await shared.queue(name).delete()
 
 
+async def test_an_item_that_is_no_mapping_is_refused(shared: Queen) -> None:
+    with pytest.raises(errors.InvalidItem, match="mapping"):
+        await shared.queue("q").push(["x"])  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
 async def test_a_partition_needs_a_name(shared: Queen) -> None:
     with pytest.raises(errors.InvalidName):
         shared.queue("q").partition("")

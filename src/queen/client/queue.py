@@ -187,6 +187,8 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         await self.queen.buffers.here().flush(self)
 
     def _item(self, given: Mapping[str, Any]) -> PushItem:
+        if not hasattr(given, "keys"):
+            raise errors.InvalidItem(f"an item is a mapping with 'data', not {given!r}")
         if len(given) == 1 and "data" in given:  # Most are: the rest costs as much as the encoding.
             return PushItem(
                 queue=self._own_name(),
