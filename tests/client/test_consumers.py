@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queen import BatchError, DeadLetter, LeaseLost, Message, PushError, Queen, Retry
+from queen import BatchError, DeadLetter, LeaseLost, Message, PushError, Queen, Retry, errors
 from tests.client.faults import Faulty
 from tests.clock import Clock
 
@@ -46,6 +46,79 @@ async def test_each_leaves_the_rest_of_a_delivery_alone_after_a_failure(queen: Q
     await orders.batch(3).each().idle_millis(500).consume(handler)
 
     assert seen == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+async def test_each_leaves_the_rest_alone_after_a_nack_by_transaction(
+    queen: Queen, is_ordered: bool
+) -> None:
+    orders = queen.queue("orders")
+    await orders.config({"retryDelay": 0, "ordered": is_ordered}).create()
+    await orders.push([{"data": n} for n in range(4)])
+    seen: list[tuple[int, int]] = []
+
+    async def handler(message: Message[int]) -> None:
+        seen.append((message.data, message.attempt))
+        if message.data == 1 and message.attempt == 1:
+            await queen.transaction().ack(message, False, {"error": "no"}).commit()
+
+    await orders.batch(4).each().idle_millis(1_000).consume(handler)
+
+    assert sorted(seen) == [(0, 1), (1, 1), (1, 2), (2, 1), (3, 1)]
+    if is_ordered:
+        assert seen.index((1, 2)) < seen.index((2, 1))
+
+
+async def test_a_consumer_that_could_not_ask_does_not_end_as_if_nothing_was_there(
+    queen: Queen,
+) -> None:
+    async def handler(message: Message[Any]) -> None: ...
+
+    with pytest.raises(errors.QueueNotFound):
+        await queen.queue("nobody-made-this").wait(False).idle_millis(300).consume(handler)
+    queen.transport = faulty = Faulty(queen.transport)
+    faulty.is_down = True
+    with pytest.raises(errors.ServerUnreachable):
+        await queen.queue("orders").idle_millis(300).consume(handler)
+
+
+@pytest.mark.parametrize("failure", [ValueError("\ud800"), asyncio.CancelledError()])
+async def test_whatever_a_handler_raises_is_a_failure_of_its_message(
+    queen: Queen, failure: BaseException
+) -> None:
+    orders = queen.queue("orders")
+    await orders.config({"retryDelay": 0, "retryLimit": 1}).create()
+    await orders.push([{"data": 0}, {"data": 1}])
+    seen: list[tuple[int, int]] = []
+
+    async def handler(message: Message[int]) -> None:
+        seen.append((message.data, message.attempt))
+        if message.data == 0:
+            raise failure
+
+    def told(message: Message[int], error: BaseException) -> None: ...
+
+    async with asyncio.timeout(20):
+        await orders.limit(3).on_error(told).consume(handler)
+
+    assert seen == [(0, 1), (0, 2), (1, 1)]
+    assert (await orders.dlq().get())["total"] == 1
+
+
+async def test_a_limit_leaves_work_to_all_workers(queen: Queen) -> None:
+    orders = queen.queue("orders")
+    for number in range(4):
+        await orders.partition(str(number)).push([{"data": number}])
+    together = asyncio.Barrier(4)
+
+    async def handler(messages: list[Message[int]]) -> None:
+        async with asyncio.timeout(10):
+            await together.wait()  # All four at once, or never.
+
+    await orders.batch(4).concurrency(4).limit(4).consume(handler)
+
+    assert not together.broken
+    assert await orders.batch(4).partitions(4).pop() == []
 
 
 async def test_a_handler_says_retry_or_dead_letter(queen: Queen) -> None:

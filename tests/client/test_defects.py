@@ -1,15 +1,53 @@
 """What clients of old got wrong, one test each."""
 
 import asyncio
+import contextlib
 import signal
+from collections.abc import AsyncGenerator
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from queen import LeaseLost, Message, PushError, Queen, QueenError, errors
 from tests.client.faults import Faulty
 from tests.clock import Clock
 from tests.server.server import Server
+
+
+@contextlib.asynccontextmanager
+async def answering(url: str, *, lost: int) -> AsyncGenerator[str]:
+    """A way to a server on which so many answers get lost."""
+    left = [lost]
+
+    async def handle(request: web.Request) -> web.Response:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(
+                request.method,
+                url + request.raw_path,
+                data=await request.read(),
+                headers={"Content-Type": "application/json"},
+            ) as reply,
+        ):
+            body = await reply.read()
+        if left[0]:
+            left[0] -= 1
+            assert request.transport is not None
+            request.transport.abort()
+        return web.Response(status=reply.status, body=body)
+
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        host, port = runner.addresses[0]
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()
 
 
 async def test_a_pop_that_fails_raises(process: Server) -> None:
@@ -145,6 +183,37 @@ async def test_a_push_whose_answer_got_lost_is_stored_once(process: Server, name
         await queen.queue(name).push({"data": 2})
         messages = await queen.queue(name).batch(10).pop()
     assert [message.data for message in messages] == [1, 2]
+
+
+@pytest.mark.parametrize("status", [True, False, "retry", "dlq"])
+@pytest.mark.parametrize("is_batch", [True, False])
+async def test_a_settlement_whose_answer_got_lost_is_not_refused_when_repeated(
+    shared: Queen, name: str, status: "bool | str", is_batch: bool
+) -> None:
+    async with answering(shared.config.urls[0], lost=1) as url, Queen(url) as queen:
+        await shared.queue(name).push({"data": 1})
+        (message,) = await shared.queue(name).pop()
+        await queen.ack([message] if is_batch else message, status)
+
+    assert message.is_settled
+
+
+async def test_a_deletion_whose_answer_got_lost_is_done(shared: Queen, name: str) -> None:
+    await shared.queue(name).create()
+    async with answering(shared.config.urls[0], lost=1) as url, Queen(url) as queen:
+        await queen.queue(name).delete()
+    with pytest.raises(errors.QueueNotFound):
+        await shared.queue(name).delete()
+
+
+async def test_an_item_that_is_no_mapping_is_refused(shared: Queen) -> None:
+    with pytest.raises(errors.InvalidItem, match="mapping"):
+        await shared.queue("q").push(["x"])  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+async def test_a_partition_needs_a_name(shared: Queen) -> None:
+    with pytest.raises(errors.InvalidName):
+        shared.queue("q").partition("")
 
 
 async def test_a_slip_in_a_name_is_answered_with_what_was_meant(shared: Queen) -> None:

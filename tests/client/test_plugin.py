@@ -47,6 +47,11 @@ async def test_what_was_pushed_can_be_seen(queen):
     assert await pushed(queen, "orders") == [{"total": 1}, {"total": 2}]
 
 
+async def test_a_queue_that_nobody_made_yet_is_empty(queen):
+    assert await pushed(queen, "never") == []
+    assert await drain(app.queen) == 0
+
+
 async def test_handlers_run_when_asked():
     await app.place(4)
     assert await drain(app.queen) == 1
@@ -107,4 +112,4 @@ def test_a_users_tests_run(
     installed = {each.name for each in entry_points(group="pytest11")}
     plugin = "queen.testing.plugin"
     result = pytester.runpytest_subprocess(*([] if plugin in installed else ["-p", plugin]))
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=8)

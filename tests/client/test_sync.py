@@ -3,7 +3,9 @@
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -131,6 +133,24 @@ async def test_consuming_in_the_background(server: Server, queue_name: str) -> N
         return seen
 
     assert await in_thread(server, work) == [1]
+
+
+async def test_as_many_handlers_run_as_were_asked_for(server: Server, queue_name: str) -> None:
+    def work(queen: Any) -> list[Any]:  # noqa: ANN401
+        for number in range(40):
+            queen.queue(queue_name).partition(str(number)).push({"data": number})
+        barrier = threading.Barrier(40, timeout=10)
+        seen: list[Any] = []
+
+        def handler(kept: list[Any], message: Any) -> None:  # noqa: ANN401
+            barrier.wait()  # All at once, or never.
+            kept.append(message.data)
+            message.ack()  # What a handler gets needs no await, also by a partial.
+
+        queen.queue(queue_name).concurrency(40).limit(40).consume(partial(handler, seen))
+        return sorted(seen)
+
+    assert await in_thread(server, work) == list(range(40))
 
 
 FORKED = """

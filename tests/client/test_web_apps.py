@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from queen import Message, Queen, QueenError
-from tests.server.server import Server
+from queen import Message, Queen, QueenError, errors
+from tests.server.server import Server, until
 
 
 @contextlib.asynccontextmanager
@@ -103,3 +103,27 @@ async def test_handlers_run_inside_the_app(process: Server, name: str) -> None:
     async with queen:
         assert await queen.queue(name).pop() == []
     assert callable(handle)
+
+
+async def test_workers_without_a_handler_are_refused_at_startup(shared: Queen) -> None:
+    with pytest.raises(errors.BadRequest, match="no handler"):
+        async with shared.lifespan(workers=True)(None):
+            pass
+
+
+async def test_workers_that_fail_say_so_at_once(
+    shared: Queen, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await shared.queue(name).create()
+    await shared.queue(name).group("taken").pop()
+
+    async def handler(message: Message[Any]) -> None: ...
+
+    shared.queue(name).group("taken").subscription_mode("new").handler(handler)
+
+    async def has_said_so() -> bool:
+        return "workers.failed" in caplog.text
+
+    with pytest.raises(errors.SubscriptionConflict):
+        async with shared.lifespan(workers=True)(None):
+            await until(has_said_so)

@@ -50,6 +50,12 @@ class Consumption:
         self._signal = signal
         self._left = choice.limit
         self._seen_at = time.monotonic()
+        self._failure: errors.QueenError | None = None
+        """Why the last pop failed; None after one that did not."""
+        self._asked = 0
+        """How many messages the pops under way may bring."""
+        self._returned = asyncio.Event()
+        """Set when a pop has ended."""
         self._task = asyncio.create_task(self._run())
         self._queen.began(self)
 
@@ -75,7 +81,8 @@ class Consumption:
     async def _run(self) -> None:
         count = self._choice.concurrency or self._queen.config.concurrency
         workers = [asyncio.create_task(self._work()) for _ in range(count)]
-        helpers = [asyncio.create_task(self._watch())]
+        watching = asyncio.create_task(self._watch())
+        helpers = [watching]
         if self._choice.renews_lease:
             helpers.append(asyncio.create_task(self._handling.leases.renew_for_ever()))
         stopping = asyncio.create_task(self._stopping.wait())
@@ -91,6 +98,8 @@ class Consumption:
                     break
             self._stopping.set()
             await self._end(workers)
+            if watching.done():
+                watching.result()
         finally:
             tasks: list[asyncio.Task[Any]] = [*workers, *helpers, stopping]
             for task in tasks:
@@ -130,8 +139,10 @@ class Consumption:
         if not waits:
             return
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
+            for task in done:
+                task.result()
         finally:
             for task in waits:
                 task.cancel()
@@ -143,11 +154,15 @@ class Consumption:
             await asyncio.sleep(left)
             is_busy = len(self._handling.leases) > 0
             left = seconds if is_busy else self._seen_at + seconds - time.monotonic()
+        if self._failure is not None:
+            # Nobody could say that nothing is there.
+            raise self._failure
 
     async def _work(self) -> None:
         failures = empties = 0
-        while not self._stopping.is_set() and self._left != 0:
+        while not self._stopping.is_set() and await self._may_pop():
             size = self._choice.batch if self._left is None else min(self._choice.batch, self._left)
+            self._asked += size
             if self._left is not None:
                 self._left -= size  # Taken before the pop, so that workers together keep the limit.
             messages: list[Message[Any]] = []
@@ -155,12 +170,13 @@ class Consumption:
             try:
                 messages = await self._pop(size)
                 failures = 0
+                self._failure = None
             except (errors.ServiceError, errors.OutcomeUnknown, errors.QueueNotFound) as error:
                 failures += 1
+                self._failure = error
                 _LOG.warning("consume.pop_failed: %s", error)
             finally:
-                if self._left is not None:
-                    self._left += size - len(messages)
+                self._give_back(size, len(messages))
             if failures:
                 await self._pause(min(0.1 * 2**failures, _MOST_PAUSE_SECONDS))
                 continue
@@ -175,6 +191,20 @@ class Consumption:
                 self._seen_at = time.monotonic()
                 await self._handling.deal_with(messages)
                 self._seen_at = time.monotonic()
+
+    async def _may_pop(self) -> bool:
+        """Whether the limit leaves something; waits while others may still give back of theirs."""
+        while self._left == 0 and self._asked and not self._stopping.is_set():
+            self._returned.clear()
+            await self._returned.wait()
+        return self._left != 0 and not self._stopping.is_set()
+
+    def _give_back(self, asked: int, came: int) -> None:
+        """What a pop did not bring is left for others."""
+        self._asked -= asked
+        if self._left is not None:
+            self._left += asked - came
+        self._returned.set()
 
     async def _pop(self, size: int) -> list[Message[Any]]:
         """Messages, or none once this is being stopped: the long poll is not waited for."""

@@ -71,8 +71,10 @@ class Handling:
 
     async def _each(self, messages: list[Message[Any]]) -> None:
         over: set[str | None] = set()
+        skipped: list[Message[Any]] = []
         for at, message in enumerate(messages):
             if message.lease_id in over or message.is_lost:
+                skipped.append(message)
                 continue  # Its delivery ended with the one before: it comes again.
             if self.stopping.is_set():
                 rest = (m for m in messages[at:] if m.lease_id not in over)
@@ -88,6 +90,8 @@ class Handling:
                 raise
             if not goes_on:
                 over.add(message.lease_id)
+        # Mostly nothing is held any more; where it is, it need not wait for the lease's end.
+        await self.release(m for m in skipped if not m.is_settled)
 
     async def _readable(self, messages: list[Message[Any]]) -> list[Message[Any]]:
         """Those that are what the consumer's type says; the others become dead letters."""
@@ -130,9 +134,10 @@ class Handling:
         if any(message.is_lost for message in messages):
             await self._lost(given, messages)
             return False
-        if isinstance(failure, asyncio.CancelledError):
+        if isinstance(failure, asyncio.CancelledError) and self.stopping.is_set():
             await self.release(messages)
             return False
+        # One that cancels itself, without being told to, has failed like any other.
         if self._acks and not await self._settle(given, messages, failure):
             return False
         await self._tell(given, failure)
@@ -172,7 +177,7 @@ class Handling:
                 self._noticed(messages)
             await self._lost(given, messages)
             return False
-        except errors.QueenError as error:
+        except Exception as error:
             # The lease ends by itself, and the messages come again.
             _LOG.warning("consume.ack_failed: %s: %s", messages[0], error)
             await self._tell(given, error)

@@ -39,7 +39,16 @@ def outcome(message: Message[Any], failure: BaseException | None) -> Outcome:
         return message, True, None
     if isinstance(failure, Retry):
         delay = None if failure.delay is None else seconds_of(failure.delay)
-        return message, "retry", {"error": str(failure), "delay": delay}
+        return message, "retry", {"error": _text(failure), "delay": delay}
     if isinstance(failure, DeadLetter):
-        return message, "dlq", {"error": str(failure)}
-    return message, False, {"error": f"{type(failure).__name__}: {failure}"}
+        return message, "dlq", {"error": _text(failure)}
+    return message, False, {"error": f"{type(failure).__name__}: {_text(failure)}"}
+
+
+def _text(failure: BaseException) -> str:
+    """What it says, as JSON can carry it; an error that cannot even be told is still one."""
+    try:
+        text = str(failure)
+    except Exception:
+        text = "it cannot be shown"
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -93,6 +93,8 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return msgspec.structs.replace(self, task_name=name)
 
     def partition(self, name: str) -> "Queue[T]":
+        if not name:
+            raise errors.InvalidName("a partition needs a name")
         return msgspec.structs.replace(self, partition_name=name)
 
     def config(self, options: Mapping[str, Any]) -> "Queue[T]":
@@ -114,9 +116,14 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     async def delete(self) -> None:
         """Delete the queue with its messages; dead letters stay."""
-        await self.queen.transport.exchange(
-            "DELETE", f"/api/v1/resources/queues/{quote(self._own_name(), safe='')}"
-        )
+        try:
+            await self.queen.transport.exchange(
+                "DELETE", f"/api/v1/resources/queues/{quote(self._own_name(), safe='')}"
+            )
+        except errors.QueueNotFound as error:
+            if not error.members.get("is_repeated"):
+                raise
+            # It was our own call, whose answer got lost, that deleted it.
 
     # Push.
 
@@ -180,6 +187,8 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         await self.queen.buffers.here().flush(self)
 
     def _item(self, given: Mapping[str, Any]) -> PushItem:
+        if not hasattr(given, "keys"):
+            raise errors.InvalidItem(f"an item is a mapping with 'data', not {given!r}")
         if len(given) == 1 and "data" in given:  # Most are: the rest costs as much as the encoding.
             return PushItem(
                 queue=self._own_name(),

@@ -1,6 +1,7 @@
 """Registered handlers, run until stopped: by themselves, or inside a web application."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from queen.client.consumer import Consumption
 if TYPE_CHECKING:
     from queen.client.client import Queen
 
+_LOG: Final = logging.getLogger("queen.client")
 _ENDS: Final[set[asyncio.Task[None]]] = set()
 """The loop itself holds tasks weakly."""
 
@@ -66,6 +68,12 @@ async def _of(work: Consumption) -> None:
     await work
 
 
+def _told(work: asyncio.Task[None]) -> None:
+    """Say at once that workers have ended: the application goes on, and would know at its end."""
+    if not work.cancelled() and (error := work.exception()) is not None:
+        _LOG.error("workers.failed: %s", error, exc_info=error)
+
+
 @asynccontextmanager
 async def lifespan(
     queen: "Queen", app: object, *, workers: bool = False
@@ -76,7 +84,10 @@ async def lifespan(
         stop, now = asyncio.Event(), asyncio.Event()
         work: asyncio.Task[None] | None = None
         if workers:
+            if not queen.handlers:
+                raise errors.BadRequest("no handler is registered: @queen.queue(name).handler")
             work = asyncio.create_task(run(queen, stop, now, handle_signals=False))
+            work.add_done_callback(_told)
         try:
             yield {"queen": queen}
         finally:

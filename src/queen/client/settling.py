@@ -51,18 +51,23 @@ class Settling(Connection):
         if isinstance(messages, Message):
             body = _ENCODE(self.acknowledgment(messages, status, context))
             with tracing.settling([messages]):
-                answer = await self._ack(messages, body)
+                answer = await self._ack(messages, status, body)
             _note(messages, answer)
             return answer
         return await self.settle([(each, status, context) for each in messages])
 
-    async def _ack(self, message: Message[Any], body: bytes) -> Acknowledged:
+    async def _ack(self, message: Message[Any], status: "bool | str", body: bytes) -> Acknowledged:
         try:
             reply = await self.transport.exchange("POST", "/api/v1/ack", body, key=_key(message))
         except errors.LeaseLost as error:
-            if error.members.get("is_repeated") and error.problem.settled is True:
+            if error.members.get("is_repeated") and _is_so(status, error.problem.settled):
                 # It was our own ack, whose answer got lost, that ended the lease.
-                return Acknowledged(transaction_id=message.transaction_id, success=True, noop=True)
+                return Acknowledged(
+                    transaction_id=message.transaction_id,
+                    success=True,
+                    noop=True,
+                    lease_released=True,
+                )
             raise
         return decoded(reply, _DECODE_ACK)
 
@@ -79,10 +84,11 @@ class Settling(Connection):
                 "POST", "/api/v1/ack/batch", _ENCODE(request), key=_key(messages[0])
             )
         results = decoded(reply, _DECODE_ACKS).results
+        if reply.is_repeated:
+            results = [_ours(result, outcomes[result.index][1]) for result in results]
         refused: AckResult | None = None
         for result in results:
-            is_ours = reply.is_repeated and result.settled is True
-            if result.success or is_ours:  # By our own ack, if its answer got lost.
+            if result.success:
                 messages[result.index].is_settled = True
                 messages[result.index].is_delivery_over = result.lease_released
             elif refused is None:
@@ -158,6 +164,25 @@ class Settling(Connection):
         }
         # Repeated after a lost answer it would stand there twice.
         await self.transport.exchange("POST", "/api/v1/traces", _ENCODE(body), is_repeatable=False)
+
+
+def _is_so(status: "bool | str", is_settled: object) -> bool:
+    """Whether a message whose lease is gone is where a repeated ack wanted it."""
+    comes_again = status is False or status in ("failed", "retry")
+    return comes_again or is_settled is True
+
+
+def _ours(result: AckResult, status: "bool | str") -> AckResult:
+    """A refusal that our own ack caused, whose answer got lost, is none."""
+    if result.success or result.code != "lease_lost" or not _is_so(status, result.settled):
+        return result
+    return AckResult(
+        index=result.index,
+        transaction_id=result.transaction_id,
+        success=True,
+        noop=True,
+        lease_released=True,
+    )
 
 
 def _note(message: Message[Any], answer: Acknowledged) -> None:

@@ -9,6 +9,7 @@ import signal
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import wraps
 from typing import Any, Final, Self, TypeVar
@@ -25,6 +26,7 @@ from queen.client.transaction import Transaction
 
 T = TypeVar("T")
 
+_MOST_THREADS: Final = 1_000
 _LOG: Final = logging.getLogger("queen.client")
 
 _PARTS: Final = (Admin, Buffered, Consumption, DeadLetters, Message, Queue, Transaction)
@@ -194,6 +196,8 @@ class _Loop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                # Consumers bound their handlers themselves: as many run as they ask for.
+                self._loop.set_default_executor(ThreadPoolExecutor(_MOST_THREADS, "queen-handler"))
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="queen", daemon=True
                 )
@@ -266,14 +270,17 @@ def _inner(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
         return value._inner  # pyright: ignore[reportPrivateUsage] - of this file
     if isinstance(value, list):
         return [_inner(each, loop) for each in value]  # pyright: ignore[reportUnknownVariableType]
-    if inspect.isfunction(value) or inspect.ismethod(value):
+    # Partials and objects with __call__ too; types, of which some are no classes, stay as they are.
+    is_type = isinstance(value, type) or type(value).__module__ in ("typing", "types")
+    if inspect.isroutine(value) or (callable(value) and not is_type):
         return _handler(value, loop)
     return value
 
 
 def _handler(function: Callable[..., Any], loop: _Loop) -> Callable[..., Any]:
     """A handler or callback that gets what a caller without a loop can use."""
-    if inspect.iscoroutinefunction(function):
+    call: Any = getattr(function, "__call__", None)  # noqa: B004 - what it does
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
         return function
 
     @wraps(function)

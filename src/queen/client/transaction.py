@@ -83,8 +83,11 @@ class Transaction:
             reply = await queen.transport.exchange(
                 "POST", "/api/v1/transaction", msgspec.json.encode(request)
             )
-        for message in self.acked:
+        acks = (each for each in self.operations if isinstance(each, AckOperation))
+        for message, ack in zip(self.acked, acks, strict=True):
             message.is_settled = True
+            # The answer does not tell of leases: what comes again ends the delivery.
+            message.is_delivery_over = ack.status in ("failed", "retry")
         return decoded(reply, _DECODE)
 
 

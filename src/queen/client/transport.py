@@ -198,6 +198,8 @@ class HttpTransport:
                 headers=self._headers,
                 connector=aiohttp.TCPConnector(limit=self._config.pool_size),
             )
+            # Repeats are ours alone: one that we do not know of could not be told from a first.
+            setattr(session, "_retry_connection", False)  # noqa: B010 - there is no other way
         return session
 
 

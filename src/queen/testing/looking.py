@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from queen import errors
 from queen.client.client import Queen
 from queen.client.handling import Handling
 from queen.client.transport import Reply, Transport
@@ -20,7 +21,10 @@ _is_draining: ContextVar[bool] = ContextVar("queen_is_draining", default=False)
 
 async def pushed(queen: Queen, queue: str) -> list[Any]:
     """The payloads that a queue holds, in the order of their pushes; reading takes nothing."""
-    found = [each async for each in queen.admin.messages(queue)]
+    try:
+        found = [each async for each in queen.admin.messages(queue)]
+    except errors.QueueNotFound:
+        return []
     found.sort(key=lambda each: (each.created_at, each.offset or 0))
     return [msgspec.json.decode(each.data) for each in found]
 
@@ -42,7 +46,10 @@ async def drain(queen: Queen) -> int:
         for _ in range(_MOST_ROUNDS):
             before = count
             for queue, function in list(queen.handlers):
-                messages = await queue.wait(False).auto_ack(False).pop()
+                try:
+                    messages = await queue.wait(False).auto_ack(False).pop()
+                except errors.QueueNotFound:
+                    continue  # Nothing was pushed to it yet.
                 if messages:
                     handling = Handling(queue, function)
                     try:
