@@ -12,8 +12,7 @@ import msgspec
 from queen import errors
 from queen.engine.catalogue import Queue
 from queen.engine.deliveries import Delivery
-from queen.engine.names import check_name
-from queen.engine.names import check_queue_name
+from queen.engine.names import check_name, check_queue_name
 from queen.engine.schemas import PayloadSchema
 from queen.engine.waiters import QUEUE_MODE
 from queen.server import encoding, tracing
