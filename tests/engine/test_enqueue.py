@@ -209,3 +209,12 @@ async def test_a_name_that_cannot_be_is_refused_at_once(
 async def test_a_payload_that_is_not_json_is_refused_at_once(application: "Connection") -> None:
     with pytest.raises(asyncpg.InvalidTextRepresentationError):
         await application.execute("select queen.enqueue('orders', '{')")
+
+
+async def test_a_process_ends_while_something_is_put_down(dsn: str) -> None:
+    """The call to look and the end come in one turn of the loop."""
+    for _ in range(5):
+        engine = await Engine.open(dsn)
+        engine.appender.wake()
+        async with asyncio.timeout(10):
+            await engine.close()

@@ -227,4 +227,5 @@ class Consumption:
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), random.uniform(seconds / 2, seconds))
+            async with asyncio.timeout(random.uniform(seconds / 2, seconds)):
+                await self._stopping.wait()

@@ -88,7 +88,8 @@ class Leases:
             if wait != 0.0:
                 # A lease that comes meanwhile may be shorter than those that are here.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), wait)
+                    async with asyncio.timeout(wait):
+                        await self._changed.wait()
                 continue
             await self._renew()
 

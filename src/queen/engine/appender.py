@@ -102,8 +102,10 @@ class Appender:
         while True:
             pooled = self._store.database.is_pooled
             poll = self._settings.safety_poll_ms / 1000 if pooled else _POLL_SECONDS
+            # Not wait_for, which loses a cancellation that comes with what it waits for.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_called.wait(), poll * random.uniform(0.8, 1.2))
+                async with asyncio.timeout(poll * random.uniform(0.8, 1.2)):
+                    await self._is_called.wait()
             self._is_called.clear()
             try:
                 await self._serve()

@@ -103,8 +103,10 @@ class Replays:
     async def _run(self) -> None:
         pause = self._settings.file_buffer_flush_ms / 1000
         while True:
+            # Not wait_for, which loses a cancellation that comes with what it waits for.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_called.wait(), pause * random.uniform(0.5, 1.5))
+                async with asyncio.timeout(pause * random.uniform(0.5, 1.5)):
+                    await self._is_called.wait()
             self._is_called.clear()
             waiting, self._round = self._round, None
             outcome: errors.QueenError | None = None
