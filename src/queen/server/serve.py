@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
@@ -122,8 +123,17 @@ async def serve_here(
     return server.started
 
 
+def _end_with_supervisor() -> None:
+    """A supervisor that was killed cannot say so: without it, nobody would start or stop this."""
+    supervisor = multiprocessing.parent_process()
+    assert supervisor is not None
+    wait([supervisor.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _work(settings: Settings, listener: socket.socket, seat: Seat) -> None:
     logs.configure(settings)
+    threading.Thread(target=_end_with_supervisor, daemon=True).start()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         is_started = runner.run(serve_here(settings, listener, seat))
     sys.exit(0 if is_started else 3)
