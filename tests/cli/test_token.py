@@ -60,7 +60,7 @@ async def test_what_cannot_be_a_key_is_one_sentence(dsn: str) -> None:
         ["revoke", "0123456789ab", "--yes"],
     ):
         ended = await queen("token", *arguments, dsn=dsn)
-        assert ended.code == (3 if arguments[0] == "revoke" else 1)
+        assert ended.code == (3 if arguments[0] == "revoke" else 2)
         assert ended.err.startswith("queen: ")
         assert len(ended.err.splitlines()) == 1
 

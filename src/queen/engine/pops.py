@@ -400,7 +400,10 @@ class Pops:
 
     async def _may_be_sealed(self, target: Target) -> bool:
         """What cannot be opened must not be settled by its claim."""
-        queues = await self._catalogue.queues(target.queues.values())
+        try:
+            queues = await self._catalogue.queues(target.queues.values())
+        except errors.RequestError:
+            return True  # An option of theirs is not understood: whatever they are, this is safe.
         return any(queue.may_be_sealed for queue in queues.values())
 
     def _turn(self, name: TargetName) -> int:

@@ -31,7 +31,7 @@ _NO_SPAN: Final = nullcontext()
 _OF_LANES: Final = frozenset({"push", "pop", "ack", "nack"})
 """Calls whose number at once the engine bounds."""
 _PROBE_SECONDS: Final = 0.1
-_LONGEST_PROBE_SECONDS: Final = 2.0
+_LONGEST_PROBE_SECONDS: Final = 0.5
 
 
 class Connecting(msgspec.Struct, frozen=True, kw_only=True):
