@@ -120,6 +120,12 @@ async def system(queen: Queen) -> None:
     assert not (await admin.maintenance()).enabled
     with_pushes = await admin.set_maintenance(False)
     assert not with_pushes.enabled
+    assert (await admin.upkeep()).duties
+    assert not (await admin.buffer()).enabled
+    with pytest.raises(errors.NotFound):
+        await admin.flush_buffer()
+    with pytest.raises(errors.NotFound):
+        await admin.retry_failed_buffer()
     assert (await admin.health())["status"]
     assert "queen_" in await admin.metrics()
     with pytest.raises(errors.NoSuchRoute):

@@ -199,6 +199,22 @@ class Admin(Analytics, Access):
     async def migrations(self) -> wire.Migrations:
         return await self._get("/system/migrations", wire.Migrations)
 
+    async def upkeep(self) -> wire.Duties:
+        """What removes and moves what is old, and when each duty was last done."""
+        return await self._get("/system/upkeep", wire.Duties)
+
+    async def buffer(self) -> wire.Buffer:
+        """What the server that answers has on disk because the database was away."""
+        return await self._get("/status/buffers", wire.Buffer)
+
+    async def flush_buffer(self) -> wire.Buffer:
+        """Store what is on disk now."""
+        return await self._send("POST", "/system/buffer/flush", None, wire.Buffer)
+
+    async def retry_failed_buffer(self) -> wire.BufferRetried:
+        """Try again what could not be stored."""
+        return await self._send("POST", "/system/buffer/failed/retry", None, wire.BufferRetried)
+
     def instances(self) -> AsyncIterator[wire.Instance]:
         return self._pages("/system/instances", wire.Instances, "instances", {})
 
