@@ -60,7 +60,8 @@ async def handle(message): ...
 async def main():
     async with queen:
         await queen.queue("y").buffer(time_millis=60_000).push({"data": 1})
-        print("ready", flush=True)
+        # Once it runs, and so handles signals.
+        asyncio.get_running_loop().call_later(0.1, lambda: print("ready", flush=True))
         try:
             await queen.run(handle_signals=True)
         except PushError as error:

@@ -98,6 +98,7 @@ def test_a_test_without_a_loop(queen_server):
 """
 
 
+@pytest.mark.timeout(180)
 def test_a_users_tests_run(
     pytester: pytest.Pytester, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
