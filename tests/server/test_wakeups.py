@@ -1,6 +1,7 @@
 """What one server process frees, a client that waits at another gets at once."""
 
 import asyncio
+import time
 
 from tests.server.calls import data, pop, pop_one, push, says
 from tests.server.server import Server, until
@@ -23,3 +24,22 @@ async def test_the_acks_of_a_transaction_wake_a_waiter_of_another_process(dsn: s
 
         assert reply.status == 200, reply
         assert data(await asyncio.wait_for(waiting, 10)) == [2]
+
+
+async def test_maintenance_is_heard_of_before_the_next_beat(dsn: str) -> None:
+    async with Server(dsn) as one, Server(dsn) as other:
+
+        async def is_told() -> bool:
+            reply = await other.get("/pop/queue/q")
+            return reply.headers.get("Queen-Reason") == "maintenance"
+
+        await push(one, "q", 1)
+        seconds: list[float] = []
+        for is_on in (True, False, True, False):
+            await one.post("/system/maintenance/pop", {"enabled": is_on})
+            began = time.monotonic()
+            while await is_told() != is_on and time.monotonic() < began + 10:
+                pass
+            seconds.append(time.monotonic() - began)
+
+        assert sorted(seconds)[2] < 1.0, seconds

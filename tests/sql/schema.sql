@@ -715,12 +715,13 @@ CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS
 
 
 --
--- Name: forget_counters(double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: forget_counters(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.forget_counters(p_seconds double precision, p_limit integer) RETURNS bigint
+CREATE FUNCTION queen.forget_counters(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
     AS $$ … $$;
 
 
@@ -3606,10 +3607,10 @@ REVOKE ALL ON FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) 
 
 
 --
--- Name: FUNCTION forget_counters(p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION forget_counters(p_epoch bigint, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.forget_counters(p_seconds double precision, p_limit integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.forget_counters(p_epoch bigint, p_seconds double precision, p_limit integer) FROM PUBLIC;
 
 
 --

@@ -1,7 +1,6 @@
 """Moves what applications enqueued in their own transactions to the log: once, and soon."""
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
@@ -16,6 +15,7 @@ from queen.engine.catalogue import Catalogue
 from queen.engine.flush import Flush
 from queen.engine.parts import Part, PushUnit
 from queen.engine.pushes import Pushes, counts_of
+from queen.engine.rounds import Rounds
 from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
@@ -51,7 +51,7 @@ class OutboxItem(Request, frozen=True, kw_only=True):
 _DECODE: Final = msgspec.json.Decoder(OutboxItem).decode
 
 
-class Appender:
+class Appender(Rounds):
     """
     One process of all that share a database does this, by an office with an end.
 
@@ -79,42 +79,25 @@ class Appender:
         self._seals = seals
         self._tell = tell
         self._holder = random.getrandbits(62)
-        self._is_called = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        super().__init__(pause_seconds=self._poll_seconds())
         self._first_xid = 0
         """All that older transactions put down was seen."""
         self.moved = 0
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+    def _poll_seconds(self) -> float:
+        is_pooled = self._store.database.is_pooled
+        seconds = self._settings.safety_poll_ms / 1000 if is_pooled else _POLL_SECONDS
+        return seconds * random.uniform(0.8, 1.2)
 
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    def wake(self) -> None:
-        """An application put something down, perhaps."""
-        self._is_called.set()
-
-    async def _run(self) -> None:
-        while True:
-            pooled = self._store.database.is_pooled
-            poll = self._settings.safety_poll_ms / 1000 if pooled else _POLL_SECONDS
-            # Not wait_for, which loses a cancellation that comes with what it waits for.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(poll * random.uniform(0.8, 1.2)):
-                    await self._is_called.wait()
-            self._is_called.clear()
-            try:
-                await self._serve()
-            except (errors.ServiceError, errors.OutcomeUnknown):
-                await asyncio.sleep(random.uniform(0.1, 1.0))
-                self._is_called.set()
-            except Exception:
-                # Whatever it was, the next round may find it gone.
-                _LOG.exception("the outbox could not be moved")
+    async def round(self) -> float:
+        try:
+            await self._serve()
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            return random.uniform(0.1, 1.0)
+        except Exception:
+            # Whatever it was, the next round may find it gone.
+            _LOG.exception("the outbox could not be moved")
+        return self._poll_seconds()
 
     async def _serve(self) -> None:
         """Move what there is, and what comes meanwhile."""
@@ -141,7 +124,7 @@ class Appender:
         while open_xid < last_xid:
             open_xid, _ = await self._store.outbox.transactions()
             if await self._step():
-                self._is_called.set()
+                self.wake()
                 return
             await asyncio.sleep(_STEP_SECONDS)
 

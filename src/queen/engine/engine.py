@@ -512,6 +512,7 @@ class Engine:
     async def redact(self, partition_id: int, offset: int, *, by: str) -> None:
         """Erase the payload and headers of a message, here and in the database."""
         await redact(self.store, self.cache, partition_id, offset, by=by)
+        self.wakeups.tell_modes()
 
     def hold_pushes(self, is_held: bool) -> None:
         """Maintenance begins or ends: pushes go to disk and stay there, or are stored again."""

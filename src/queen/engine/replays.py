@@ -23,6 +23,7 @@ from queen.engine.file_buffer import (
 from queen.engine.flush import Flush
 from queen.engine.parts import PushUnit
 from queen.engine.pushes import Pushes, counts_of
+from queen.engine.rounds import Rounds
 from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
@@ -32,6 +33,7 @@ _LOG: Final = logging.getLogger("queen.engine")
 _ROUNDS: Final = 10
 _LAST_BYTES: Final = 2**18
 _LAST_SECONDS: Final = 5.0
+_MOST_RETRY_SECONDS: Final = 2.0
 _PRODUCER: Final = "__buffer:"
 """Each file is a producer whose sequence is the number of its last stored record."""
 
@@ -40,7 +42,7 @@ class _Done(Exception):
     """Some of these records were stored before: an answer was lost."""
 
 
-class Replays:
+class Replays(Rounds):
     """
     One process of a server does this, for the files of all of them.
 
@@ -69,27 +71,14 @@ class Replays:
         self._pushes = pushes
         self._seals = seals
         self._tell = tell
-        self._task: asyncio.Task[None] | None = None
-        self._is_called = asyncio.Event()
+        super().__init__(pause_seconds=settings.file_buffer_flush_ms / 1000)
+        self._retry_seconds = 0.0
         self._round: asyncio.Future[None] | None = None
         self._ends: dict[bytes, int] = {}
         """How far each file is stored; a file that is not here is asked for in the database."""
         self.is_held = False
         """Maintenance: what is buffered stays so."""
         self.stored = 0
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    def wake(self) -> None:
-        """The database is back, perhaps."""
-        self._is_called.set()
 
     async def flush(self) -> None:
         """Try now, and wait for the end of it; raises why not."""
@@ -100,33 +89,29 @@ class Replays:
         self.wake()
         await asyncio.shield(self._round)
 
-    async def _run(self) -> None:
+    async def round(self) -> float:
+        """Store what is buffered; ever more seldom while that fails."""
+        waiting, self._round = self._round, None
+        outcome: errors.QueenError | None = None
+        try:
+            await self._drain()
+            self._retry_seconds = 0.0
+        except (errors.ServiceError, errors.OutcomeUnknown) as error:
+            outcome = error
+        except Exception as error:
+            # Whatever it was, the next round may find it gone.
+            _LOG.exception("what is buffered could not be stored")
+            outcome = errors.QueenError(str(error))
         pause = self._settings.file_buffer_flush_ms / 1000
-        while True:
-            # Not wait_for, which loses a cancellation that comes with what it waits for.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause * random.uniform(0.5, 1.5)):
-                    await self._is_called.wait()
-            self._is_called.clear()
-            waiting, self._round = self._round, None
-            outcome: errors.QueenError | None = None
-            try:
-                await self._drain()
-                pause = self._settings.file_buffer_flush_ms / 1000
-            except (errors.ServiceError, errors.OutcomeUnknown) as error:
-                outcome = error
-                pause = min(2 * pause, 2.0)
-            except Exception as error:
-                # Whatever it was, the next round may find it gone.
-                _LOG.exception("what is buffered could not be stored")
-                outcome = errors.QueenError(str(error))
-                pause = min(2 * pause, 2.0)
-            if waiting is not None and not waiting.done():
-                if outcome is None:
-                    waiting.set_result(None)
-                else:
-                    waiting.set_exception(outcome)
-                    waiting.exception()  # Whoever waited may have gone.
+        if outcome is not None:
+            self._retry_seconds = min(2 * max(self._retry_seconds, pause), _MOST_RETRY_SECONDS)
+        if waiting is not None and not waiting.done():
+            if outcome is None:
+                waiting.set_result(None)
+            else:
+                waiting.set_exception(outcome)
+                waiting.exception()  # Whoever waited may have gone.
+        return max(self._retry_seconds, pause) * random.uniform(0.5, 1.5)
 
     async def _drain(self) -> None:
         """Store everything, also what comes meanwhile, and open the gate."""

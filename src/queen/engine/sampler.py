@@ -1,5 +1,6 @@
 """Depths, ages and the sizes of tables, measured by one process of all that share a database."""
 
+import math
 import time
 from typing import Final
 
@@ -14,8 +15,8 @@ _MOST_QUEUES: Final = 2_000
 """Measured in one round; the next goes on behind the last of them."""
 _MOST_PARTITIONS: Final = 1_000
 """Visited of each group; beyond, the depth is estimated from these."""
-_FORGOTTEN_PER_CALL: Final = 10_000
-_MOST_CALLS: Final = 10
+_TABLES_SECONDS: Final = 60.0
+"""How often the tables are looked at, which change slowly."""
 
 
 class Sampler:
@@ -31,10 +32,11 @@ class Sampler:
         self._holder = engine.counters.process
         self._most_queues = min(_MOST_QUEUES, settings.metrics_max_queues)
         self._office_seconds = settings.sample_seconds * 3
-        self._kept_seconds = settings.analytics_retention_hours * 3600.0
         self._after = 0
         self._values: dict[int, list[Value]] = {}
         """By queue, as last measured."""
+        self._tables = Snapshot()
+        self._tables_at = -math.inf
 
     async def step(self) -> Snapshot:
         """What there is to show; empty when another process shows it."""
@@ -43,11 +45,12 @@ class Sampler:
             self._values.clear()
             return Snapshot()
         await self._measure()
-        await self._forget()
-        snapshot = Snapshot(values=[each for values in self._values.values() for each in values])
-        await self._look_at_tables(snapshot)
-        for duty in ("sample", "forget_counters"):
-            snapshot.add(telemetry.UPKEEP, time.time(), duty)
+        if time.monotonic() - self._tables_at >= _TABLES_SECONDS:
+            self._tables = await self._look_at_tables()
+            self._tables_at = time.monotonic()
+        snapshot = Snapshot(values=list(self._tables.values))
+        snapshot.values.extend(each for values in self._values.values() for each in values)
+        snapshot.add(telemetry.UPKEEP, time.time(), "sample")
         for row in await self._database.fetch("duties"):
             if row["last_success_at"] is not None:
                 snapshot.add(telemetry.UPKEEP, row["last_success_at"].timestamp(), row["name"])
@@ -62,14 +65,14 @@ class Sampler:
             rows = await self._database.fetch(
                 "sample", self._after, _QUEUES_PER_CALL, _MOST_PARTITIONS
             )
-            if not rows:
-                self._after = 0
-                break
             values: dict[int, list[Value]] = {}
             for row in rows:
                 values.setdefault(row["queue_id"], []).extend(values_of(row))
             self._values.update(values)
             seen.update(values)
+            if len(values) < _QUEUES_PER_CALL:
+                self._after = 0
+                break
             self._after = max(values)
         if began_at_start and self._after == 0:
             # All were seen: whatever is left was deleted.
@@ -77,20 +80,14 @@ class Sampler:
         while len(self._values) > self._most_queues:
             self._values.pop(next(iter(self._values)))
 
-    async def _forget(self) -> None:
-        for _ in range(_MOST_CALLS):
-            (row,) = await self._database.fetch(
-                "forget_counters", self._kept_seconds, _FORGOTTEN_PER_CALL
-            )
-            if row["removed"] < _FORGOTTEN_PER_CALL:
-                break
-
-    async def _look_at_tables(self, snapshot: Snapshot) -> None:
+    async def _look_at_tables(self) -> Snapshot:
+        snapshot = Snapshot()
         for row in await self._database.fetch("table_health"):
             snapshot.add(telemetry.TABLE_DEAD, row["dead_tuples"], row["table"])
             snapshot.add(telemetry.TABLE_BYTES, row["bytes"], row["table"])
         (row,) = await self._database.fetch("oldest_transaction_age")
         snapshot.add(telemetry.OLDEST_TRANSACTION, row["seconds"])
+        return snapshot
 
 
 def values_of(row: Record) -> list[Value]:

@@ -42,6 +42,8 @@ class Wakeups:
         self._forget = forget
         self._append = append
         self._search_again = search_again
+        self.modes_changed: Callable[[], None] = _nothing
+        """Called when another process turned maintenance on or off, or redacted a message."""
         self._task: asyncio.Task[None] | None = None
         self._seen_queue_ids: set[int] = set()
         self._scopes: object = None
@@ -88,6 +90,11 @@ class Wakeups:
         if self.notifications is not None:
             self.notifications.tell(changed_queue_ids=[queue_id])
 
+    def tell_modes(self) -> None:
+        """Maintenance was turned on or off, or a message was redacted, for all others."""
+        if self.notifications is not None:
+            self.notifications.tell(is_modes=True)
+
     def _learn_of_change(self, queue_ids: Collection[int]) -> None:
         self._catalogue.forget_options(queue_ids)
         self._wake(queue_ids)
@@ -113,13 +120,17 @@ class Wakeups:
             # The connection is new, and perhaps the server: a crash may have forgotten claims.
             self._forget()
             self._append()
+            self.modes_changed()
             waiters.wake_all()
             return
         if news.is_outbox:
             self._append()
         if news.is_everything:
             self._catalogue.forget_options()
+            self.modes_changed()
             waiters.wake_all()
+        if news.is_modes:
+            self.modes_changed()
         if news.changed_queue_ids:
             self._learn_of_change(news.changed_queue_ids)
         self._wake(news.queue_ids)
@@ -153,3 +164,7 @@ class Wakeups:
             except Exception:
                 # Whatever it was, the next round may find it gone.
                 _LOG.exception("the slow poll failed")
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

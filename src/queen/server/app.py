@@ -166,7 +166,7 @@ class App:
             await self.state.upkeep.close()
         await self.state.watch.close()
         await self.state.operations.close()
-        await self.state.pulse.close()
+        await self.state.pulse.leave()
         await self.state.gate.close()
         await self.state.engine.close()
         await send({"type": "lifespan.shutdown.complete"})
@@ -200,7 +200,7 @@ class App:
         operations = Operations(engine.store, kinds(engine))
         pulse = Pulse(engine, name=settings.worker_id, adopt=operations.adopt)
         operations.owner = pulse.id
-        await pulse.start()
+        await pulse.join()
         # One process of a host is enough.
         upkeep = Upkeep(engine, settings) if self._seat is None or self._seat.place == 0 else None
         if upkeep is not None:

@@ -20,7 +20,7 @@ from queen.wire.access import Scope, Token
 _ID: Final = re.compile(r"[0-9a-f]{12}", re.ASCII)
 _SHAPE: Final = re.compile(r"qk_([0-9a-f]{12})_[0-9a-f]{64}", re.ASCII)
 _MOST_KEYS: Final = 10_000
-_BELIEVED_SECONDS: Final = 0.5
+BELIEVED_SECONDS: Final = 0.5
 """How long a key is taken without asking again: a revoked one is refused within a second."""
 
 
@@ -159,12 +159,12 @@ class Keys:
 
 
 def _absent(asked_at: float) -> _Entry:
-    return _Entry(None, _UNKNOWN, None, asked_at + _BELIEVED_SECONDS, asked_at)
+    return _Entry(None, _UNKNOWN, None, asked_at + BELIEVED_SECONDS, asked_at)
 
 
 def _entry_of(row: Record, asked_at: float) -> _Entry:
     lefts = (row["seconds_left"], row["old_seconds_left"] if row["old_digest"] else None)
-    believed = min([_BELIEVED_SECONDS, *(left for left in lefts if left is not None)])
+    believed = min([BELIEVED_SECONDS, *(left for left in lefts if left is not None)])
     until = asked_at + believed
     return _Entry(caller_of(row), row["digest"], row["old_digest"], until, asked_at)
 

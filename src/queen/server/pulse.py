@@ -1,7 +1,7 @@
-"""What every process says and hears once a second: that it lives, and what mode all are in."""
+"""What every process says and hears now and then: that it lives, and what mode all are in."""
 
-import asyncio
 import contextlib
+import logging
 import os
 import secrets
 import socket
@@ -11,12 +11,20 @@ from typing import Final
 
 from queen import errors
 from queen.engine.engine import Engine
+from queen.engine.rounds import Rounds
 
-_SECONDS: Final = 1.0
+_LOG: Final = logging.getLogger("queen.server")
+_SECONDS: Final = 5.0
+_UNTOLD_SECONDS: Final = 1.0
+"""Behind a pooler nobody tells of a change."""
 
 
-class Pulse:
-    """The life of this process as others see it, and the modes that all processes share."""
+class Pulse(Rounds):
+    """
+    The life of this process as others see it, and the modes that all processes share.
+
+    Who changes a mode tells the others; the beat is for what was not heard.
+    """
 
     def __init__(
         self, engine: Engine, *, name: str | None, adopt: Callable[[], Awaitable[None]]
@@ -27,24 +35,25 @@ class Pulse:
         self.id = f"{name or self._host}-{os.getpid()}-{secrets.token_hex(3)}"
         self._adopt = adopt
         self._redaction: int | None = None
-        self._task: asyncio.Task[None] | None = None
+        is_told = engine.wakeups.notifications is not None
+        self._seconds = _SECONDS if is_told else _UNTOLD_SECONDS
+        super().__init__(pause_seconds=self._seconds)
         self.is_push_off = False
         self.is_pop_off = False
 
-    async def start(self) -> None:
+    async def join(self) -> None:
         """Know the modes before the first call is answered, unless the database is away."""
         try:
             await self.beat()
         except errors.DatabaseUnavailable:
             if not self._engine.store.database.is_away:
                 raise
-        self._task = asyncio.create_task(self._keep())
+        self._engine.wakeups.modes_changed = self.wake
+        self.start()
 
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+    async def leave(self) -> None:
+        """This process ends."""
+        await self.close()
         with contextlib.suppress(errors.QueenError):
             await self._engine.store.instances.leave(self.id)
 
@@ -77,9 +86,12 @@ class Pulse:
         if heard["has_orphans"]:
             await self._adopt()
 
-    async def _keep(self) -> None:
-        while True:
-            await asyncio.sleep(_SECONDS)
-            # The modes stay as they were while the database is away.
-            with contextlib.suppress(errors.QueenError):
-                await self.beat()
+    async def round(self) -> float:
+        try:
+            await self.beat()
+        except errors.QueenError:
+            pass  # The modes stay as they were while the database is away.
+        except Exception:
+            # Whatever it was, the next beat may find it gone.
+            _LOG.exception("the pulse failed")
+        return self._seconds

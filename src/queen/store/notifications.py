@@ -20,6 +20,7 @@ _EVERYTHING: Final = "*"
 _OF_GROUP: Final = "g"
 _OF_OPTIONS: Final = "c"
 _OUTBOX: Final = "outbox"
+_MODES: Final = "modes"
 _ALIVE: Final = "?"
 _LOST: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
@@ -37,6 +38,8 @@ class News(msgspec.Struct, kw_only=True):
     changed_queue_ids: list[int] = msgspec.field(default_factory=list[int])
     is_outbox: bool = False
     """An application put something down."""
+    is_modes: bool = False
+    """Maintenance was turned on or off, or a message was redacted."""
     is_everything: bool = False
     """More than can be listed: any of them may be concerned."""
 
@@ -48,6 +51,8 @@ class News(msgspec.Struct, kw_only=True):
                 news.is_everything = True
             elif word == _OUTBOX:
                 news.is_outbox = True
+            elif word == _MODES:
+                news.is_modes = True
             elif word.startswith(_OF_GROUP):
                 news.group_ids.append(int(word[1:]))
             elif word.startswith(_OF_OPTIONS):
@@ -105,12 +110,15 @@ class Notifications:
         queue_ids: Iterable[int] = (),
         group_ids: Iterable[int] = (),
         changed_queue_ids: Iterable[int] = (),
+        is_modes: bool = False,
     ) -> None:
         """Say this soon. Costs nothing when it was said a moment ago."""
         if len(self._words) <= _MOST_WORDS:
             self._words.update(map(str, queue_ids))
             self._words.update([f"{_OF_GROUP}{each}" for each in group_ids])
             self._words.update([f"{_OF_OPTIONS}{each}" for each in changed_queue_ids])
+        if is_modes:
+            self._words.add(_MODES)
         if self._words:
             self._is_pending.set()
 

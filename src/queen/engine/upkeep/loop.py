@@ -1,6 +1,5 @@
 """Looks now and then which duties are due, and does those that it gets."""
 
-import asyncio
 import contextlib
 import logging
 import random
@@ -10,7 +9,9 @@ from typing import Final
 
 from queen import errors
 from queen.engine.engine import Engine
+from queen.engine.rounds import Rounds
 from queen.engine.upkeep import (
+    counters,
     dedup,
     evictions,
     partitions,
@@ -36,17 +37,18 @@ _DUTIES: Final[
     "retention": (retention.run, lambda each: each.retention_interval_ms / 1000),
     "evictions": (evictions.run, lambda each: each.eviction_interval_ms / 1000),
     "dedup": (dedup.run, lambda each: each.retention_interval_ms / 1000),
-    "scheduled": (scheduled.run, lambda each: each.upkeep_look_seconds),
+    "scheduled": (scheduled.run, lambda each: each.upkeep_look_seconds / 2),
     "partitions": (partitions.run, lambda each: each.retention_interval_ms / 1000),
     "producers": (producers.run, lambda each: each.retention_interval_ms / 1000),
     "traces": (traces.run, lambda each: each.retention_interval_ms / 1000),
+    "counters": (counters.run, lambda each: each.retention_interval_ms / 1000),
 }
-"""What each duty does, and how often."""
+"""What each duty does, and how often; scheduled messages at each look."""
 
 DUTIES: Final = tuple(_DUTIES)
 
 
-class Upkeep:
+class Upkeep(Rounds):
     """
     The duties of one process: those that are due and that no other process has.
 
@@ -58,16 +60,7 @@ class Upkeep:
         self._engine = engine
         self._settings = settings
         self._holder = engine.counters.process
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._look_for_ever())
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        super().__init__()
 
     async def look(self) -> bool:
         """Do what is due, one duty after the other; whether there is more to do at once."""
@@ -115,15 +108,14 @@ class Upkeep:
             )
         return not is_over
 
-    async def _look_for_ever(self) -> None:
-        while True:
-            has_more = False
-            try:
-                has_more = await self.look()
-            except errors.QueenError:
-                pass  # The database is away, or busy: later.
-            except Exception:
-                _LOG.exception("upkeep could not look for its duties")
-            # Not all processes at once.
-            seconds = _AGAIN_SECONDS if has_more else self._settings.upkeep_look_seconds
-            await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
+    async def round(self) -> float:
+        has_more = False
+        try:
+            has_more = await self.look()
+        except errors.QueenError:
+            pass  # The database is away, or busy: later.
+        except Exception:
+            _LOG.exception("upkeep could not look for its duties")
+        # Not all processes at once.
+        seconds = _AGAIN_SECONDS if has_more else self._settings.upkeep_look_seconds
+        return seconds * random.uniform(0.8, 1.2)

@@ -156,8 +156,9 @@ async def _set(call: Call, mode: str) -> Answer:
     row = await call.state.engine.store.instances.set_maintenance(
         mode, is_on=request.enabled, by=call.caller.name
     )
-    # Here at once; the other processes hear of it within a second or two.
+    # Here at once, and in the other processes as soon as they hear of it.
     await call.state.pulse.beat()
+    call.state.engine.wakeups.tell_modes()
     return _shown(row)
 
 

@@ -15,10 +15,6 @@ select
   ready_partitions, leased_partitions, idle_partitions, is_exact
 from queen.sample($1, $2, $3);
 
--- name: forget_counters
--- Remove some of what is older than so many seconds; answers how many rows.
-select queen.forget_counters($1, $2) as removed;
-
 -- name: counter_series
 -- Counters in buckets of so many seconds; null for any queue, namespace, task or group.
 select

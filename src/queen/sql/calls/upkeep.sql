@@ -70,6 +70,10 @@ select removed, after_at, after_id, is_over, lag_seconds from queen.remove_parti
 -- Forget producers that were not heard of for long.
 select looked, removed, last from queen.forget_producers($1, $2, $3, $4);
 
+-- name: forget_counters
+-- Forget some counters and samples of long ago.
+select queen.forget_counters($1, $2, $3) as removed;
+
 -- name: forget_traces
 -- Forget some events of long ago.
 select queen.forget_traces($1, $2, $3) as removed;

@@ -30,29 +30,3 @@ begin
   return queen.now();
 end
 $$;
-
--- Remove some of the counters and samples that are older than so many seconds; answers how many.
-create or replace function queen.forget_counters (p_seconds double precision, p_limit integer)
-  returns bigint
-  language plpgsql
-  volatile
-  set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_before   timestamptz := queen.now() - make_interval(secs => p_seconds);
-  v_counters bigint;
-  v_samples  bigint;
-begin
-  delete from queen.counters c
-  where c.ctid = any (array(
-    select o.ctid from queen.counters o where o.minute < v_before order by o.minute limit p_limit
-  ));
-  get diagnostics v_counters = row_count;
-  delete from queen.samples s
-  where s.ctid = any (array(
-    select o.ctid from queen.samples o where o.minute < v_before order by o.minute limit p_limit
-  ));
-  get diagnostics v_samples = row_count;
-  return v_counters + v_samples;
-end
-$$;

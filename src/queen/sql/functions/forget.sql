@@ -150,3 +150,32 @@ begin
   return cardinality(v_ids);
 end
 $$;
+
+-- Forget counters and samples of p_seconds ago or earlier, at most p_limit of each; answers how many. Raises QN016.
+-- Locks: the duty, counters, samples.
+create or replace function queen.forget_counters (p_epoch bigint, p_seconds double precision, p_limit integer)
+  returns bigint
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  v_cut      timestamptz := queen.now() - make_interval(secs => p_seconds);
+  v_counters bigint;
+  v_samples  bigint;
+begin
+  perform queen.hold_duty('counters', p_epoch);
+  delete from queen.counters c
+  where c.ctid = any (array(
+    select o.ctid from queen.counters o where o.minute < v_cut order by o.minute limit p_limit
+  ));
+  get diagnostics v_counters = row_count;
+  delete from queen.samples s
+  where s.ctid = any (array(
+    select o.ctid from queen.samples o where o.minute < v_cut order by o.minute limit p_limit
+  ));
+  get diagnostics v_samples = row_count;
+  return v_counters + v_samples;
+end
+$$;

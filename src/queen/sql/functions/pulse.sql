@@ -1,5 +1,5 @@
 -- Say that a process lives, and what it must know: which maintenance is on, and the newest redaction.
--- Writes every five seconds at most, however often it is called; forgets processes unheard of for a day.
+-- Writes every four seconds at most, however often it is called; forgets processes unheard of for a day.
 create or replace function queen.pulse (p_id text, p_host text, p_pid integer, p_version text, p_waiters integer)
   returns table (is_push_off boolean, is_pop_off boolean, redaction bigint, has_orphans boolean)
   language plpgsql
@@ -10,7 +10,7 @@ declare
   v_now timestamptz := queen.now();
 begin
   if not exists (
-    select 1 from queen.instances i where i.id = p_id and i.seen_at > v_now - interval '5 seconds' and i.seen_at <= v_now
+    select 1 from queen.instances i where i.id = p_id and i.seen_at > v_now - interval '4 seconds' and i.seen_at <= v_now
   ) then
     insert into queen.instances (id, host, pid, version, started_at, seen_at, waiters)
     values (p_id, p_host, p_pid, p_version, v_now, v_now, p_waiters)
