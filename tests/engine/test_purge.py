@@ -1,5 +1,6 @@
 """Purge removes messages, takes the leases on them away, and never gives an offset twice."""
 
+import asyncpg
 import pytest
 
 from queen.codec.identity import partition_of
@@ -33,6 +34,18 @@ async def test_purge_of_one_partition_leaves_the_others(engine: Engine) -> None:
     assert await engine.purge("orders", partition="one") == 1
 
     assert await drain(engine, "orders") == ["b"]
+
+
+async def test_a_purge_is_recorded_with_the_removals(engine: Engine, dsn: str) -> None:
+    await push(engine, "orders", "a", "b")
+    await push(engine, "orders", "c")
+    await engine.purge("orders")
+    await engine.purge("orders")
+
+    connection = await asyncpg.connect(dsn)
+    rows = await connection.fetch("select first_offset, end_offset, reason from queen.removals")
+    await connection.close()
+    assert [tuple(row) for row in rows] == [(0, 3, "purge")]
 
 
 async def test_purge_takes_leases_away(engine: Engine, clock: Clock) -> None:

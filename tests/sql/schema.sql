@@ -413,6 +413,15 @@ CREATE FUNCTION queen.count_of(p_offsets int8multirange) RETURNS bigint
 
 
 --
+-- Name: cut(bigint, bigint, bigint, integer, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.cut(p_partition_id bigint, p_queue_id bigint, p_end bigint, p_most integer, p_reason text, OUT messages bigint, OUT segments integer) RETURNS record
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: dedup_class(double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -3401,6 +3410,13 @@ REVOKE ALL ON FUNCTION queen.count(p_process bigint, p_minute timestamp with tim
 --
 
 REVOKE ALL ON FUNCTION queen.count_of(p_offsets int8multirange) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION cut(p_partition_id bigint, p_queue_id bigint, p_end bigint, p_most integer, p_reason text, OUT messages bigint, OUT segments integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.cut(p_partition_id bigint, p_queue_id bigint, p_end bigint, p_most integer, p_reason text, OUT messages bigint, OUT segments integer) FROM PUBLIC;
 
 
 --

@@ -25,15 +25,13 @@ create or replace function queen.purge (
 as $$
 #variable_conflict use_column
 declare
-  v_queue   queen.queues;
-  v_ids     bigint[];
-  v_id      bigint;
-  v_newest  record;
-  v_end     bigint;
-  v_settled bigint;
-  v_count   bigint := 0;
-  v_step    record;
-  v_room    integer := 2000;
+  v_queue queen.queues;
+  v_ids   bigint[];
+  v_id    bigint;
+  v_end   bigint;
+  v_count bigint := 0;
+  v_cut   record;
+  v_room  integer := 2000;
 begin
   select q.* into v_queue from queen.queues q where q.name = p_queue and q.deleted_at is null;
   if not found then
@@ -70,71 +68,98 @@ begin
   end if;
 
   foreach v_id in array v_ids loop
-    select s.base_offset, s.base_offset + s.message_count as next_offset into v_newest
-    from queen.segments s
-    where s.partition_id = v_id
-    order by s.base_offset desc
-    limit 1;
     -- The end of what goes, as an offset at the edge of a segment.
     v_end := case
-      when p_before is null then v_newest.next_offset
+      when p_before is null then (
+        select s.base_offset + s.message_count
+        from queen.segments s
+        where s.partition_id = v_id
+        order by s.base_offset desc
+        limit 1
+      )
       -- The first one stored at that instant or later.
       else queen.offset_after(v_id, p_before - interval '1 microsecond')
     end;
     if p_completed then
-      select min(least(c.claimed, (
-        select min(lower(d.pending))
-        from queen.deliveries d
-        where d.group_id = c.group_id and d.partition_id = v_id and d.payload is null
-      ))) into v_settled
-      from queen.consumers c
-      join queen.groups g on g.id = c.group_id and g.deleted_at is null
-      where c.partition_id = v_id;
-      -- What nobody reads yet nobody has settled.
-      v_end := case when v_settled is not null then least(v_end, v_settled) end;
-      if exists (
-        select 1 from queen.groups g
-        where g.queue_id = v_queue.id and g.deleted_at is null and g.filled_to < v_id and g.fill_end >= v_id
-      ) then
-        v_end := null;
-      end if;
+      v_end := queen.settled_to(v_id, v_queue.id, v_end);
     else
       perform queen.pass_over(v_id, v_end);
     end if;
-    with gone as (
-      delete from queen.segments s
-      using (
-        select s.ctid
-        from queen.segments s
-        where s.partition_id = v_id
-          and s.base_offset < least(v_end, v_newest.base_offset)
-          and s.base_offset + s.message_count <= v_end
-        order by s.base_offset
-        limit v_room
-      ) k
-      where s.ctid = k.ctid
-      returning case when s.body is not null then s.message_count else 0 end as messages
-    )
-    select coalesce(sum(g.messages), 0) as messages, count(*)::integer as segments into v_step from gone g;
-    v_count := v_count + v_step.messages;
-    v_room := v_room - v_step.segments;
+    select c.* into v_cut from queen.cut(v_id, v_queue.id, v_end, v_room, 'purge') c;
+    v_count := v_count + v_cut.messages;
+    v_room := v_room - v_cut.segments;
     if v_room <= 0 then
       -- Perhaps there are more: the next call begins with this partition.
       return query select v_id - 1, v_count;
       return;
     end if;
-    update queen.segments s
-    set body = null, ends = null, extras = null
-    where s.partition_id = v_id
-      and s.base_offset = v_newest.base_offset
-      and v_newest.next_offset <= v_end
-      and s.body is not null
-    returning s.message_count::bigint as messages into v_step;
-    if found then
-      v_count := v_count + v_step.messages;
-    end if;
   end loop;
   return query select v_ids[cardinality(v_ids)], v_count;
+end
+$$;
+
+-- Remove segments that end at p_end or before from the start of a partition, at most p_most, and record it in
+-- queen.removals. The newest segment's row stays, emptied: the next offset is read from it. Nothing where p_end is null.
+-- The caller has locked the partition.
+create or replace function queen.cut (
+  p_partition_id bigint,
+  p_queue_id     bigint,
+  p_end          bigint,
+  p_most         integer,
+  p_reason       text,
+  out messages   bigint,
+  out segments   integer
+)
+  language plpgsql
+  volatile
+as $$
+declare
+  v_newest record;
+begin
+  select s.base_offset, s.base_offset + s.message_count as next_offset into v_newest
+  from queen.segments s
+  where s.partition_id = p_partition_id
+  order by s.base_offset desc
+  limit 1;
+  with gone as (
+    delete from queen.segments s
+    using (
+      select s.ctid
+      from queen.segments s
+      where s.partition_id = p_partition_id
+        and s.base_offset < least(p_end, v_newest.base_offset)
+        and s.base_offset + s.message_count <= p_end
+      order by s.base_offset
+      limit p_most
+    ) k
+    where s.ctid = k.ctid
+    returning s.base_offset, s.message_count, s.body is not null as had_body
+  ),
+  emptied as (
+    update queen.segments s
+    set body = null, ends = null, extras = null
+    where s.partition_id = p_partition_id
+      and s.base_offset = v_newest.base_offset
+      and v_newest.next_offset <= p_end
+      and s.body is not null
+      -- Else there are more before it.
+      and (select count(*) from gone) < p_most
+    returning s.base_offset, s.message_count, true as had_body
+  ),
+  removed as (
+    select g.base_offset, g.message_count, g.had_body from gone g
+    union all
+    select e.base_offset, e.message_count, e.had_body from emptied e
+  ),
+  logged as (
+    insert into queen.removals (queue_id, partition_id, first_offset, end_offset, reason, removed_at)
+    select p_queue_id, p_partition_id, min(r.base_offset), max(r.base_offset + r.message_count), p_reason, queen.now()
+    from removed r
+    where r.had_body
+    having count(*) > 0
+  )
+  select coalesce(sum(r.message_count) filter (where r.had_body), 0), count(*) into messages, segments
+  from removed r;
 end
 $$;
 

@@ -103,17 +103,9 @@ create or replace function queen.trim_start (
   volatile
 as $$
 declare
-  v_newest record;
-  v_old    record;
-  v_end    bigint;
+  v_old record;
+  v_end bigint;
 begin
-  messages := 0;
-  segments := 0;
-  select s.base_offset, s.base_offset + s.message_count as next_offset into v_newest
-  from queen.segments s
-  where s.partition_id = p_partition_id
-  order by s.base_offset desc
-  limit 1;
   -- Times never fall as offsets rise, so what is old is at the start.
   select
     coalesce(min(s.base_offset) filter (where s.xid >= p_hold), max(s.next_offset)) as end_offset,
@@ -132,46 +124,8 @@ begin
     else queen.settled_to(p_partition_id, p_queue.id, v_old.end_offset)
   end;
   is_lagging := coalesce(v_end, -1) < v_old.end_offset or v_old.segments >= p_most;
-  if v_end is null then
-    return;
-  end if;
-  with gone as (
-    delete from queen.segments s
-    using (
-      select s.ctid
-      from queen.segments s
-      where s.partition_id = p_partition_id
-        and s.base_offset < least(v_end, v_newest.base_offset)
-        and s.base_offset + s.message_count <= v_end
-      order by s.base_offset
-      limit p_most
-    ) k
-    where s.ctid = k.ctid
-    returning s.base_offset, s.message_count, s.body is not null as had_body
-  ),
-  emptied as (
-    update queen.segments s
-    set body = null, ends = null, extras = null
-    where s.partition_id = p_partition_id
-      and s.base_offset = v_newest.base_offset
-      and v_newest.next_offset <= v_end
-      and s.body is not null
-    returning s.base_offset, s.message_count, true as had_body
-  ),
-  removed as (
-    select g.base_offset, g.message_count, g.had_body from gone g
-    union all
-    select e.base_offset, e.message_count, e.had_body from emptied e
-  ),
-  logged as (
-    insert into queen.removals (queue_id, partition_id, first_offset, end_offset, reason, removed_at)
-    select p_queue.id, p_partition_id, min(r.base_offset), max(r.base_offset + r.message_count), p_kind, queen.now()
-    from removed r
-    where r.had_body
-    having count(*) > 0
-  )
-  select coalesce(sum(r.message_count) filter (where r.had_body), 0), count(*) into messages, segments
-  from removed r;
+  select c.* into messages, segments
+  from queen.cut(p_partition_id, p_queue.id, v_end, p_most, p_kind) c;
 end
 $$;
 
