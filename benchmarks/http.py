@@ -140,7 +140,7 @@ class Bench:
 
     async def open_loop(self, rate: float) -> dict[str, Any]:
         task = Open(
-            port=self._server.port, queue=self.queue(), rate=rate, seconds=max(3.0, self._seconds)
+            port=self._server.port, queue=self.queue(), rate=rate, seconds=max(10.0, self._seconds)
         )
         items: list[dict[str, Any]] = [
             {"queue": task.queue, "partition": f"p{n}", "payload": {}} for n in range(100)

@@ -1,7 +1,7 @@
 """Short words for what most tests of the engine do."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +9,11 @@ import msgspec
 from queen.codec.identity import partition_ref
 from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
+from queen.settings import Settings
 from queen.wire.messages import Acknowledged, Acknowledgment, Message, PopRequest, Pushed, PushItem
+
+PATIENT = Settings(safety_poll_ms=600_000)
+"""Without the safety net: what wakes is the wake-up alone."""
 
 
 def item(queue: str, value: Any, *, partition: str = "Default", **fields: Any) -> PushItem:  # noqa: ANN401
@@ -148,3 +152,21 @@ async def seconds_until(engine: Engine, answer: Acknowledged) -> float:
     assert answer.retry_at is not None
     (row,) = await engine.store.database.fetch("now")
     return (answer.retry_at - row["now"]).total_seconds()
+
+
+async def listening(*engines: Engine) -> None:
+    """Wait until engines hear what others tell."""
+
+    async def are_listening() -> bool:
+        return all(
+            each.wakeups.notifications is not None and each.wakeups.notifications.is_listening
+            for each in engines
+        )
+
+    await until(are_listening)
+
+
+async def woken_within(popping: Sequence[asyncio.Task[list[Delivery]]], seconds: float) -> None:
+    """All are answered by a wake-up: the slow poll comes later."""
+    async with asyncio.timeout(seconds):
+        assert all(await asyncio.gather(*popping))

@@ -73,6 +73,36 @@ async def test_connections_above_the_first_are_closed_when_unused_so_long(dsn: s
         assert await connections(dsn, "kept") >= 3
 
 
+async def test_connections_of_a_server_are_warm_before_they_are_lent(dsn: str) -> None:
+    settings = Settings(app_name="warm")
+    async with await Engine.open(dsn, settings=settings, connections=4, is_warmed=True) as engine:
+        await push(engine, "orders", *range(10))
+        database = engine.store.database
+
+        async def have_grown() -> bool:
+            # Many more at once than there are connections.
+            await asyncio.gather(*(database.fetch("ack", [], [], [], None) for _ in range(50)))
+            return await connections(dsn, "warm") == 4
+
+        await until(have_grown)
+
+        assert await drain(engine, "orders") == list(range(10))
+        connection = await asyncpg.connect(dsn)
+        made = await connection.fetch("select name from queen.queues")
+        await connection.close()
+        assert [row["name"] for row in made] == ["orders"]
+
+
+async def test_a_database_that_cannot_be_warmed_is_used_as_it_is(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("drop function queen.warm()")
+    await connection.close()
+    async with await Engine.open(dsn, is_warmed=True) as engine:
+        await push(engine, "orders", 1)
+
+        assert await drain(engine, "orders") == [1]
+
+
 async def test_a_connection_is_waited_for_no_longer_than_allowed(dsn: str) -> None:
     settings = Settings(db_connection_timeout_ms=200)
     async with await Engine.open(dsn, settings=settings, connections=1) as engine:

@@ -2,23 +2,23 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
 from queen.errors import DatabaseUnavailable, Draining, QueueNotFound, TooManyWaiters
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.wire.messages import Acknowledgment
 from tests.engine.helpers import (
+    PATIENT,
     ack,
-    ack_all,
     asleep,
     item,
     lease,
+    listening,
     pop,
     pop_later,
     pop_one,
@@ -27,16 +27,8 @@ from tests.engine.helpers import (
     settle,
     until,
     values,
+    woken_within,
 )
-
-PATIENT = Settings(safety_poll_ms=600_000)
-"""Without the safety net: what wakes is the wake-up alone."""
-
-
-@pytest.fixture
-async def patient(dsn: str) -> AsyncIterator[Engine]:
-    async with await Engine.open(dsn, settings=PATIENT) as engine:
-        yield engine
 
 
 async def test_a_push_of_the_same_process_wakes(patient: Engine) -> None:
@@ -48,28 +40,6 @@ async def test_a_push_of_the_same_process_wakes(patient: Engine) -> None:
 
     assert values(await waiter) == ["a"]
     await asleep(patient, 0)
-
-
-async def test_a_push_of_another_process_wakes(patient: Engine, dsn: str) -> None:
-    await patient.configure("orders")
-    async with await Engine.open(dsn, settings=PATIENT) as other:
-        await listening(patient, other)
-        waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
-        await asleep(patient, 1)
-
-        await push(other, "orders", "a")
-
-        assert values(await waiter) == ["a"]
-
-
-async def test_every_push_wakes_across_processes(patient: Engine, dsn: str) -> None:
-    await patient.configure("orders")
-    async with await Engine.open(dsn, settings=PATIENT) as other:
-        await listening(patient, other)
-        for value in range(30):
-            waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1, auto_ack=True))
-            await push(other, "orders", value)
-            assert values(await waiter) == [value]
 
 
 async def test_an_ack_that_frees_a_partition_wakes(patient: Engine) -> None:
@@ -344,18 +314,21 @@ async def test_who_joins_those_that_sleep_sends_no_statement(patient: Engine) ->
 
 
 async def test_an_ack_of_all_there_was_searches_for_nobody(patient: Engine) -> None:
-    await patient.configure("orders")
-    await listening(patient)
-    await push(patient, "orders", "a")
-    (delivery,) = await pop(patient, "orders")
+    partitions = [f"p{number}" for number in range(20)]
+    for partition in partitions:
+        await push(patient, "orders", "a", partition=partition)
+    held = [await pop_one(patient, "orders", partition=each) for each in partitions]
     waiter = asyncio.create_task(pop(patient, "orders", wait=True))
     await asleep(patient, 1)
     before = patient.store.database.statements
 
-    await patient.ack(delivery.lease_id or "")
+    for delivery in held:
+        await patient.ack(lease(delivery))
+        # Whoever was woken by it has searched by now.
+        await patient.store.database.fetch("now")
 
-    # The ack itself, and at most one round of the slow poll.
-    assert patient.store.database.statements - before <= 2
+    # An ack and that question each, and what the engine does of itself now and then.
+    assert patient.store.database.statements - before <= 2 * len(held) + 5
     await cancel([waiter])
 
 
@@ -380,60 +353,6 @@ async def test_a_lease_that_ends_while_messages_stream_in_is_found(patient: Engi
             await push(patient, "orders", number, partition=f"p{number % 5}")
 
     assert "held" in got
-
-
-async def woken_within(popping: Sequence[asyncio.Task[list[Delivery]]], seconds: float) -> None:
-    """All are answered by a wake-up: the slow poll comes later."""
-    async with asyncio.timeout(seconds):
-        assert all(await asyncio.gather(*popping))
-
-
-@pytest.mark.parametrize(("is_ordered", "auto_ack"), [(True, True), (False, False), (False, True)])
-async def test_what_another_process_left_of_a_partition_is_found(
-    patient: Engine, dsn: str, is_ordered: bool, auto_ack: bool
-) -> None:
-    """A search that meets the pair while the other holds it looks again in a moment."""
-    settings = Settings(safety_poll_ms=60_000)
-    await patient.configure("orders", {"ordered": is_ordered})
-    await push(patient, "orders", 0)
-    await pop(patient, "orders", auto_ack=True)
-    async with await Engine.open(dsn, settings=settings) as other:
-        await listening(patient)
-        await listening(other)
-        for _ in range(5):
-            popping = [
-                asyncio.create_task(
-                    pop(each, "orders", wait=True, batch=2, auto_ack=auto_ack, timeout_seconds=30)
-                )
-                for each in (patient, other, other, patient)
-            ]
-            await asleep(patient, 2)
-            await asleep(other, 2)
-            await push(patient, "orders", *range(8))
-            await woken_within(popping, 5)
-            for task in popping:
-                await ack_all(patient, [each for each in task.result() if each.lease_id])
-
-
-async def test_partitions_freed_here_wake_those_who_wait_elsewhere(
-    patient: Engine, dsn: str
-) -> None:
-    settings = Settings(safety_poll_ms=60_000)
-    for number in range(5):
-        await push(patient, "orders", 1, 2, partition=f"p{number}")
-    held = [(await pop(patient, "orders"))[0] for _ in range(5)]
-    async with await Engine.open(dsn, settings=settings) as other:
-        await listening(other)
-        popping = [
-            asyncio.create_task(pop(each, "orders", wait=True, timeout_seconds=30))
-            for each in (patient, other, other, other, other)
-        ]
-        await asleep(patient, 1)
-        await asleep(other, 4)
-
-        await ack_all(patient, held)
-
-        await woken_within(popping, 5)
 
 
 async def test_an_ack_ends_the_wait_for_a_change_of_order(patient: Engine) -> None:
@@ -604,15 +523,3 @@ async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
 
 async def pop_values(engine: Engine) -> list[object]:
     return values(await pop_later(engine, "orders"))
-
-
-async def listening(*engines: Engine) -> None:
-    """Wait until engines hear what others tell."""
-
-    async def are_listening() -> bool:
-        return all(
-            each.wakeups.notifications is not None and each.wakeups.notifications.is_listening
-            for each in engines
-        )
-
-    await until(are_listening)

@@ -1731,6 +1731,21 @@ CREATE FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) RETUR
 
 
 --
+-- Name: warm(); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.warm() RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: allowances; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -4243,6 +4258,13 @@ REVOKE ALL ON FUNCTION queen.waits_for_room(p_group_ids bigint[]) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION warm(); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.warm() FROM PUBLIC;
 
 
 --

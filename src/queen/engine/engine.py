@@ -141,9 +141,12 @@ class Engine:
         defaults: dict[str, Any] | None = None,
         buffer: FileBuffer | None = None,
         is_away: bool = False,
+        is_warmed: bool = False,
     ) -> Self:
         """
         Connect, and begin to listen. The database must be migrated.
+
+        ``is_warmed``: connections plan what is hot before they are used, as a server wants it.
 
         ``buffer``: where pushes go while it is away, if not the one that the settings ask for.
         """
@@ -157,6 +160,7 @@ class Engine:
             timeout_seconds=settings.db_connection_timeout_ms / 1000,
             statement_seconds=settings.db_statement_timeout_ms / 1000,
             max_retries=settings.db_max_retries,
+            is_warmed=is_warmed,
         )
         store = await Store.open(
             dsn, shard=shard, connecting=connecting, defaults=defaults, is_away=is_away

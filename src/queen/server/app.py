@@ -11,7 +11,7 @@ from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.file_buffer import FileBuffer
 from queen.engine.upkeep.loop import Upkeep
-from queen.server import audit, logs, messages, openapi
+from queen.server import audit, logs, openapi, verbs
 from queen.server.access import ANYBODY, AUDITED, NOBODY, Permission
 from queen.server.gate import Gate
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
@@ -25,13 +25,13 @@ from queen.server.routes import (
     dead_letters,
     groups,
     health,
+    messages,
     metrics,
     operations,
     queues,
     system,
     traces,
 )
-from queen.server.routes import messages as stored
 from queen.server.routing import Route, Router
 from queen.server.state import State
 from queen.server.watch import Watch
@@ -42,10 +42,10 @@ from queen.store.migrations import migrate, pending
 from queen.telemetry import Event
 
 ROUTES: tuple[Route, ...] = (
-    *messages.ROUTES,
+    *verbs.ROUTES,
     *queues.ROUTES,
     *groups.ROUTES,
-    *stored.ROUTES,
+    *messages.ROUTES,
     *dead_letters.ROUTES,
     *traces.ROUTES,
     *operations.ROUTES,
@@ -190,6 +190,7 @@ class App:
             defaults=settings.queue_defaults,
             buffer=buffer,
             is_away=is_away,
+            is_warmed=True,
         )
         if is_away:
             engine.store.database.welcome = self._bring_up

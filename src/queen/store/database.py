@@ -32,6 +32,7 @@ _OF_LANES: Final = frozenset({"push", "pop", "ack", "nack"})
 """Calls whose number at once the engine bounds."""
 _PROBE_SECONDS: Final = 0.1
 _LONGEST_PROBE_SECONDS: Final = 0.5
+_WARM_SECONDS: Final = 5.0
 
 
 class Connecting(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,8 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
     """For the answer to a call."""
     max_retries: int = 3
     """Of a call that PostgreSQL gave up so that another could go on."""
+    is_warmed: bool = False
+    """A new connection plans what is hot before it is lent, and calls wait for an old one."""
 
     @property
     def session(self) -> dict[str, str]:
@@ -89,6 +92,11 @@ class Database:
         self._identity: str | None = None
         self._pool: asyncpg.Pool[asyncpg.Record]
         self._rooms: dict[str, asyncio.Semaphore] = {}
+        # Those that may be lent at once. Behind a pooler a connection is nobody's for long.
+        self._is_warmed = connecting.is_warmed and not connecting.is_pooled
+        self._grown = 1 if self._is_warmed else connecting.connections
+        self._ready = asyncio.Semaphore(self._grown)
+        self._growth: asyncio.Task[None] | None = None
         self.changed: Callable[[], None] = _nothing
         """Called when this is another server, or another history of it, than before."""
         self.is_away = False
@@ -139,14 +147,18 @@ class Database:
             raise errors.DatabaseUnavailable(f"cannot connect: {error}") from error
         if is_away:
             database._lose("away at the start")
+        elif database._is_warmed:
+            with contextlib.suppress(*_NO_CONNECTION):
+                await database._warm()
         return database
 
     async def close(self) -> None:
         """Close all connections; a call that is running is waited for, for a bounded time."""
-        if self._probe is not None:
-            self._probe.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._probe
+        for task in (self._probe, self._growth):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         try:
             await asyncio.wait_for(self._pool.close(), 10)
         except TimeoutError:
@@ -275,10 +287,25 @@ class Database:
     async def _lend(self) -> AsyncGenerator["Connection"]:
         if self.is_away:
             raise errors.DatabaseUnavailable(f"the database is away: {self.away_because}")
+        connection = await self._take()
+        try:
+            yield connection
+        finally:
+            try:
+                await self._pool.release(connection)
+            finally:
+                self._ready.release()
+
+    async def _take(self) -> "Connection":
         started_at = time.perf_counter()
         self.waiting += 1
         try:
-            connection = await self._pool.acquire(timeout=self._connecting.timeout_seconds)
+            await self._await_ready()
+            try:
+                return await self._pool.acquire(timeout=self._connecting.timeout_seconds)
+            except BaseException:
+                self._ready.release()
+                raise
         except _NO_CONNECTION as error:
             # Too busy, or too many connections of others, is not away: some of ours are left.
             if not self._pool.get_size():
@@ -289,8 +316,42 @@ class Database:
         finally:
             self.waiting -= 1
             self._wait_seconds.observe(time.perf_counter() - started_at)
+
+    async def _await_ready(self) -> None:
+        """Wait for a connection that knows what is hot: one more is on its way, if there may be."""
+        if not self._ready.locked():
+            await self._ready.acquire()
+            return
+        self._grow()
+        async with asyncio.timeout(self._connecting.timeout_seconds):
+            await self._ready.acquire()
+
+    def _grow(self) -> None:
+        if self._growth is None and self._grown < self._connecting.connections:
+            self._growth = asyncio.get_running_loop().create_task(self._add())
+
+    async def _add(self) -> None:
+        if self._pool.get_idle_size():
+            self._growth = None  # One was given back meanwhile.
+            return
         try:
-            yield connection
+            await self._warm()
+        except (*_NO_CONNECTION, asyncpg.InterfaceError, errors.ServiceError):
+            self._growth = None  # Whoever misses it next tries again.
+            return
+        self._grown += 1
+        self._ready.release()
+        self._growth = None
+        if self._ready.locked() and self.waiting:
+            self._grow()
+
+    async def _warm(self) -> None:
+        """Make a connection that plans what is hot, for the first call of each costs most."""
+        # Without its own timeout it takes what is there before anybody else can.
+        async with asyncio.timeout(self._connecting.timeout_seconds):
+            connection = await self._pool.acquire()
+        try:
+            await connection.fetch(sql.CALLS["warm"], *(None,) * 7, timeout=_WARM_SECONDS)
         finally:
             await self._pool.release(connection)
 

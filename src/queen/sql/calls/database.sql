@@ -103,3 +103,9 @@ from (
 ) held
 order by xmin_age desc nulls last
 limit 10;
+
+-- name: warm
+-- Plan what is hot in this session, and let the driver learn the types that it takes and gives.
+select
+  queen.warm(), $1::bigint[], $2::integer[], $3::bytea[], $4::double precision[], $5::text[], $6::timestamptz[],
+  $7::uuid[], null::int8multirange;

@@ -1,0 +1,178 @@
+"""Pop, in its three forms, and how long it waits."""
+
+import asyncio
+import contextlib
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from queen import errors
+from queen.engine.catalogue import Queue
+from queen.engine.deliveries import Delivery
+from queen.engine.names import check_name
+from queen.engine.waiters import QUEUE_MODE
+from queen.server import encoding, tracing
+from queen.server.access import Permission
+from queen.server.http import Answer, Call, ClientGone, refused
+from queen.server.instants import in_utc
+from queen.server.protocol import GONE, Gone
+from queen.server.routing import API, Route
+from queen.wire.messages import PopAnswer, PopRequest, Request
+
+_MODES: Final = {"all": "all", "earliest": "all", "new": "new", "latest": "new", "new-only": "new"}
+_EMPTY: Final = Answer(status=204)
+_MAINTENANCE: Final = Answer(status=204, headers={"Queen-Reason": "maintenance"})
+
+
+class PopQuery(Request, frozen=True, kw_only=True):
+    """How much, for whom and how long; too much is lowered to what the server allows."""
+
+    batch: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
+    wait: bool = False
+    timeout: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    consumer_group: str | None = None
+    auto_ack: bool = False
+    subscription_mode: Literal["all", "earliest", "new", "latest", "new-only"] | None = None
+    subscription_from: str | None = None
+    lease_seconds: float | None = None
+
+
+class ScopedPopQuery(PopQuery, frozen=True, kw_only=True):
+    """From any queue of a namespace, of a task, or both."""
+
+    namespace: str | None = None
+    task: str | None = None
+
+
+class AnyPopQuery(ScopedPopQuery, frozen=True, kw_only=True):
+    """From wherever the body says."""
+
+    queue: str | None = None
+    partition: str | None = None
+
+
+async def pop(call: Call) -> Answer:
+    """Claim messages; waits for them if asked to."""
+    names = call.parameters
+    if call.scope["method"] == "HEAD":
+        # It would claim messages that nobody sees.
+        raise errors.MethodNotAllowed("HEAD does not go with a pop", allow="GET, POST")
+    if call.scope["method"] == "POST":
+        query = await call.body(PopQuery if names else AnyPopQuery)
+    else:
+        query = call.query(PopQuery if names else ScopedPopQuery)
+    request = _pop_request(call, query)
+    await call.require_scope(Permission.CONSUME, request.queue, request.namespace, request.task)
+    engine = call.state.engine
+    if call.state.pulse.is_pop_off:
+        return _MAINTENANCE
+    deliveries = await _while_there(call, engine.pop(request))
+    if not deliveries:
+        reason = await _reason(call, request)
+        return Answer(status=204, headers={"Queen-Reason": reason}) if reason else _EMPTY
+    queues: dict[str, Queue] = {}
+    # They are out already: an answer without options of a queue is better than none.
+    with contextlib.suppress(errors.QueenError):
+        queues = await engine.catalogue.queues({delivery.queue for delivery in deliveries})
+    tracing.describe_pop(call.span, deliveries, request.consumer_group)
+    return Answer(encoding.popped(deliveries, queues))
+
+
+def _pop_request(call: Call, query: PopQuery) -> PopRequest:
+    settings = call.state.settings
+    queue = call.parameters.get("queue", getattr(query, "queue", None))
+    namespace, task = getattr(query, "namespace", None), getattr(query, "task", None)
+    if queue is not None and (namespace is not None or task is not None):
+        raise errors.BadRequest("give a queue, or a namespace and a task")
+    for what, name in (("queue", queue), ("namespace", namespace), ("task", task)):
+        if name:
+            check_name(what, name, settings.max_name_bytes)
+    start: datetime | None = None
+    mode = _MODES[query.subscription_mode] if query.subscription_mode else None
+    if query.subscription_from == "now":
+        if mode == "all":
+            raise errors.BadRequest("subscriptionFrom now and subscriptionMode all contradict")
+        mode = "new"
+    elif query.subscription_from is not None:
+        start = _instant(query.subscription_from, "subscriptionFrom")
+        if mode is not None:
+            raise errors.BadRequest("give subscriptionMode or subscriptionFrom, not both")
+    timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
+    return PopRequest(
+        queue=queue,
+        partition=call.parameters.get("partition", getattr(query, "partition", None)),
+        namespace=namespace,
+        task=task,
+        consumer_group=None if query.consumer_group == QUEUE_MODE else query.consumer_group,
+        batch=query.batch or settings.default_batch_size,
+        partitions=query.partitions,
+        wait=query.wait,
+        timeout_seconds=min(timeout, settings.max_timeout_ms) / 1000,
+        auto_ack=query.auto_ack,
+        subscription_mode=mode,  # pyright: ignore[reportArgumentType] - of _MODES
+        subscription_from=start,
+        lease_seconds=query.lease_seconds,
+    )
+
+
+async def _while_there(call: Call, popping: Any) -> list[Delivery]:  # noqa: ANN401 - a coroutine
+    """Wait for messages as long as the client does: a waiter who has gone gets nothing."""
+    gone: Gone | None = call.scope.get(GONE)
+    if gone is None:
+        return await popping
+    gone.task = asyncio.current_task()
+    try:
+        return await popping
+    except asyncio.CancelledError:
+        if gone.is_told:
+            raise ClientGone from None
+        raise
+    finally:
+        gone.task = None
+
+
+async def _reason(call: Call, request: PopRequest) -> str | None:
+    """Why there is nothing, where somebody stopped it."""
+    if call.state.pulse.is_pop_off:
+        return "maintenance"
+    if request.queue is None:
+        return None
+    queues = await call.state.engine.catalogue.queues({request.queue})
+    queue = queues.get(request.queue)
+    return "paused" if queue is not None and queue.is_paused else None
+
+
+def _instant(text: str, what: str) -> datetime:
+    try:
+        at = msgspec.convert(text, datetime)
+    except msgspec.ValidationError as error:
+        raise refused(error, f"/{what}") from error
+    if at.tzinfo is None:
+        raise errors.BadRequest(f"{what} needs a time zone")
+    return in_utc(at, f"/{what}")
+
+
+_POP: Final[dict[str, Any]] = {
+    "handler": pop,
+    "permission": Permission.CONSUME,
+    "answers": {200: PopAnswer, 204: None},
+    "problems": (
+        errors.QueueNotFound,
+        errors.SubscriptionConflict,
+        errors.TooManyWaiters,
+        errors.InvalidName,
+    ),
+}
+_IN_QUEUE: Final = f"{API}/pop/queue/{{queue}}"
+_IN_PARTITION: Final = f"{_IN_QUEUE}/partition/{{partition}}"
+
+ROUTES: Final = (
+    Route(method="GET", path=f"{API}/pop", query=ScopedPopQuery, summary="Pop by scope", **_POP),
+    Route(method="POST", path=f"{API}/pop", body=AnyPopQuery, summary="Pop", **_POP),
+    Route(method="GET", path=_IN_QUEUE, query=PopQuery, summary="Pop from a queue", **_POP),
+    Route(method="POST", path=_IN_QUEUE, body=PopQuery, summary="Pop from a queue", **_POP),
+    Route(method="GET", path=_IN_PARTITION, query=PopQuery, summary="Pop a partition", **_POP),
+    Route(method="POST", path=_IN_PARTITION, body=PopQuery, summary="Pop a partition", **_POP),
+)

@@ -1,0 +1,102 @@
+"""Acks and pushes, all applied or none."""
+
+from typing import Final
+
+from queen import errors
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.routing import API, Route
+from queen.server.verbs.ack import REFUSED_ACK, require_leases
+from queen.server.verbs.push import REFUSED_ITEM, with_trace
+from queen.wire.messages import (
+    AckOperation,
+    OperationResult,
+    PushItem,
+    TransactionRequest,
+    TransactionResponse,
+)
+
+
+async def transaction(call: Call) -> Answer:
+    """Acks and pushes, all applied or none."""
+    request = await call.body(TransactionRequest)
+    if not request.operations:
+        raise errors.BadRequest("a transaction needs at least one operation")
+    if len(request.operations) > (most := call.state.settings.max_items):
+        raise errors.TooManyItems(f"at most {most} operations fit a transaction")
+    acks = [each for each in request.operations if isinstance(each, AckOperation)]
+    items: list[PushItem] = []
+    for index, each in enumerate(request.operations):
+        if not isinstance(each, AckOperation):
+            if not each.items:
+                raise errors.BadRequest("a push needs at least one item", failed_index=index)
+            items.extend(each.items)
+    if call.state.settings.require_lease:
+        require_leases(request.operations)
+    if acks:
+        await call.require_acks(acks)
+    if request.required_leases:
+        await call.require_leases(request.required_leases)
+    if items:
+        await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
+        call.state.pulse.require_push()
+    try:
+        result = await call.state.engine.transact(
+            acknowledgments=acks,
+            items=with_trace(call, items),
+            required_leases=request.required_leases,
+            consumer_group=request.consumer_group,
+            is_rolled_back_on_duplicate=request.on_duplicate == "rollback",
+            producer_id=request.producer_id,
+            sequence=request.sequence,
+        )
+    except errors.QueenError as error:
+        if "failed" in error.members:
+            error.members["failed_index"] = _index_of(request, *error.members["failed"])
+        raise
+    results: list[OperationResult] = []
+    at = 0
+    for index, each in enumerate(request.operations):
+        if isinstance(each, AckOperation):
+            name = each.transaction_id or each.id
+            results.append(OperationResult(index=index, type="ack", transaction_id=name))
+        else:
+            messages = result[at : at + len(each.items)]
+            at += len(each.items)
+            results.append(OperationResult(index=index, type="push", messages=messages))
+    return Answer(
+        TransactionResponse(
+            transaction_id=request.producer_id or call.request_id,
+            success=True,
+            results=results,
+            replayed=result.is_replayed,
+        )
+    )
+
+
+def _index_of(request: TransactionRequest, kind: str, number: int) -> int:
+    """Which operation the engine's n-th ack or n-th pushed item was of."""
+    seen = 0
+    for index, each in enumerate(request.operations):
+        if isinstance(each, AckOperation):
+            size = 1 if kind == "ack" else 0
+        else:
+            size = len(each.items) if kind == "item" else 0
+        if seen <= number < seen + size:
+            return index
+        seen += size
+    return 0
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path=f"{API}/transaction",
+        handler=transaction,
+        summary="Ack and push, all or nothing",
+        permission=None,  # Each operation needs its own.
+        body=TransactionRequest,
+        answers={200: TransactionResponse},
+        problems=(*REFUSED_ITEM, *REFUSED_ACK, errors.CrossShard, errors.Duplicate),
+    ),
+)
