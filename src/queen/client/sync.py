@@ -31,6 +31,8 @@ _LOG: Final = logging.getLogger("queen.client")
 
 _PARTS: Final = (Admin, Buffered, Consumption, DeadLetters, Message, Queue, Transaction)
 """What is handed out with its last words made to wait."""
+_TAKES_HANDLER: Final = frozenset({"consume", "handler", "start"})
+"""What they are given runs in threads that the consumer knows of; callbacks run in any."""
 _NEEDS_LOOP: Final = frozenset({"start"})
 """Methods that are no coroutines and want a running loop all the same."""
 
@@ -225,8 +227,9 @@ def _plain(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
 def _waiting(function: Callable[..., Any], loop: _Loop) -> Callable[..., Any]:
     @wraps(function)
     def call(*given: Any, **options: Any) -> Any:  # noqa: ANN401 - as the function takes them
-        inner = [_inner(each, loop) for each in given]
-        named = {name: _inner(each, loop) for name, each in options.items()}
+        is_handler = function.__name__ in _TAKES_HANDLER
+        inner = [_inner(each, loop, is_handler=is_handler) for each in given]
+        named = {name: _inner(each, loop, is_handler=is_handler) for name, each in options.items()}
         if function.__name__ in _NEEDS_LOOP:
             return _plain(loop.run(_called(function, *inner, **named)), loop)
         result = function(*inner, **named)
@@ -264,29 +267,35 @@ def _entered(manager: "AbstractAsyncContextManager[Any]", loop: _Loop) -> Genera
         loop.run(leaving)
 
 
-def _inner(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
+def _inner(value: Any, loop: _Loop, *, is_handler: bool) -> Any:  # noqa: ANN401 - of many types
     """The way back: facades are opened, and plain functions run in threads."""
     if isinstance(value, _Facade):
         return value._inner  # pyright: ignore[reportPrivateUsage] - of this file
     if isinstance(value, list):
-        return [_inner(each, loop) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        values: list[Any] = value  # pyright: ignore[reportUnknownVariableType] - of anything
+        return [_inner(each, loop, is_handler=is_handler) for each in values]
     # Partials and objects with __call__ too; types, of which some are no classes, stay as they are.
     is_type = isinstance(value, type) or type(value).__module__ in ("typing", "types")
     if inspect.isroutine(value) or (callable(value) and not is_type):
-        return _handler(value, loop)
+        return _function(value, loop, is_handler=is_handler)
     return value
 
 
-def _handler(function: Callable[..., Any], loop: _Loop) -> Callable[..., Any]:
+def _function(function: Callable[..., Any], loop: _Loop, *, is_handler: bool) -> Callable[..., Any]:
     """A handler or callback that gets what a caller without a loop can use."""
     call: Any = getattr(function, "__call__", None)  # noqa: B004 - what it does
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
         return function
 
     @wraps(function)
-    async def threaded(*given: Any) -> Any:  # noqa: ANN401 - messages, errors
-        return await asyncio.to_thread(function, *(_plain(each, loop) for each in given))
+    def plain(*given: Any) -> Any:  # noqa: ANN401 - messages, errors
+        return function(*(_plain(each, loop) for each in given))
 
+    @wraps(function)
+    async def threaded(*given: Any) -> Any:  # noqa: ANN401 - messages, errors
+        return await asyncio.to_thread(plain, *given)
+
+    called: Callable[..., Any] = plain if is_handler else threaded
     # Handed back by `handler`, so that the function stays what it is.
-    setattr(threaded, "queen_original", function)  # noqa: B010 - of no type
-    return threaded
+    setattr(called, "queen_original", function)  # noqa: B010 - of no type
+    return called
