@@ -232,15 +232,22 @@ class Handling:
         failure: BaseException | None,
     ) -> bool:
         """Say what became of those that the handler did not settle itself; False if refused."""
+        # A nack of its own may have ended a delivery: what else was in that comes again.
+        over = {each.lease_id for each in messages if each.is_settled and each.is_delivery_over}
+        left = [message for message in messages if not message.is_settled]
         try:
-            await self._queen.settle(
-                [outcome(message, failure) for message in messages if not message.is_settled]
-            )
+            if failure is None:
+                await self._queen.complete(left)
+            else:
+                await self._queen.settle([outcome(message, failure) for message in left])
         except errors.LeaseLost:
-            for message in messages:
-                message.is_lost = not message.is_settled
+            lost = [m for m in left if not m.is_settled and m.lease_id not in over]
+            if not lost:
+                return True
+            for message in lost:
+                message.is_lost = True
             if self._choice.on_lease_lost is not None:
-                self._noticed(messages)
+                self._noticed(lost)
             await self._lost(given, messages)
             return False
         except Exception as error:
