@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-lock test test-fast test-model test-faults \
-	bench-client bench-encryption bench-engine bench-growth bench-http bench-retention schema reference lock \
+	bench-client bench-encryption bench-engine bench-growth bench-http bench-retention schema reference sync-types lock \
 	format
 
 setup: packages $(STAMP)
@@ -76,6 +76,10 @@ bench-retention:
 # Write tests/sql/schema.sql anew from an empty database brought to this release.
 schema:
 	$(BIN)/python -m tests.schema
+
+# Write the types of SyncQueen anew from those of Queen.
+sync-types:
+	$(BIN)/python -m tests.sync_types
 
 # Write the commands of docs/reference/cli.md anew.
 reference:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from queen.client.message import Message
     from queen.client.outcomes import BatchError, DeadLetter, Retry
     from queen.client.queue import Queue
-    from queen.client.sync import SyncQueen
+    from queen.client.sync import SyncMessage, SyncQueen, SyncQueue
     from queen.errors import (
         ApiError,
         Conflict,
@@ -44,7 +44,9 @@ _HOMES = {
     "RateLimited": "queen.errors",
     "RequestTimeout": "queen.errors",
     "Retry": "queen.client.outcomes",
+    "SyncMessage": "queen.client.sync",
     "SyncQueen": "queen.client.sync",
+    "SyncQueue": "queen.client.sync",
     "TransportError": "queen.errors",
 }
 
@@ -66,7 +68,9 @@ __all__ = [
     "RateLimited",
     "RequestTimeout",
     "Retry",
+    "SyncMessage",
     "SyncQueen",
+    "SyncQueue",
     "TransportError",
     "cloudevents",
     "outbox",

@@ -71,11 +71,61 @@ async def test_one_command_is_ready_in_seconds_and_takes_a_message() -> None:
     assert seconds < 30  # On a busy machine; alone it takes about three.
 
 
+async def test_what_it_prints_can_be_pasted_and_run() -> None:
+    process, url = await started("--ephemeral")
+    assert process.stderr is not None
+    said = ""
+    try:
+        async with asyncio.timeout(60):
+            while not said.rstrip().endswith("asyncio.run(main())") or "# worker.py" not in said:
+                said += (await process.stderr.readline()).decode()
+            _, pushing, working = re.split(r"^# \w+\.py: .*$", said, flags=re.MULTILINE)
+            assert url in pushing
+            environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+            worker = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", working), env=environment, stdout=asyncio.subprocess.PIPE
+            )
+            pusher = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", pushing), env=environment
+            )
+            assert await pusher.wait() == 0
+            assert worker.stdout is not None
+            assert await worker.stdout.readline() == b"{'hello': 'world'}\n"
+            worker.terminate()
+            assert await worker.wait() == 0
+    finally:
+        await stopped(process)
+
+
+@pytest.mark.parametrize("sign", ["PG_VERSION", "postmaster.pid"])
+async def test_a_signal_during_the_start_leaves_nothing_behind(folder: Path, sign: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "queen", "dev", "--ephemeral", "--port", "0"),
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "TMPDIR": str(folder)},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    await until(lambda: _there(folder, sign), seconds=40)
+    process.send_signal(signal.SIGTERM)
+    async with asyncio.timeout(40):
+        _, said = await process.communicate()
+
+    assert found(folder, "*") == []
+    assert (process.returncode, b"Traceback" in said) == (0, False)
+
+
+def found(folder: Path, pattern: str) -> list[Path]:
+    return list(folder.glob(pattern))
+
+
+async def _there(folder: Path, name: str) -> bool:
+    return bool(found(folder, f"queen-dev-*/data/{name}"))
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Open to the account that PostgreSQL runs as when this is root's; pytest's folders are not."""
     path = Path(tempfile.mkdtemp(prefix="queen-test-"))
-    path.chmod(0o755)
+    path.chmod(0o777)
     yield path
     shutil.rmtree(path, ignore_errors=True)
 

@@ -69,13 +69,45 @@ async def test_each_leaves_the_rest_alone_after_a_nack_by_transaction(
         assert seen.index((1, 2)) < seen.index((2, 1))
 
 
-async def test_a_consumer_that_could_not_ask_does_not_end_as_if_nothing_was_there(
-    queen: Queen,
+@pytest.mark.parametrize("waits", [True, False])
+async def test_an_idle_consumer_of_a_queue_that_nobody_made_says_so(
+    queen: Queen, waits: bool
 ) -> None:
     async def handler(message: Message[Any]) -> None: ...
 
     with pytest.raises(errors.QueueNotFound):
-        await queen.queue("nobody-made-this").wait(False).idle_millis(300).consume(handler)
+        async with asyncio.timeout(10):
+            await queen.queue("nobody-made-this").wait(waits).idle_millis(300).consume(handler)
+
+
+async def test_a_consumer_may_be_there_before_its_queue(queen: Queen) -> None:
+    orders = queen.queue("orders")
+    seen: list[int] = []
+
+    async def handler(message: Message[int]) -> None:
+        seen.append(message.data)
+
+    work = orders.idle_millis(2_000).start(handler)
+    await orders.push([{"data": 1}])
+    await work
+
+    assert seen == [1]
+
+
+async def test_an_idle_consumer_whose_server_is_away_does_not_end_as_if_nothing_was_there() -> None:
+    async def handler(message: Message[Any]) -> None: ...
+
+    # Three attempts take longer than the time that it may be idle.
+    async with Queen("http://127.0.0.1:9", retry_delay_millis=1_000) as queen:
+        with pytest.raises(errors.ServerUnreachable):
+            await queen.queue("orders").idle_millis(1).consume(handler)
+
+
+async def test_a_consumer_whose_last_pop_failed_does_not_end_as_if_nothing_was_there(
+    queen: Queen,
+) -> None:
+    async def handler(message: Message[Any]) -> None: ...
+
     queen.transport = faulty = Faulty(queen.transport)
     faulty.is_down = True
     with pytest.raises(errors.ServerUnreachable):

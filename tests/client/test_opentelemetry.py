@@ -125,6 +125,27 @@ async def test_a_failure_is_named_and_metrics_are_kept(
     }
 
 
+async def test_a_transaction_is_traced_from_what_it_acks_to_what_it_pushes(
+    shared: Queen, name: str, observed: Observed
+) -> None:
+    await shared.queue(f"{name}-in").push([{"data": 1}])
+    (message,) = await shared.queue(f"{name}-in").pop()
+
+    transaction = shared.transaction().ack(message)
+    await transaction.queue(name).partition("p").push([{"data": 2}]).commit()
+
+    (settle,) = observed.spans(f"settle {name}-in")
+    (send,) = observed.spans(f"send {name}")
+    assert settle.context is not None
+    assert send.context is not None
+    assert send.parent is not None
+    assert send.parent.span_id == settle.context.span_id
+    assert (send.kind.name, settle.kind.name) == ("PRODUCER", "CLIENT")
+    assert attributes(send)["messaging.destination.partition.id"] == "p"
+    (out,) = await shared.queue(name).pop()
+    assert f"{send.context.span_id:016x}" in out.headers["traceparent"]
+
+
 async def test_headers_of_the_caller_win(shared: Queen, name: str, observed: Observed) -> None:
     mine = f"00-{'1' * 32}-{'2' * 16}-01"
     await shared.queue(name).push([{"data": 1, "headers": {"traceparent": mine, "a": "b"}}])

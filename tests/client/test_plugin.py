@@ -1,5 +1,6 @@
 """The pytest plugin, as a user's test meets it."""
 
+import tomllib
 from importlib.metadata import entry_points
 
 import pytest
@@ -114,3 +115,9 @@ def test_a_users_tests_run(
     plugin = "queen.testing.plugin"
     result = pytester.runpytest_subprocess(*([] if plugin in installed else ["-p", plugin]))
     result.assert_outcomes(passed=8)
+
+
+def test_the_extra_for_tests_brings_what_runs_tests_that_await() -> None:
+    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = project["optional-dependencies"]["test"]
+    assert [each for each in wanted if each.startswith("pytest-asyncio")]

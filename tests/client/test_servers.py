@@ -175,3 +175,55 @@ async def test_a_server_that_does_not_answer_in_time_is_a_lost_connection() -> N
             await queen.queue("q").pop()
     assert isinstance(caught.value, errors.OutcomeUnknown)
     server.close()
+
+
+@contextlib.asynccontextmanager
+async def hanging_up() -> AsyncGenerator[str]:
+    """A server that takes one request, says nothing to it, and is not there any more."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        server.close()
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    try:
+        host, port = server.sockets[0].getsockname()
+        yield f"http://{host}:{port}"
+    finally:
+        server.close()
+
+
+async def test_an_attempt_that_got_no_answer_is_not_forgotten_when_the_next_reaches_nobody() -> (
+    None
+):
+    async with hanging_up() as url, Queen(url, retry_delay_millis=0) as queen:
+        with pytest.raises(errors.OutcomeUnknown, match=r"lost.*cannot reach") as caught:
+            await queen.queue("q").push([{"data": 1}])
+    assert isinstance(caught.value, errors.TransportError)
+    assert caught.value.applied is None
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(503, "draining"), (401, "unauthorized"), (403, "forbidden")]
+)
+async def test_an_attempt_that_got_no_answer_is_not_settled_by_a_server_that_did_not_look(
+    status: int, code: str
+) -> None:
+    async with (
+        hanging_up() as one,
+        listening(lambda: problem(status, code)) as two,
+        Queen([one, two], load_balancing_strategy="session", retry_attempts=1) as queen,
+    ):
+        with pytest.raises(errors.OutcomeUnknown, match="told"):
+            await queen.queue("q").push([{"data": 1}])
+
+
+async def test_a_refusal_of_what_was_asked_settles_an_attempt_that_got_no_answer() -> None:
+    async with (
+        hanging_up() as one,
+        listening(lambda: problem(413, "body_too_large")) as two,
+        Queen([one, two], load_balancing_strategy="session") as queen,
+    ):
+        with pytest.raises(errors.BodyTooLarge):
+            await queen.queue("q").push([{"data": 1}])

@@ -1,11 +1,12 @@
-"""`queen dev`: a database, a server and three lines to copy, by one command."""
+"""`queen dev`: a database, a server and a few lines to copy, by one command."""
 
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -17,13 +18,39 @@ _BOX = """\
   |  Not for production: no authentication, loopback alone.          |
   +------------------------------------------------------------------+"""
 _SNIPPETS = """
-  Push          curl -H 'Content-Type: application/json' {url}/api/v1/push \\
+  By curl       curl -H 'Content-Type: application/json' {url}/api/v1/push \\
                   -d '{{"items":[{{"queue":"demo","payload":{{"hello":"world"}}}}]}}'
-  Pop           curl '{url}/api/v1/pop/queue/demo?autoAck=true'
+                curl '{url}/api/v1/pop/queue/demo?autoAck=true'
   Watch         queen top --server {url}
-  In Python     from queen import Queen
-                async with Queen("{url}") as queen:
-                    await queen.queue("demo").push([{{"data": {{"hello": "world"}}}}])
+
+  In Python, two files to copy:
+
+# push.py: python push.py
+import asyncio
+from queen import Queen
+
+async def main() -> None:
+    async with Queen("{url}") as queen:
+        await queen.queue("demo").push([{{"data": {{"hello": "world"}}}}])
+
+asyncio.run(main())
+
+
+# worker.py: python worker.py, until Ctrl-C
+import asyncio
+from queen import Message, Queen
+
+queen = Queen("{url}")
+
+@queen.queue("demo").handler
+async def handle(message: Message) -> None:
+    print(message.data, flush=True)
+
+async def main() -> None:
+    async with queen:
+        await queen.run(handle_signals=True)
+
+asyncio.run(main())
 """
 
 
@@ -46,6 +73,7 @@ def dev(
     Example: queen dev --ephemeral --port 6632
     """
     settings = _settings(dsn, port)
+    signal.signal(signal.SIGTERM, _stop)  # Until the server has its own: nothing is left behind.
     with contextlib.ExitStack() as stack:
         if settings.database_url is None and "PG_HOST" not in os.environ:
             postgres = stack.enter_context(LocalPostgres(None if ephemeral else _folder(data_dir)))
@@ -54,6 +82,12 @@ def dev(
         else:
             where = "the database that you named"
         raise typer.Exit(_serve(settings, where, demo=demo))
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    """End in order; a second signal does not disturb that."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(0)
 
 
 def _settings(dsn: str | None, port: int | None) -> Settings:

@@ -1,5 +1,6 @@
 """A PostgreSQL of one's own for trying things out: a child process on a private socket."""
 
+import contextlib
 import importlib.util
 import os
 import pwd
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote
+from uuid import uuid4
 
 from queen import errors
 
@@ -50,9 +52,11 @@ class LocalPostgres:
     def __init__(self, folder: Path | None) -> None:
         self._account = _account()
         self._is_ephemeral = folder is None
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="queen-dev-"))
+        # Made by `__enter__`, so that nobody has to remove what was never used.
+        self.folder = folder or _unused("queen-dev-")
         # A socket's path may have 107 bytes, and a data folder's may be longer.
-        self._socket = Path(tempfile.mkdtemp(prefix="queen-"))
+        self._socket = _unused("queen-")
+        self._making: subprocess.Popen[bytes] | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -76,6 +80,12 @@ class LocalPostgres:
 
     def stop(self) -> None:
         """Shut down in order; an ephemeral server leaves nothing behind."""
+        if self._making is not None:
+            # With its children, which would write on in a folder that is being removed.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._making.pid, signal.SIGKILL)
+            self._making.wait()
+            self._making = None
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             try:
@@ -90,17 +100,19 @@ class LocalPostgres:
 
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._socket.mkdir(mode=0o700)
         for each in (self.folder, self._socket):
             if self._account is not None:
                 os.chown(each, self._account.pw_uid, self._account.pw_gid)
             each.chmod(0o700)
         data = self.folder / "data"
         if not (data / "PG_VERSION").exists():
-            made = self._spawn(
+            self._making = self._spawn(
                 "initdb", "-D", str(data), "-U", "queen", "-A", "trust", "-E", "UTF8", "--no-locale"
             )
-            if made.wait(_START_SECONDS):
+            if self._making.wait(_START_SECONDS):
                 raise errors.DatabaseUnavailable(f"initdb failed; see {self.log}")
+            self._making = None
         options = [f"-c{name}={value}" for name, value in _OPTIONS.items()]
         self._process = self._spawn("postgres", "-D", str(data), "-k", str(self._socket), *options)
         self._wait(data / "postmaster.pid")
@@ -141,6 +153,11 @@ class LocalPostgres:
                 f"{name} may not run {error.filename or program}, and PostgreSQL refuses to run "
                 "as root; start as another user, or set DATABASE_URL"
             ) from error
+
+
+def _unused(prefix: str) -> Path:
+    """A folder's name that nobody can have; in a place for what is passing."""
+    return Path(tempfile.gettempdir()) / f"{prefix}{uuid4().hex[:12]}"
 
 
 def _account() -> pwd.struct_passwd | None:

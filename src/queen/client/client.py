@@ -54,6 +54,8 @@ class Queen(Pushing, Settling):
         """What `run` consumes, by `handler`."""
         self.consumptions: set[Consumption] = set()
         """What is being consumed now."""
+        self._outlasting: set[asyncio.Task[None]] = set()
+        """Plain handlers whose thread goes on after their consumer has ended."""
         self._stop: asyncio.Event | None = None
         self._now: asyncio.Event | None = None
         _ALL.add(self)
@@ -81,12 +83,17 @@ class Queen(Pushing, Settling):
         await self.close()
 
     async def close(self) -> None:
-        """Stop consumers, flush buffers (or raise with what is left), close connections."""
+        """
+        Stop consumers, flush buffers (or raise with what is left), close connections.
+
+        Handlers in threads that go on have ``close_timeout`` to end; then their leases run out.
+        """
         stops = [each.stop() for each in list(self.consumptions)]
         ends = await asyncio.gather(*stops, return_exceptions=True)
         try:
             await self.buffers.close()
         finally:
+            await self._outlast()
             await self.transport.close()
         for end in ends:
             if isinstance(end, BaseException):
@@ -180,6 +187,7 @@ class Queen(Pushing, Settling):
         """In the child: what is buffered is the parent's to send, and so are its consumers."""
         self.buffers = Buffers(self)
         self.consumptions = set()
+        self._outlasting = set()
         self._producers.clear()  # The parent goes on with their numbers.
 
     def warn_of_loss(self) -> None:
@@ -195,6 +203,23 @@ class Queen(Pushing, Settling):
 
     def ended(self, consumption: Consumption) -> None:
         self.consumptions.discard(consumption)
+
+    def outlasts(self, work: "asyncio.Task[None]") -> None:
+        """Remember what goes on after its consumer has ended."""
+        self._outlasting.add(work)
+        work.add_done_callback(self._outlasting.discard)
+
+    async def _outlast(self) -> None:
+        """Give threads that still work their time; after a second signal they have none."""
+        loop = asyncio.get_running_loop()
+        works = [work for work in self._outlasting if work.get_loop() is loop]
+        if not works:
+            return
+        is_now = self._now is not None and self._now.is_set()
+        await asyncio.wait(works, timeout=0 if is_now else self.config.close_timeout)
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
 
 
 _ALL: Final[weakref.WeakSet[Queen]] = weakref.WeakSet()

@@ -43,6 +43,10 @@ class Consumption:
         choice = queue.choice
         self._queen = queue.queen
         self._queue = queue.wait(True if choice.wait is None else choice.wait).auto_ack(False)
+        if choice.idle_millis is not None:
+            # Whether something is there must be answered within the time, not guessed at its end.
+            patience = min(choice.timeout_millis, max(choice.idle_millis, 1))
+            self._queue = self._queue.timeout_millis(patience)
         self._choice = choice
         self._handling = Handling(queue, handler)
         self._stopping = self._handling.stopping
@@ -52,6 +56,8 @@ class Consumption:
         self._seen_at = time.monotonic()
         self._failure: errors.QueenError | None = None
         """Why the last pop failed; None after one that did not."""
+        self._is_answered = asyncio.Event()
+        """Set when a pop has ended since something was last handled."""
         self._asked = 0
         """How many messages the pops under way may bring."""
         self._returned = asyncio.Event()
@@ -148,12 +154,17 @@ class Consumption:
                 task.cancel()
 
     async def _until_idle(self, seconds: float) -> None:
-        """Return when nothing was handled, and nothing came, for so long."""
+        """Return when nothing was handled for so long, and a server has said that nothing came."""
         left = seconds
-        while left > 0:
-            await asyncio.sleep(left)
-            is_busy = len(self._handling.leases) > 0
-            left = seconds if is_busy else self._seen_at + seconds - time.monotonic()
+        while left > 0 or not self._is_answered.is_set():
+            await asyncio.sleep(max(left, 0))
+            if len(self._handling.leases):
+                left = seconds
+                continue
+            left = self._seen_at + seconds - time.monotonic()
+            if left <= 0:
+                await self._is_answered.wait()
+                left = self._seen_at + seconds - time.monotonic()
         if self._failure is not None:
             # Nobody could say that nothing is there.
             raise self._failure
@@ -188,9 +199,9 @@ class Consumption:
                     await self._pause(min(0.01 * 2**empties, _MOST_EMPTY_PAUSE_SECONDS))
             else:
                 empties = 0
-                self._seen_at = time.monotonic()
                 await self._handling.deal_with(messages)
                 self._seen_at = time.monotonic()
+                self._is_answered.clear()
 
     async def _may_pop(self) -> bool:
         """Whether the limit leaves something; waits while others may still give back of theirs."""
@@ -205,6 +216,10 @@ class Consumption:
         if self._left is not None:
             self._left += asked - came
         self._returned.set()
+        if came:
+            self._seen_at = time.monotonic()
+        else:
+            self._is_answered.set()
 
     async def _pop(self, size: int) -> list[Message[Any]]:
         """Messages, or none once this is being stopped: the long poll is not waited for."""

@@ -5,7 +5,7 @@ import contextlib
 import inspect
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,11 @@ class Handling:
         self._is_single = choice.is_each or choice.batch == 1
         self._acks = choice.auto_ack is not False
         self._threads: ThreadPoolExecutor | None = None
+        self._in_thread: dict[asyncio.Task[None], Future[Any]] = {}
+        """What plain functions do for those that wait for them."""
+        self._outlasting: set[str] = set()
+        """Leases under which a thread works that nobody waits for any more."""
+        self._renewing: asyncio.Task[None] | None = None
         self.leases = Leases(
             self._queen,
             seconds=choice.lease_seconds,
@@ -60,12 +65,12 @@ class Handling:
                 return
             await self._each(readable)
         finally:
-            self.leases.let_go(held)
+            self.leases.let_go(lease for lease in held if lease not in self._outlasting)
 
     async def release(self, messages: Iterable[Message[Any]]) -> None:
         """Give back what is left of their deliveries, at once and uncounted."""
         leases = {m.lease_id for m in messages if m.lease_id is not None and not m.is_lost}
-        for lease in leases:
+        for lease in leases - self._outlasting:
             with contextlib.suppress(errors.QueenError):
                 await self._queen.release(lease)
 
@@ -119,17 +124,31 @@ class Handling:
     ) -> bool:
         """Run the handler; False when the delivery is over before its end."""
         task = asyncio.ensure_future(self._call(given, messages))
-        self.leases.work(leases, task)
+        # A thread cannot be cancelled: it goes on to its end, and then nothing is acked.
+        self.leases.work(leases, task if self._is_async else None)
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             # The grace time is over: what is not done goes back at once.
+            thread = self._in_thread.get(task)
+            if thread is not None and not thread.cancel():
+                self._leave(task, given, messages, leases)
+                raise
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await asyncio.shield(self.release(messages))
             raise
         finally:
             self.leases.work(leases, None)
+        return await self._conclude(task, given, messages)
+
+    async def _conclude(
+        self,
+        task: "asyncio.Task[None]",
+        given: Any,  # noqa: ANN401 - a message or a list
+        messages: list[Message[Any]],
+    ) -> bool:
+        """Say what became of messages whose handler has ended."""
         failure = asyncio.CancelledError() if task.cancelled() else task.exception()
         if any(message.is_lost for message in messages):
             await self._lost(given, messages)
@@ -145,6 +164,47 @@ class Handling:
             return False
         return not any(message.is_delivery_over for message in messages)
 
+    def _leave(
+        self,
+        task: "asyncio.Task[None]",
+        given: Any,  # noqa: ANN401 - a message or a list
+        messages: list[Message[Any]],
+        leases: list[str],
+    ) -> None:
+        """A thread works on: nobody waits for it, and nobody else may get its messages."""
+        _LOG.warning(
+            "consume.still_working: %s: a thread cannot be stopped; it keeps its lease to its end",
+            messages[0],
+        )
+        self._outlasting.update(leases)
+        if self._renewing is None:
+            self._renewing = asyncio.create_task(self.leases.renew_for_ever())
+        self._queen.outlasts(asyncio.create_task(self._outlast(task, given, messages, leases)))
+
+    async def _outlast(
+        self,
+        task: "asyncio.Task[None]",
+        given: Any,  # noqa: ANN401 - a message or a list
+        messages: list[Message[Any]],
+        leases: list[str],
+    ) -> None:
+        """Settle what a thread has done, late; until then its leases are renewed."""
+        try:
+            await asyncio.wait([task])
+            goes_on = await self._conclude(task, given, messages)
+        except asyncio.CancelledError:
+            task.cancel()
+            _LOG.error("consume.left_working: %s: its lease runs out by itself", messages[0])
+            raise
+        finally:
+            self._outlasting.difference_update(leases)
+            self.leases.let_go(leases)
+            if not self._outlasting and self._renewing is not None:
+                self._renewing.cancel()
+                self._renewing = None
+        if goes_on:
+            await self.release(messages)  # Behind them in the delivery are some that wait.
+
     async def _call(self, given: Any, messages: list[Message[Any]]) -> None:  # noqa: ANN401
         with tracing.processing(messages):
             if self._is_async:
@@ -155,7 +215,13 @@ class Handling:
                     self._choice.concurrency or self._queen.config.concurrency, "queen-handler"
                 )
             work = partial(tracing.carried(self._handler), given)
-            result = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            task = asyncio.current_task()
+            assert task is not None
+            thread = self._in_thread[task] = self._threads.submit(work)
+            try:
+                result = await asyncio.wrap_future(thread)
+            finally:
+                del self._in_thread[task]
             if inspect.isawaitable(result):
                 await result
 
@@ -166,15 +232,22 @@ class Handling:
         failure: BaseException | None,
     ) -> bool:
         """Say what became of those that the handler did not settle itself; False if refused."""
+        # A nack of its own may have ended a delivery: what else was in that comes again.
+        over = {each.lease_id for each in messages if each.is_settled and each.is_delivery_over}
+        left = [message for message in messages if not message.is_settled]
         try:
-            await self._queen.settle(
-                [outcome(message, failure) for message in messages if not message.is_settled]
-            )
+            if failure is None:
+                await self._queen.complete(left)
+            else:
+                await self._queen.settle([outcome(message, failure) for message in left])
         except errors.LeaseLost:
-            for message in messages:
-                message.is_lost = not message.is_settled
+            lost = [m for m in left if not m.is_settled and m.lease_id not in over]
+            if not lost:
+                return True
+            for message in lost:
+                message.is_lost = True
             if self._choice.on_lease_lost is not None:
-                self._noticed(messages)
+                self._noticed(lost)
             await self._lost(given, messages)
             return False
         except Exception as error:

@@ -2,15 +2,22 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from queen.client.payloads import Codec
+from queen.wire.messages import Acknowledgment
 from queen.wire.messages import Message as WireMessage
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
+
     from queen.client.client import Queen
 
-T = TypeVar("T")
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 
 class _Unread:
@@ -133,6 +140,16 @@ class Message(Mapping[str, Any], Generic[T]):
     def consumer_group(self) -> str | None:
         return self._wire.consumer_group
 
+    def done(self) -> Acknowledgment:
+        """What says that it is done; always with its lease."""
+        wire = self._wire
+        return Acknowledgment(
+            id=wire.id,
+            lease_id=wire.lease_id,
+            partition_id=wire.partition_id,
+            consumer_group=wire.consumer_group,
+        )
+
     async def ack(self) -> None:
         """Settle: this message is done."""
         await self._queen.ack(self)
@@ -142,7 +159,7 @@ class Message(Mapping[str, Any], Generic[T]):
         await self._queen.ack(self, False, {"error": error, "delay": delay})
 
     async def extend(self, seconds: float | None = None) -> datetime:
-        """Keep it longer."""
+        """Keep it longer; until when. Raises AlreadySettled if its pop has settled it."""
         (until,) = await self._queen.renew(self, seconds=seconds)
         return until
 

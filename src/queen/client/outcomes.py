@@ -25,7 +25,8 @@ class DeadLetter(Exception):
 class BatchError(Exception):
     """Raised by a handler of a batch: these messages failed, the others are done."""
 
-    def __init__(self, failed: "Mapping[Message[Any], BaseException | str]") -> None:
+    def __init__(self, failed: "Mapping[Any, BaseException | str]") -> None:
+        # By messages, also those of SyncQueen: a mapping of either kind would not be one of both.
         super().__init__(f"{len(failed)} messages failed")
         self.failed = failed
 

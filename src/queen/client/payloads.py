@@ -16,18 +16,19 @@ class Codec(Generic[T]):
     """Payloads of one type."""
 
     def __init__(self, type_: type[T] | None) -> None:
-        self._decode: Callable[[bytes], Any]
+        self._decode: Callable[[bytes | msgspec.Raw], Any]
         if type_ is None:
             self._decode = msgspec.json.Decoder().decode
         elif hasattr(type_, "model_validate_json"):
-            self._decode = getattr(type_, "model_validate_json")  # noqa: B009 - pydantic's
+            validate = getattr(type_, "model_validate_json")  # noqa: B009 - pydantic's
+            self._decode = lambda payload: validate(bytes(payload))
         else:
             self._decode = msgspec.json.Decoder(type_).decode
 
     def decode(self, payload: bytes | msgspec.Raw) -> T:
         """The payload as the type says; raises UndecodablePayload with the place of the fault."""
         try:
-            return self._decode(bytes(payload))
+            return self._decode(payload)
         except msgspec.DecodeError as error:
             raise errors.UndecodablePayload(_placed(str(error))) from error
         except ValueError as error:  # Pydantic's ValidationError is one.

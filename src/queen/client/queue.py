@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from queen import errors
 from queen.client import tracing
 from queen.client.durations import seconds_of
-from queen.client.message import Message
+from queen.client.message import Message, T
 from queen.client.outcomes import outcome
 from queen.client.payloads import Codec, encode
 from queen.client.transport import decoded
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from queen.client.consumer import Consumption
     from queen.client.dead_letters import DeadLetters
 
-T = TypeVar("T")
 H = TypeVar("H", bound=Callable[..., Any])
 
 _DECODE_CONFIGURED = msgspec.json.Decoder(Configured).decode
@@ -86,18 +85,18 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     # What it is.
 
-    def namespace(self, name: str) -> "Queue[T]":
+    def namespace(self, name: str) -> Self:
         return msgspec.structs.replace(self, namespace_name=name)
 
-    def task(self, name: str) -> "Queue[T]":
+    def task(self, name: str) -> Self:
         return msgspec.structs.replace(self, task_name=name)
 
-    def partition(self, name: str) -> "Queue[T]":
+    def partition(self, name: str) -> Self:
         if not name:
             raise errors.InvalidName("a partition needs a name")
         return msgspec.structs.replace(self, partition_name=name)
 
-    def config(self, options: Mapping[str, Any]) -> "Queue[T]":
+    def config(self, options: Mapping[str, Any]) -> Self:
         """Options for `create`; what is not named keeps its value."""
         return msgspec.structs.replace(self, options={**self.options, **options})
 
@@ -219,61 +218,61 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     # Pop and consume.
 
-    def group(self, name: str) -> "Queue[T]":
+    def group(self, name: str) -> Self:
         return self._choose(group=name)
 
-    def batch(self, size: int) -> "Queue[T]":
+    def batch(self, size: int) -> Self:
         return self._choose(batch=size)
 
-    def partitions(self, count: int) -> "Queue[T]":
+    def partitions(self, count: int) -> Self:
         return self._choose(partitions=count)
 
-    def wait(self, is_waiting: bool = True) -> "Queue[T]":
+    def wait(self, is_waiting: bool = True) -> Self:
         return self._choose(wait=is_waiting)
 
-    def timeout_millis(self, millis: int) -> "Queue[T]":
+    def timeout_millis(self, millis: int) -> Self:
         return self._choose(timeout_millis=millis)
 
-    def auto_ack(self, is_on: bool = True) -> "Queue[T]":
+    def auto_ack(self, is_on: bool = True) -> Self:
         """A pop: settled by the pop itself. A consumer: ack when the handler returns."""
         return self._choose(auto_ack=is_on)
 
-    def concurrency(self, count: int) -> "Queue[T]":
+    def concurrency(self, count: int) -> Self:
         return self._choose(concurrency=count)
 
-    def limit(self, count: int | None) -> "Queue[T]":
+    def limit(self, count: int | None) -> Self:
         return self._choose(limit=count)
 
-    def idle_millis(self, millis: int | None) -> "Queue[T]":
+    def idle_millis(self, millis: int | None) -> Self:
         return self._choose(idle_millis=millis)
 
-    def lease(self, seconds: float | str) -> "Queue[T]":
+    def lease(self, seconds: float | str) -> Self:
         """How long these deliveries last; the queue's leaseTime otherwise."""
         return self._choose(lease_seconds=seconds_of(seconds))
 
-    def renew_lease(self, is_on: bool = True, interval_millis: int | None = None) -> "Queue[T]":
+    def renew_lease(self, is_on: bool = True, interval_millis: int | None = None) -> Self:
         return self._choose(renews_lease=is_on, renew_interval_millis=interval_millis)
 
-    def each(self) -> "Queue[T]":
+    def each(self) -> Self:
         """The handler gets one message at a time, whatever the batch."""
         return self._choose(is_each=True)
 
-    def subscription_mode(self, mode: str) -> "Queue[T]":
+    def subscription_mode(self, mode: str) -> Self:
         return self._choose(subscription_mode=mode)
 
-    def subscription_from(self, instant: str | datetime) -> "Queue[T]":
+    def subscription_from(self, instant: str | datetime) -> Self:
         text = instant.isoformat() if isinstance(instant, datetime) else instant
         return self._choose(subscription_from=text)
 
-    def on_success(self, callback: "Callable[[Any], Any]") -> "Queue[T]":
+    def on_success(self, callback: "Callable[[Any], Any]") -> Self:
         """Called with what was handled, after its ack."""
         return self._choose(on_success=callback)
 
-    def on_error(self, callback: "Callable[[Any, BaseException], Any]") -> "Queue[T]":
+    def on_error(self, callback: "Callable[[Any, BaseException], Any]") -> Self:
         """Called with what failed and the exception, after the nack."""
         return self._choose(on_error=callback)
 
-    def on_lease_lost(self, callback: "Callable[[Message[T]], Any]") -> "Queue[T]":
+    def on_lease_lost(self, callback: "Callable[[Message[T]], Any]") -> Self:
         """Called at once with a message that was lost; its handler is then not cancelled."""
         return self._choose(on_lease_lost=callback)
 
@@ -394,7 +393,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             raise errors.BadRequest("name a queue: queen.queue(name)")
         return self.name
 
-    def _choose(self, **changes: Any) -> "Queue[T]":  # noqa: ANN401 - fields of Choice
+    def _choose(self, **changes: Any) -> Self:  # noqa: ANN401 - fields of Choice
         for name in ("batch", "partitions", "concurrency"):
             if changes.get(name, 1) < 1:
                 raise errors.BadRequest(f"{name} must be at least 1")

@@ -8,11 +8,11 @@ import os
 import signal
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import wraps
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from queen.client.admin import Admin
 from queen.client.buffer import Buffered
@@ -21,7 +21,7 @@ from queen.client.config import Config
 from queen.client.consumer import Consumption
 from queen.client.dead_letters import DeadLetters
 from queen.client.message import Message
-from queen.client.queue import Queue
+from queen.client.queue import BufferedQueue, Queue
 from queen.client.transaction import Transaction
 
 T = TypeVar("T")
@@ -29,8 +29,8 @@ T = TypeVar("T")
 _MOST_THREADS: Final = 1_000
 _LOG: Final = logging.getLogger("queen.client")
 
-_PARTS: Final = (Admin, Buffered, Consumption, DeadLetters, Message, Queue, Transaction)
-"""What is handed out with its last words made to wait."""
+_TAKES_HANDLER: Final = frozenset({"consume", "handler", "start"})
+"""What they are given runs in threads that the consumer knows of; callbacks run in any."""
 _NEEDS_LOOP: Final = frozenset({"start"})
 """Methods that are no coroutines and want a running loop all the same."""
 
@@ -156,6 +156,51 @@ class _Facade:
         return repr(self._inner)
 
 
+class SyncAdmin(_Facade):
+    """`Admin` without ``await``; its lists are plain iterators."""
+
+
+class SyncBuffered(_Facade, Sequence[Any]):
+    """`Buffered` without ``await``."""
+
+
+class SyncConsumption(_Facade):
+    """`Consumption` without ``await``."""
+
+
+class SyncDeadLetters(_Facade):
+    """`DeadLetters` without ``await``."""
+
+
+class SyncMessage(_Facade, Mapping[str, Any], Generic[T]):
+    """`Message` without ``await``: what handlers of a `SyncQueen` get."""
+
+
+class SyncQueue(_Facade, Generic[T]):
+    """`Queue` without ``await``."""
+
+
+class SyncBufferedQueue(SyncQueue[T], Generic[T]):
+    """`BufferedQueue` without ``await``."""
+
+
+class SyncTransaction(_Facade):
+    """`Transaction` without ``await``."""
+
+
+_PARTS: Final[dict[type, type[_Facade]]] = {
+    Admin: SyncAdmin,
+    Buffered: SyncBuffered,
+    BufferedQueue: SyncBufferedQueue,
+    Consumption: SyncConsumption,
+    DeadLetters: SyncDeadLetters,
+    Message: SyncMessage,
+    Queue: SyncQueue,
+    Transaction: SyncTransaction,
+}
+"""What is handed out with its last words made to wait; their types are in `sync.pyi`."""
+
+
 class _Loop:
     """An event loop in a thread, started when it is first needed."""
 
@@ -207,8 +252,8 @@ class _Loop:
 
 def _plain(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
     """What a caller without a loop can use of a value."""
-    if isinstance(value, _PARTS):
-        return _Facade(value, loop)
+    if (facade := _PARTS.get(value.__class__)) is not None:
+        return facade(value, loop)
     if isinstance(value, list):
         return [_plain(each, loop) for each in value]  # pyright: ignore[reportUnknownVariableType]
     if hasattr(value, "__anext__"):
@@ -225,8 +270,9 @@ def _plain(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
 def _waiting(function: Callable[..., Any], loop: _Loop) -> Callable[..., Any]:
     @wraps(function)
     def call(*given: Any, **options: Any) -> Any:  # noqa: ANN401 - as the function takes them
-        inner = [_inner(each, loop) for each in given]
-        named = {name: _inner(each, loop) for name, each in options.items()}
+        is_handler = function.__name__ in _TAKES_HANDLER
+        inner = [_inner(each, loop, is_handler=is_handler) for each in given]
+        named = {name: _inner(each, loop, is_handler=is_handler) for name, each in options.items()}
         if function.__name__ in _NEEDS_LOOP:
             return _plain(loop.run(_called(function, *inner, **named)), loop)
         result = function(*inner, **named)
@@ -264,29 +310,38 @@ def _entered(manager: "AbstractAsyncContextManager[Any]", loop: _Loop) -> Genera
         loop.run(leaving)
 
 
-def _inner(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
+def _inner(value: Any, loop: _Loop, *, is_handler: bool) -> Any:  # noqa: ANN401 - of many types
     """The way back: facades are opened, and plain functions run in threads."""
     if isinstance(value, _Facade):
         return value._inner  # pyright: ignore[reportPrivateUsage] - of this file
     if isinstance(value, list):
-        return [_inner(each, loop) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        values: list[Any] = value  # pyright: ignore[reportUnknownVariableType] - of anything
+        return [_inner(each, loop, is_handler=is_handler) for each in values]
+    if isinstance(value, tuple):
+        parts: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType] - of anything
+        return tuple(_inner(each, loop, is_handler=is_handler) for each in parts)
     # Partials and objects with __call__ too; types, of which some are no classes, stay as they are.
     is_type = isinstance(value, type) or type(value).__module__ in ("typing", "types")
     if inspect.isroutine(value) or (callable(value) and not is_type):
-        return _handler(value, loop)
+        return _function(value, loop, is_handler=is_handler)
     return value
 
 
-def _handler(function: Callable[..., Any], loop: _Loop) -> Callable[..., Any]:
+def _function(function: Callable[..., Any], loop: _Loop, *, is_handler: bool) -> Callable[..., Any]:
     """A handler or callback that gets what a caller without a loop can use."""
     call: Any = getattr(function, "__call__", None)  # noqa: B004 - what it does
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
         return function
 
     @wraps(function)
-    async def threaded(*given: Any) -> Any:  # noqa: ANN401 - messages, errors
-        return await asyncio.to_thread(function, *(_plain(each, loop) for each in given))
+    def plain(*given: Any) -> Any:  # noqa: ANN401 - messages, errors
+        return function(*(_plain(each, loop) for each in given))
 
+    @wraps(function)
+    async def threaded(*given: Any) -> Any:  # noqa: ANN401 - messages, errors
+        return await asyncio.to_thread(plain, *given)
+
+    called: Callable[..., Any] = plain if is_handler else threaded
     # Handed back by `handler`, so that the function stays what it is.
-    setattr(threaded, "queen_original", function)  # noqa: B010 - of no type
-    return threaded
+    setattr(called, "queen_original", function)  # noqa: B010 - of no type
+    return called

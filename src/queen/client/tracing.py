@@ -9,13 +9,13 @@ import contextvars
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from queen.wire.messages import PushItem
+from queen.wire.messages import AckOperation, PushItem, PushOperation
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram
@@ -157,6 +157,25 @@ def settling(messages: "Sequence[Message[Any]]") -> Generator[None]:
     ours = _instruments()
     with ours.span("settle", "CLIENT", _about(messages), duration=ours.operation):
         yield
+
+
+@contextmanager
+def committing(
+    messages: "Sequence[Message[Any]]", operations: Sequence[AckOperation | PushOperation]
+) -> Generator[Sequence[AckOperation | PushOperation]]:
+    """Spans around a transaction: that of its acks, and in it one for each of its pushes."""
+    if not is_on():
+        yield operations
+        return
+    with ExitStack() as stack:
+        stack.enter_context(settling(messages))
+        given: list[AckOperation | PushOperation] = []
+        for each in operations:
+            if isinstance(each, PushOperation) and each.items:
+                items = stack.enter_context(sending(each.items[0].queue, each.items))
+                each = msgspec.structs.replace(each, items=items)
+            given.append(each)
+        yield given
 
 
 @contextmanager

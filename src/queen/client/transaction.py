@@ -1,14 +1,15 @@
 """Acks and pushes that are applied together or not at all."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from queen import errors
+from queen.client import tracing
 from queen.client.message import Message
-from queen.client.transport import decoded
+from queen.client.transport import Reply, decoded
 from queen.wire.messages import (
     AckOperation,
     PushItem,
@@ -37,6 +38,8 @@ class Transaction:
     operations: tuple[AckOperation | PushOperation, ...] = ()
     acked: tuple[Message[Any], ...] = ()
     target: "Queue[Any] | None" = None
+    _commits: list[None] = field(default_factory=list[None], init=False, repr=False, compare=False)
+    """Not empty once it was, or perhaps was, applied; what is built from it has its own."""
 
     def ack(
         self,
@@ -68,27 +71,45 @@ class Transaction:
         return replace(self, operations=(*self.operations, PushOperation(items=built)))
 
     async def commit(self) -> TransactionResponse:
-        """Apply all of it, or raise why nothing was applied."""
+        """
+        Apply all of it, or raise why nothing was applied.
+
+        A second time it is refused. It may be repeated after an error that says that nothing was
+        applied, and where an ack is part of it, whose lease lets only one of them through.
+        """
         if not self.operations:
             raise errors.BadRequest("the transaction is empty")
-        queen = self.queen
-        leases = dict.fromkeys(each.lease_id for each in self.acked if each.lease_id is not None)
-        async with queen.producers().lend() as producer:
-            request = TransactionRequest(
-                operations=list(self.operations),
-                required_leases=list(leases),
-                producer_id=producer.id,
-                sequence=producer.sequence,
-            )
-            reply = await queen.transport.exchange(
-                "POST", "/api/v1/transaction", msgspec.json.encode(request)
-            )
+        if self._commits:
+            raise errors.Conflict("this transaction was committed before: build another one")
+        self._commits.append(None)
+        try:
+            with tracing.committing(self.acked, self.operations) as operations:
+                reply = await self._sent(operations)
+        except BaseException as error:
+            is_unapplied = isinstance(error, errors.QueenError) and error.applied is False
+            if is_unapplied or any(each.lease_id is not None for each in self.acked):
+                self._commits.clear()
+            raise
         acks = (each for each in self.operations if isinstance(each, AckOperation))
         for message, ack in zip(self.acked, acks, strict=True):
             message.is_settled = True
             # The answer does not tell of leases: what comes again ends the delivery.
             message.is_delivery_over = ack.status in ("failed", "retry")
         return decoded(reply, _DECODE)
+
+    async def _sent(self, operations: "Sequence[AckOperation | PushOperation]") -> Reply:
+        queen = self.queen
+        leases = dict.fromkeys(each.lease_id for each in self.acked if each.lease_id is not None)
+        async with queen.producers().lend() as producer:
+            request = TransactionRequest(
+                operations=list(operations),
+                required_leases=list(leases),
+                producer_id=producer.id,
+                sequence=producer.sequence,
+            )
+            return await queen.transport.exchange(
+                "POST", "/api/v1/transaction", msgspec.json.encode(request)
+            )
 
 
 def _fields(struct: msgspec.Struct) -> dict[str, Any]:

@@ -26,6 +26,8 @@ _MOST_BACKOFF_SECONDS: Final = 30.0
 _DECODE_PROBLEM: Final = msgspec.json.Decoder(Problem).decode
 _LOG: Final = logging.getLogger("queen.client")
 _LARGE_BYTES: Final = 2**20
+_AT_THE_DOOR: Final = (errors.Unauthorized, errors.Forbidden, errors.RequestTimeout)
+"""Refusals that say nothing of an attempt before: nobody looked at what was asked."""
 _JSON: Final = {"Content-Type": "application/json"}
 
 
@@ -107,7 +109,8 @@ class HttpTransport:
         import aiohttp  # Takes longer to load than all of the SDK: not before it is used.
 
         tried: list[Server] = []
-        is_repeated = False
+        unsettled: errors.QueenError | None = None
+        """Why nobody knows what became of an attempt before this one."""
         while True:
             # In one round each server is met once; with another one at hand no wait is needed.
             around = tried[len(tried) // self._width * self._width :]
@@ -120,7 +123,7 @@ class HttpTransport:
                 self._servers.failed(server)
                 failure: errors.QueenError = _lost(server, error)
                 if not self._repeats(failure, len(tried), is_repeatable):
-                    raise failure from error
+                    raise _in_all(failure, unsettled) from error
             except BaseException:
                 self._servers.left(server)
                 raise
@@ -130,15 +133,16 @@ class HttpTransport:
                 if reply.status < 500:
                     self._servers.answered(server)
                     if reply.status < 400:
-                        return reply._replace(is_repeated=True) if is_repeated else reply
+                        return reply if unsettled is None else reply._replace(is_repeated=True)
                 else:
                     self._servers.failed(server)
-                failure = of_reply(reply, is_repeated=is_repeated)
-                if isinstance(failure, errors.RequestError) or not self._repeats(
-                    failure, len(tried), is_repeatable
-                ):
-                    raise failure
-            is_repeated = is_repeated or failure.applied is None
+                failure = of_reply(reply, is_repeated=unsettled is not None)
+                if isinstance(failure, errors.RequestError):
+                    raise _in_all(failure, unsettled if isinstance(failure, _AT_THE_DOOR) else None)
+                if not self._repeats(failure, len(tried), is_repeatable):
+                    raise _in_all(failure, unsettled)
+            if failure.applied is None:
+                unsettled = failure
             is_elsewhere = len(tried) % self._width and failure.http_status != 429
             if not is_elsewhere:
                 await asyncio.sleep(self._pause(len(tried) // self._width, failure))
@@ -222,6 +226,14 @@ def _lost(server: Server, error: Exception) -> errors.QueenError:
     if isinstance(error, TimeoutError):
         return errors.ConnectionLost(f"{server.url} did not answer in time")
     return errors.ConnectionLost(f"the connection to {server.url} was lost: {error}")
+
+
+def _in_all(last: errors.QueenError, unsettled: errors.QueenError | None) -> errors.QueenError:
+    """What to raise after the last attempt: one before it that may have been applied counts."""
+    if unsettled is None or last.applied is None:
+        return last
+    members = {**last.members, "is_repeated": True}
+    return type(unsettled)(f"{unsettled}; then, tried again: {last}", **members)
 
 
 def of_reply(reply: Reply, *, is_repeated: bool = False) -> errors.QueenError:

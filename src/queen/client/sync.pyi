@@ -1,0 +1,348 @@
+# Written by `python -m tests.sync_types` from the classes that are awaited: change those.
+# ruff: noqa: ANN401 - where those have Any, for a reason that stands there, so has this
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any, Generic, Self, overload
+
+from typing_extensions import TypeVar
+
+from queen.client.config import Config
+from queen.client.transport import Transport
+from queen.wire import access as _access
+from queen.wire import analytics as _analytics
+from queen.wire import resources as _resources
+from queen.wire.messages import Acknowledged, AckResult, Pushed, PushItem, TransactionResponse
+from queen.wire.options import Configured
+
+T = TypeVar("T", default=Any)
+H = TypeVar("H", bound=Callable[..., Any])
+
+class SyncQueen:
+    config: Config
+    @classmethod
+    def from_env(cls) -> Self:
+        """A client as QUEEN_BASE_URL and the CLIENT_ variables say."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    def close(self) -> None:
+        """Stop consumers, flush buffers, close connections, end the thread."""
+    def run(self, *, handle_signals: bool = False) -> None:
+        """Run all registered handlers until `stop`, or with ``handle_signals`` until SIGTERM."""
+    def stop(self, *, now: bool = False) -> None:
+        """Let `run` end; with ``now`` handlers get no more time."""
+    def __init__(
+        self,
+        where: str | Sequence[str] | Mapping[str, Any] | None = None,
+        *,
+        transport: Transport | None = None,
+        **options: Any,
+    ) -> None: ...
+    @property
+    def admin(self) -> SyncAdmin:
+        """Everything that an operator may do."""
+    @overload
+    def queue(self, name: str | None = None) -> SyncQueue[Any]: ...
+    @overload
+    def queue(self, name: str | None = None, *, type: type[T]) -> SyncQueue[T]: ...
+    def transaction(self) -> SyncTransaction: ...
+    def flush_all_buffers(self) -> None:
+        """Send what is buffered, and wait until it is stored."""
+    def get_buffer_stats(self) -> dict[str, Any]:
+        """How much waits in buffers, and how their flushes went."""
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `run` was told to end."""
+    def push(self, items: Sequence[PushItem], *, key: str | None = None) -> list[Pushed]:
+        """Store items, durably; a repeat after a lost answer stores nothing twice."""
+    def ack(
+        self,
+        messages: SyncMessage[Any] | Sequence[SyncMessage[Any]],
+        status: bool | str = True,
+        context: Mapping[str, Any] | None = None,
+    ) -> Acknowledged | list[AckResult]:
+        """Say what became of messages: True is done, False failed; or ``retry``, ``dlq``."""
+    def settle(
+        self, outcomes: Sequence[tuple[SyncMessage[Any], bool | str, Mapping[str, Any] | None]]
+    ) -> list[AckResult]:
+        """Say of each message what became of it, in one call; raises the first refusal."""
+    def renew(
+        self,
+        messages: SyncMessage[Any] | Sequence[SyncMessage[Any]],
+        *,
+        seconds: float | None = None,
+    ) -> list[datetime]:
+        """Keep messages longer, by one call; raises LeaseLost when a lease is gone."""
+    def extend(
+        self, lease_ids: Sequence[str], *, seconds: float | None = None
+    ) -> dict[str, datetime | None]:
+        """Move the ends of leases; None for one that is lost."""
+    def release(self, lease_id: str) -> None:
+        """Give back what is left of a delivery, at once and uncounted."""
+    def record_trace(self, message: SyncMessage[Any], event: Mapping[str, Any]) -> None:
+        """Record an event of a message."""
+
+class SyncQueue(Generic[T]):
+    name: str | None
+    def namespace(self, name: str) -> Self: ...
+    def task(self, name: str) -> Self: ...
+    def partition(self, name: str) -> Self: ...
+    def config(self, options: Mapping[str, Any]) -> Self:
+        """Options for `create`; what is not named keeps its value."""
+    def create(self) -> Configured:
+        """Make the queue, or change the options given to `config`."""
+    def delete(self) -> None:
+        """Delete the queue with its messages; dead letters stay."""
+    def buffer(
+        self, options: Mapping[str, Any] | None = None, **others: Any
+    ) -> SyncBufferedQueue[T]:
+        """Gather pushes: sent when so many wait, or after so long, whichever comes first."""
+    @overload
+    def push(
+        self: SyncBufferedQueue[T], items: Sequence[Mapping[str, Any]] | Mapping[str, Any]
+    ) -> SyncBuffered: ...
+    @overload
+    def push(self, items: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[Pushed]: ...
+    def items(self, given: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[PushItem]:
+        """What would be pushed."""
+    def flush_buffer(self) -> None:
+        """Send what is buffered for this queue and partition, and wait until it is stored."""
+    def group(self, name: str) -> Self: ...
+    def batch(self, size: int) -> Self: ...
+    def partitions(self, count: int) -> Self: ...
+    def wait(self, is_waiting: bool = True) -> Self: ...
+    def timeout_millis(self, millis: int) -> Self: ...
+    def auto_ack(self, is_on: bool = True) -> Self:
+        """A pop: settled by the pop itself. A consumer: ack when the handler returns."""
+    def concurrency(self, count: int) -> Self: ...
+    def limit(self, count: int | None) -> Self: ...
+    def idle_millis(self, millis: int | None) -> Self: ...
+    def lease(self, seconds: float | str) -> Self:
+        """How long these deliveries last; the queue's leaseTime otherwise."""
+    def renew_lease(self, is_on: bool = True, interval_millis: int | None = None) -> Self: ...
+    def each(self) -> Self:
+        """The handler gets one message at a time, whatever the batch."""
+    def subscription_mode(self, mode: str) -> Self: ...
+    def subscription_from(self, instant: str | datetime) -> Self: ...
+    def on_success(self, callback: Callable[[Any], Any]) -> Self:
+        """Called with what was handled, after its ack."""
+    def on_error(self, callback: Callable[[Any, BaseException], Any]) -> Self:
+        """Called with what failed and the exception, after the nack."""
+    def on_lease_lost(self, callback: Callable[[SyncMessage[T]], Any]) -> Self:
+        """Called at once with a message that was lost; its handler is then not cancelled."""
+    def pop(self) -> list[SyncMessage[T]]:
+        """Messages that are there; none is an empty list, and a failure raises."""
+    @overload
+    def consume(
+        self, handler: Callable[[SyncMessage[T]], object], signal: asyncio.Event | None = None
+    ) -> None: ...
+    @overload
+    def consume(
+        self, handler: Callable[[list[SyncMessage[T]]], object], signal: asyncio.Event | None = None
+    ) -> None: ...
+    def start(
+        self, handler: Callable[[Any], object], *, signal: asyncio.Event | None = None
+    ) -> SyncConsumption:
+        """Consume in the background; the handle can be awaited, and stopped."""
+    def handler(self, function: H) -> H:
+        """Register a function that `queen.run` consumes with; it stays a plain function."""
+    def receive(self) -> AbstractContextManager[SyncMessage[T]]:
+        """One message: ack when the block ends, nack when it raises. Waits for it."""
+    def dlq(self, group: str | None = None) -> SyncDeadLetters:
+        """The queue's dead letters, of one group or all."""
+    @property
+    def key(self) -> str:
+        """What belongs together on one server."""
+
+class SyncBufferedQueue(SyncQueue[T], Generic[T]): ...
+
+class SyncMessage(Mapping[str, Any], Generic[T]):
+    is_lost: bool
+    is_settled: bool
+    is_delivery_over: bool
+    @property
+    def data(self) -> T:
+        """The payload, decoded when it is first looked at; raises UndecodablePayload."""
+    @property
+    def raw(self) -> bytes:
+        """The payload, byte for byte as it was pushed."""
+    @property
+    def id(self) -> str: ...
+    @property
+    def transaction_id(self) -> str: ...
+    @property
+    def queue(self) -> str: ...
+    @property
+    def partition(self) -> str: ...
+    @property
+    def partition_id(self) -> str: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def attempt(self) -> int:
+        """1 for the first delivery; counts failures and expired leases."""
+    @property
+    def retry_count(self) -> int: ...
+    @property
+    def priority(self) -> int: ...
+    @property
+    def headers(self) -> dict[str, str]: ...
+    @property
+    def trace_id(self) -> str | None: ...
+    @property
+    def created_at(self) -> datetime: ...
+    @property
+    def lease_id(self) -> str | None:
+        """None for a message that was settled when it was popped."""
+    @property
+    def lease_expires_at(self) -> datetime | None: ...
+    @property
+    def lease_seconds(self) -> float:
+        """The queue's lease time."""
+    @property
+    def consumer_group(self) -> str | None: ...
+    def ack(self) -> None:
+        """Settle: this message is done."""
+    def nack(self, error: str | None = None, *, delay: float | str | None = None) -> None:
+        """Give it back: it comes again after its backoff, or after ``delay``."""
+    def extend(self, seconds: float | None = None) -> datetime:
+        """Keep it longer; until when. Raises AlreadySettled if its pop has settled it."""
+    def trace(self, event: Mapping[str, Any]) -> None:
+        """Record an event of this message: ``traceName``, ``eventType``, ``data``."""
+    def __getitem__(self, name: str) -> Any: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def __hash__(self) -> int: ...
+
+class SyncConsumption:
+    def wait(self) -> None:
+        """Return when it has ended; raises what it could not deal with."""
+    def stop(self, *, now: bool = False) -> None:
+        """No new messages at once; handlers get their time to end; what is left is released."""
+
+class SyncBuffered(Sequence[Pushed]):
+    @overload
+    def __getitem__(self, index: int) -> Pushed: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Pushed]: ...
+    def __len__(self) -> int: ...
+    def stored(self) -> None:
+        """Return when all of it is durable; raises PushError with those of it that are not."""
+
+class SyncTransaction:
+    def ack(
+        self,
+        messages: SyncMessage[Any] | Sequence[SyncMessage[Any]],
+        status: bool | str = True,
+        context: Mapping[str, Any] | None = None,
+    ) -> SyncTransaction:
+        """Settle messages with it; every ack carries its lease."""
+    def queue(self, name: str) -> SyncTransaction:
+        """Where the next push goes."""
+    def partition(self, name: str) -> SyncTransaction: ...
+    def push(self, items: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> SyncTransaction: ...
+    def commit(self) -> TransactionResponse:
+        """Apply all of it, or raise why nothing was applied."""
+
+class SyncDeadLetters:
+    def limit(self, count: int) -> SyncDeadLetters: ...
+    def cursor(self, cursor: str | None) -> SyncDeadLetters:
+        """Go on where a list ended: its ``nextCursor``."""
+    def from_(self, instant: str | datetime) -> SyncDeadLetters: ...
+    def to(self, instant: str | datetime) -> SyncDeadLetters: ...
+    def get(self) -> dict[str, Any]:
+        """``{"messages": […], "total": …, "nextCursor": …}``, newest first."""
+    def redrive(self, *, rate: float | None = None) -> dict[str, Any]:
+        """Deliver them again to the group that gave up; answers the count or the operation."""
+    def purge(self) -> dict[str, Any]:
+        """Remove them for ever."""
+
+class SyncAdmin:
+    def overview(self) -> _resources.Overview: ...
+    def namespaces(self) -> Iterator[_resources.Scope]: ...
+    def tasks(self) -> Iterator[_resources.Scope]: ...
+    def queues(self, **filters: Any) -> Iterator[_resources.QueueSummary]: ...
+    def queue(self, name: str) -> _resources.QueueDetail: ...
+    def partitions(self, queue: str, **filters: Any) -> Iterator[_resources.PartitionInfo]: ...
+    def deliveries(self, queue: str, **filters: Any) -> Iterator[_resources.DeliveryInfo]: ...
+    def pause(self, queue: str) -> _resources.Paused: ...
+    def resume(self, queue: str) -> _resources.Paused: ...
+    def purge(self, queue: str, **request: Any) -> _resources.Operation: ...
+    def delete_queue(self, queue: str) -> _resources.Operation: ...
+    def groups(self, **filters: Any) -> Iterator[_resources.GroupSummary]: ...
+    def group_partitions(
+        self, group: str, queue: str, **filters: Any
+    ) -> Iterator[_resources.GroupPartition]: ...
+    def seek(
+        self,
+        group: str,
+        queue: str,
+        *,
+        partition: str | None = None,
+        to: datetime | None = None,
+        to_start: bool = False,
+        to_end: bool = False,
+        offset: int | None = None,
+    ) -> _resources.Sought: ...
+    def delete_group(self, group: str, queue: str | None = None) -> _resources.GroupDeleted: ...
+    def messages(self, queue: str, **filters: Any) -> Iterator[_resources.MessageInfo]: ...
+    def message(self, id_: str) -> _resources.MessageDetail: ...
+    def retry(self, id_: str, group: str | None = None) -> _resources.MessageChanged: ...
+    def give_up(
+        self, id_: str, group: str | None = None, *, error: str | None = None
+    ) -> _resources.MessageChanged:
+        """Make a dead letter of a message now."""
+    def redact(self, id_: str) -> _resources.MessageChanged: ...
+    def dead_letters(self, **filters: Any) -> Iterator[_resources.DeadLetter]: ...
+    def dead_letter(self, id_: str) -> _resources.DeadLetter: ...
+    def dead_letter_errors(self, queue: str) -> _resources.ErrorKinds: ...
+    def redrive(self, **request: Any) -> _resources.Counted | _resources.Operation:
+        """Deliver dead letters again: a count at once, or the operation that goes on with it."""
+    def delete_dead_letter(self, id_: str) -> _resources.Counted: ...
+    def purge_dead_letters(self, queue: str, **filters: Any) -> _resources.Operation: ...
+    def traces(self, name: str) -> Iterator[_resources.TraceEvent]: ...
+    def traces_of(self, partition_id: str, transaction_id: str) -> Iterator[_resources.TraceEvent]:
+        """Of one message."""
+    def trace_names(self, prefix: str = "") -> Iterator[_resources.TraceName]: ...
+    def operations(self, **filters: Any) -> Iterator[_resources.Operation]: ...
+    def operation(self, id_: str) -> _resources.Operation: ...
+    def cancel_operation(self, id_: str) -> _resources.Operation: ...
+    def finished(self, operation: _resources.Operation) -> _resources.Operation:
+        """Wait until long work has ended, well or not."""
+    def settings(self) -> _resources.Config:
+        """The server's settings in force; secrets are masked."""
+    def maintenance(self, *, of_pops: bool = False) -> _resources.Maintenance: ...
+    def set_maintenance(self, enabled: bool, *, of_pops: bool = False) -> _resources.Maintenance:
+        """Pushes go to disk, or pops get nothing, in the whole cluster."""
+    def tables(self) -> _resources.Tables: ...
+    def migrations(self) -> _resources.Migrations: ...
+    def upkeep(self) -> _resources.Duties:
+        """What removes and moves what is old, and when each duty was last done."""
+    def buffer(self) -> _resources.Buffer:
+        """What the server that answers has on disk because the database was away."""
+    def flush_buffer(self) -> _resources.Buffer:
+        """Store what is on disk now."""
+    def retry_failed_buffer(self) -> _resources.BufferRetried:
+        """Try again what could not be stored."""
+    def instances(self) -> Iterator[_resources.Instance]: ...
+    def analytics(self, **query: Any) -> _analytics.ScopeAnalytics: ...
+    def analytics_of_queues(self, **query: Any) -> _analytics.QueuesAnalytics: ...
+    def analytics_of_queue(self, queue: str, **query: Any) -> _analytics.QueueAnalytics: ...
+    def throughput(self, **query: Any) -> _analytics.Throughput: ...
+    def queue_depths(self, **query: Any) -> _analytics.QueueDepths: ...
+    def series(self, metric: str, **query: Any) -> _analytics.Series: ...
+    def health(self) -> dict[str, Any]:
+        """Raises DatabaseUnavailable, or whatever else is wrong."""
+    def metrics(self, *, per_object: bool = False) -> str:
+        """Prometheus text."""
+    def me(self) -> _access.Me:
+        """Who this client is, and what it may do."""
+    def ticket(self) -> _access.Ticket:
+        """A one-time ticket for a WebSocket."""
+    def tokens(self) -> Iterator[_access.Token]: ...
+    def create_token(self, **request: Any) -> _access.NewToken:
+        """A key; its secret is in this answer and nowhere else."""
+    def rotate_token(self, id_: str, **request: Any) -> _access.NewToken: ...
+    def revoke_token(self, id_: str) -> _access.Revoked: ...
+    def audit(self, **filters: Any) -> Iterator[_access.AuditEntry]: ...

@@ -1,0 +1,137 @@
+"""What a type checker in strict mode says of a user's code."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests import sync_types
+from tests.server.server import SOURCE
+
+AWAITED = """
+from typing import Any, assert_type
+
+from queen import Message, Queen, Queue
+from queen.client.buffer import Buffered
+from queen.wire.messages import Pushed
+
+class Order:
+    id: int
+
+queen = Queen("http://localhost:6632")
+orders = queen.queue("orders", type=Order)
+assert_type(orders.group("billing").batch(3), Queue[Order])
+
+@orders.handler
+async def bill(message: Message[Order]) -> None:
+    assert_type(message.data, Order)
+
+async def untyped(message: Message) -> None:
+    assert_type(message, Message[Any])
+    print(message.data["id"], message.data.whatever)
+
+def many(queue: Queue) -> Queue:
+    return queue.batch(10)
+
+async def main() -> None:
+    async with queen:
+        assert_type(await orders.push([{"data": Order()}]), list[Pushed])
+        assert_type(await orders.buffer().partition("a").push({"data": Order()}), Buffered)
+        assert_type(await orders.pop(), list[Message[Order]])
+        await queen.queue("orders").consume(untyped)
+        await orders.consume(bill)
+        async for each in queen.admin.queues():
+            print(each.name)
+"""
+
+PLAIN = """
+from typing import Any, assert_type
+
+from queen import BatchError, SyncMessage, SyncQueen, SyncQueue
+from queen.wire.messages import Pushed
+
+class Order:
+    id: int
+
+queen = SyncQueen("http://localhost:6632", retry_attempts=1)
+orders = queen.queue("orders", type=Order)
+assert_type(orders.group("billing").batch(3), SyncQueue[Order])
+
+@orders.handler
+def bill(message: SyncMessage[Order]) -> None:
+    assert_type(message.data, Order)
+    assert_type(message.ack(), None)
+    print(message["transactionId"], message.attempt + 1, message.is_settled)
+
+def untyped(message: SyncMessage) -> None:
+    assert_type(message, SyncMessage[Any])
+    print(message.data["id"])
+
+def some(messages: list[SyncMessage[Order]]) -> None:
+    raise BatchError({message: "no" for message in messages})
+
+with queen:
+    assert_type(orders.push([{"data": Order()}]), list[Pushed])
+    result = orders.buffer(message_count=9).partition("a").push({"data": Order()})
+    assert_type(result.stored(), None)
+    assert_type(result[0], Pushed)
+    messages = orders.batch(3).pop()
+    assert_type(messages, list[SyncMessage[Order]])
+    queen.ack(messages)
+    queen.transaction().ack(messages[0]).queue("out").push({"data": 1}).commit()
+    with orders.receive() as message:
+        assert_type(message.data, Order)
+    assert_type(orders.dlq().limit(3).get(), dict[str, Any])
+    print([each.name for each in queen.admin.queues()], queen.admin.me().permissions)
+    orders.consume(bill)
+    orders.batch(10).consume(some)
+    queen.queue("x").consume(untyped)
+    orders.start(bill).stop(now=True)
+    queen.run(handle_signals=True)
+"""
+
+WRONG = """
+from queen import Message, SyncMessage, SyncQueen
+
+queen = SyncQueen()
+queen.queue("orders", type=int).pop()[0].data.upper()
+queen.queue("orders").bach(3)
+
+def handle(message: Message[int]) -> None: ...
+
+queen.queue("orders", type=int).consume(handle)
+"""
+
+
+def faults(tmp_path: Path, code: str) -> list[str]:
+    """What pyright has to say, in strict mode, of a file that somebody writes."""
+    (tmp_path / "user.py").write_text(code)
+    config = {"typeCheckingMode": "strict", "extraPaths": [str(SOURCE)], "include": ["user.py"]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
+    answer = subprocess.run(
+        [
+            *(sys.executable, "-m", "pyright", "--outputjson"),
+            *("--pythonpath", sys.executable, "--project", tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    found = json.loads(answer.stdout)["generalDiagnostics"]
+    return [f"{each['range']['start']['line']}: {each['message']}" for each in found]
+
+
+def test_code_that_awaits_is_typed(tmp_path: Path) -> None:
+    assert faults(tmp_path, AWAITED) == []
+
+
+def test_code_without_await_is_typed(tmp_path: Path) -> None:
+    assert faults(tmp_path, PLAIN) == []
+
+
+def test_slips_in_code_without_await_are_found(tmp_path: Path) -> None:
+    lines = {each.partition(":")[0] for each in faults(tmp_path, WRONG)}
+    assert {"4", "5", "9"} <= lines
+
+
+def test_the_types_without_await_are_those_of_the_classes_that_are_awaited() -> None:
+    assert sync_types.STUB.read_text("utf-8") == sync_types.stub()
