@@ -192,7 +192,7 @@ class Conflict(RequestError):
 
 
 class LeaseLost(Conflict):
-    """The messages were delivered again: another consumer has them now."""
+    """The lease is over: its messages are settled, or another consumer has them or will."""
 
     code = "lease_lost"
     http_status = 409

@@ -191,8 +191,10 @@ class Transactions:
             if row["kind"] in ("ack", "nack", "lease"):
                 error = errors.of_sqlstate(row["code"]) or errors.LeaseLost
                 number: int = row["ordinal"] - 1
+                is_lease = row["kind"] == "lease"
+                what = "a required lease is over" if is_lease else "an ack was refused"
                 raise error(
-                    f"{row['kind']} {number} of the transaction was refused",
+                    f"{what}, so nothing of the transaction was applied",
                     **({"failed": ("ack", number)} if row["kind"] == "nack" else {}),
                 )
 
