@@ -22,6 +22,7 @@ class Gate:
         self._port = 5432
         self._folder = folder
         self._target = ""
+        self._is_silent = False
         self._passing: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
         self.dsn = ""
@@ -51,13 +52,23 @@ class Gate:
         for task in self._passing:
             task.cancel()
 
+    def swallow(self, is_silent: bool) -> None:
+        """Also those made from now on are accepted, and nothing passes."""
+        self._is_silent = is_silent
+        if is_silent:
+            self.fall_silent()
+
     def cut(self) -> None:
-        """Those that are open are closed."""
+        """Those that are open are closed, whatever was on its way."""
         self.fall_silent()
         for writer in self._writers:
-            writer.close()
+            writer.transport.abort()
+        self._writers.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_silent:
+            self._writers.append(writer)
+            return
         to_reader, to_writer = await asyncio.open_unix_connection(self._target)
         self._writers += [writer, to_writer]
         for source, sink in ((reader, to_writer), (to_reader, writer)):

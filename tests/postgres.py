@@ -64,7 +64,7 @@ class Server:
 
 class Postgres(Server):
     """
-    A server of our own: a child process, on a private socket in a temporary folder.
+    A server of our own: a child process, on a private socket in a temporary folder, or a port.
 
     Usage::
 
@@ -74,16 +74,25 @@ class Postgres(Server):
             postgres.start()  # Returns once recovery is over.
     """
 
-    def __init__(self, settings: Mapping[str, str | int] | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, str | int] | None = None, *, port: int | None = None
+    ) -> None:
         # A socket's path may have 107 bytes.
         self.directory = Path(tempfile.mkdtemp(prefix="queen-"))
-        super().__init__(f"postgresql://postgres@/postgres?host={quote(str(self.directory))}")
+        super().__init__(
+            f"postgresql://postgres@/postgres?host={quote(str(self.directory))}"
+            if port is None
+            else f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        )
         self.settings = {
             **DEFAULTS,
             **(settings or {}),
-            "listen_addresses": "",
+            "listen_addresses": "" if port is None else "127.0.0.1",
+            "port": port or 5432,
             "unix_socket_directories": str(self.directory),
         }
+        self.arguments: list[str] = []
+        """More words for the command that starts it."""
         self.data = self.directory / "data"
         self.log = self.directory / "log"
         # PostgreSQL refuses to run as root.
@@ -125,7 +134,7 @@ class Postgres(Server):
             raise RuntimeError("PostgreSQL is running already")
         if not self.data.exists():
             self._initdb()
-        self._postmaster = self._spawn("postgres", "-D", str(self.data))
+        self._postmaster = self._spawn("postgres", "-D", str(self.data), *self.arguments)
         try:
             _wait(self._is_ready, START_SECONDS, "PostgreSQL did not start")
         except BaseException:
@@ -156,6 +165,15 @@ class Postgres(Server):
             "PostgreSQL's processes did not end",
         )
 
+    def pause(self) -> None:
+        """Stop every process where it is: its sockets stay open, and nobody answers."""
+        for pid in (self.pid, *_children(self.pid)):
+            os.kill(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        for pid in (*_children(self.pid), self.pid):
+            os.kill(pid, signal.SIGCONT)
+
     def restart(self) -> None:
         self.stop()
         self.start()
@@ -172,12 +190,15 @@ class Postgres(Server):
         self._postmaster.wait(STOP_SECONDS)
         self._postmaster = None
 
+    def run(self, program: str, *arguments: str) -> None:
+        """A program of PostgreSQL that ends, as the user that the server runs as."""
+        if self._spawn(program, *arguments).wait(START_SECONDS):
+            raise RuntimeError(self.log.read_text())
+
     def _initdb(self) -> None:
         # Without sync: what survives a crash of ours is what the kernel holds.
         options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
-        initdb = self._spawn("initdb", "-D", str(self.data), *options)
-        if initdb.wait(START_SECONDS):
-            raise RuntimeError(self.log.read_text())
+        self.run("initdb", "-D", str(self.data), *options)
         with (self.data / "postgresql.conf").open("a") as file:
             for name, value in self.settings.items():
                 quoted = str(value).replace("'", "''")
@@ -206,7 +227,8 @@ class Postgres(Server):
         except FileNotFoundError:
             return False
         # The file may be left over from before a kill.
-        return lines[:1] == [str(self.pid)] and [line.strip() for line in lines[7:8]] == ["ready"]
+        state = [line.strip() for line in lines[7:8]]
+        return lines[:1] == [str(self.pid)] and state in (["ready"], ["standby"])
 
 
 def _children(parent: int) -> list[int]:

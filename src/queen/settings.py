@@ -105,6 +105,7 @@ class Settings(
     database_url: str | None = field(default=None, name="DATABASE_URL")
     """Instead of the PG_ variables."""
     pg_host: str = field(default="localhost", name="PG_HOST")
+    """Several by commas: whichever is the primary."""
     pg_port: Port = field(default=5432, name="PG_PORT")
     pg_user: str = field(default="postgres", name="PG_USER")
     pg_password: str | None = field(default=None, name="PG_PASSWORD")
@@ -294,8 +295,11 @@ class Settings(
             return self.database_url
         secret = f":{quote(self.pg_password, safe='')}" if self.pg_password is not None else ""
         user = quote(self.pg_user, safe="") + secret
-        host = quote(self.pg_host, safe="")
-        return f"postgresql://{user}@{host}:{self.pg_port}/{quote(self.pg_db, safe='')}"
+        hosts = ",".join(
+            f"{quote(host, safe='')}:{self.pg_port}"
+            for host in words(self.pg_host) or ["localhost"]
+        )
+        return f"postgresql://{user}@{hosts}/{quote(self.pg_db, safe='')}"
 
     @property
     def auth_kinds(self) -> frozenset[str]:

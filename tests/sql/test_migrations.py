@@ -15,7 +15,8 @@ import asyncpg
 import pytest
 
 from queen import errors, sql
-from queen.store.migrations import migrate, pending
+from queen.store import migrations
+from queen.store.migrations import ahead, migrate, pending
 from tests.postgres import Server
 from tests.schema import dump
 
@@ -181,6 +182,68 @@ async def test_a_run_that_fails_leaves_nothing_behind(
 
     monkeypatch.undo()
     assert await migrate(empty_dsn) == EVERYTHING
+
+
+async def test_functions_of_a_later_release_are_left_alone(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of the last release that starts during an upgrade does not take them back."""
+    later = sql.FUNCTIONS["now"].replace("$$", "$$ -- later", 1).replace("'", "' /* later */", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(sql, "FUNCTIONS", MappingProxyType({**sql.FUNCTIONS, "now": later}))
+        patched.setattr(migrations, "version", {"queenmq": "99.1.0"}.__getitem__)
+        assert await migrate(dsn) == ["functions"]
+
+    assert await pending(dsn) == []
+    assert await migrate(dsn) == []
+
+    (row,) = await query(dsn, "select prosrc from pg_proc where oid = 'queen.now()'::regprocedure")
+    assert "later" in row["prosrc"]
+
+
+async def test_a_later_migration_is_lived_with_unless_it_breaks_this_release(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = {"9998_notes": "create table queen.notes (id bigint primary key);"}
+    with monkeypatch.context() as patched:
+        patched.setattr(sql, "MIGRATIONS", MappingProxyType({**sql.MIGRATIONS, **added}))
+        await migrate(dsn)
+
+    assert await migrate(dsn) == []
+    assert await ahead(dsn) == ["9998_notes"]
+
+    added["9999_gone"] = "--! breaking\nalter table queen.notes drop column id;"
+    with monkeypatch.context() as patched:
+        patched.setattr(sql, "MIGRATIONS", MappingProxyType({**sql.MIGRATIONS, **added}))
+        await migrate(dsn)
+        assert await migrate(dsn) == []
+
+    with pytest.raises(errors.DatabaseUnsafe, match="9999_gone"):
+        await migrate(dsn)
+
+
+async def test_a_migration_that_waits_for_a_table_keeps_nobody_from_it(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = {"9999_more": "alter table queen.queues add column more text;"}
+    monkeypatch.setattr(sql, "MIGRATIONS", MappingProxyType({**sql.MIGRATIONS, **added}))
+    reader = await asyncpg.connect(dsn)
+    transaction = reader.transaction()
+    await transaction.start()
+    await reader.fetch("select id from queen.queues")
+
+    migrating = asyncio.create_task(migrate(dsn))
+    waits = "select 1 from pg_locks where mode = 'AccessExclusiveLock' and not granted"
+    async with asyncio.timeout(10):
+        while not await query(dsn, waits):  # noqa: ASYNC110 - in the database
+            await asyncio.sleep(0.01)
+        # Behind the migration, which gives way.
+        await query(dsn, "select id from queen.queues")
+    assert not migrating.done()
+    await transaction.rollback()
+    await reader.close()
+
+    assert await migrating == ["9999_more", "functions"]
 
 
 async def test_a_database_that_is_away_is_unavailable(postgres: Server) -> None:

@@ -63,16 +63,19 @@ def print_sql() -> None:
 @app.command()
 def check() -> None:
     """
-    Fail, with code 1, unless the database is at this release.
+    Fail, with code 1, unless the database is at this release, or at one it can work with.
 
     Example: queen migrate check
     """
-    from queen.store.migrations import pending
+    from queen.store.migrations import ahead, pending
 
     if missing := asyncio.run(pending(settings().dsn)):
         typer.echo(f"the database lacks {', '.join(missing)}; run `queen migrate up`", err=True)
         raise typer.Exit(1)
-    typer.echo("the database is at this release", err=True)
+    if later := asyncio.run(ahead(settings().dsn)):
+        typer.echo(f"the database is ahead of this release by {', '.join(later)}", err=True)
+    else:
+        typer.echo("the database is at this release", err=True)
 
 
 @app.command()

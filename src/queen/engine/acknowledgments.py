@@ -123,6 +123,9 @@ class Acknowledgments:
                 raise failure
             for of_lease, outcome in zip(by_lease.values(), settled, strict=True):
                 answers.update(_answers(acknowledgments, of_lease, outcome))
+        if None in meant:
+            # Settled by another call, whose commit a standby may not have confirmed yet.
+            await self._store.messages.confirm()
         return [answers[index] for index in range(len(acknowledgments))]
 
     async def _say_settled(
@@ -150,6 +153,8 @@ class Acknowledgments:
         # An answer without it is right as well.
         with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
             are_settled = await self._store.messages.are_settled(messages)
+            if any(are_settled):
+                await self._store.messages.confirm()
             for index, is_settled in zip(indexes, are_settled, strict=True):
                 if is_settled:
                     answers[index] = msgspec.structs.replace(answers[index], settled=True)

@@ -7,13 +7,15 @@ import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import asyncpg
 import msgspec
 
 from queen import errors, sql, telemetry
 from queen.meters import Histogram, Snapshot
+from queen.store.hosts import OF_SOCKETS, Hosts
+from queen.store.hosts import Connection as RawConnection
 
 if TYPE_CHECKING:
     Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
@@ -30,6 +32,28 @@ _RETRIED: Final = ("40001", "40P01")
 _NO_SPAN: Final = nullcontext()
 _OF_LANES: Final = frozenset({"push", "pop", "ack", "nack"})
 """Calls whose number at once the engine bounds."""
+_OF_MESSAGES: Final = _OF_LANES | {
+    "append",
+    "are_settled",
+    "confirm",
+    "data_keys",
+    "extend",
+    "find_deliveries",
+    "last_sequence",
+    "now",
+    "outbox",
+    "partition_ids",
+    "queues",
+    "queues_in_scope",
+    "ready_groups",
+    "release",
+    "segments",
+    "shorten",
+    "take_data_key",
+    "transact",
+}
+"""Short calls that messages wait for: silence after them means that nobody is there."""
+_CHECK_CLIENT: Final = "set client_connection_check_interval = '2s'"
 _PROBE_SECONDS: Final = 0.1
 _LONGEST_PROBE_SECONDS: Final = 0.5
 _WARM_SECONDS: Final = 5.0
@@ -48,6 +72,8 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
     """For a connection."""
     statement_seconds: float = 30
     """For the answer to a call."""
+    silence_seconds: float = 7
+    """For the answer to a call that messages wait for: longer than a lock is waited for."""
     max_retries: int = 3
     """Of a call that PostgreSQL gave up so that another could go on."""
     is_warmed: bool = False
@@ -69,6 +95,12 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
             "enable_seqscan": "off",
         }
 
+    def deadline_seconds(self, call: str) -> float:
+        """When a connection is given up that has not answered a call."""
+        # PostgreSQL gives up first; this is for the connection that has died.
+        patient = self.statement_seconds + 5
+        return min(self.silence_seconds, patient) if call in _OF_MESSAGES else patient
+
 
 class Database:
     """
@@ -84,6 +116,7 @@ class Database:
 
     def __init__(self, dsn: str, connecting: Connecting) -> None:
         self.dsn = dsn
+        self._hosts = Hosts(dsn)
         self.is_pooled = connecting.is_pooled
         self._connecting = connecting
         self._begin = "begin; " + "".join(
@@ -128,10 +161,12 @@ class Database:
         """
         how = connecting or Connecting()
         database = cls(dsn, how)
-        session = {"application_name": how.application_name, **how.session}
+        session = {"application_name": how.application_name, **how.session, **OF_SOCKETS}
         try:
             database._pool = await asyncpg.create_pool(
                 dsn,
+                connect=database._hosts.connect,
+                connection_class=RawConnection,
                 min_size=0 if is_away else 1,
                 max_size=how.connections,
                 max_inactive_connection_lifetime=how.idle_seconds,
@@ -237,15 +272,41 @@ class Database:
         self, connection: "Connection", call: str, arguments: tuple[object, ...]
     ) -> list[Record]:
         self.statements += 1
-        # PostgreSQL gives up first; this is for the connection that has died.
-        deadline = self._connecting.statement_seconds + 5
+        deadline = self._connecting.deadline_seconds(call)
+        is_late = False
+
+        def give_up() -> None:
+            nonlocal is_late
+            is_late = True
+            # Not cancelled: a commit that waits for a standby would be taken for done.
+            connection.terminate()
+
+        timer = asyncio.get_running_loop().call_later(deadline, give_up)
+        try:
+            rows = await self._exchange(connection, call, arguments)
+        except asyncpg.PostgresError as error:
+            if not is_late:
+                raise
+            # Those that lie idle lead to the same server by the same way.
+            await self._pool.expire_connections()
+            raise errors.OutcomeUnknown(f"{call}: no answer within {deadline:g} s") from error
+        finally:
+            timer.cancel()
+        # A proxy of the pool hands on what it has not itself.
+        if (warning := cast("RawConnection", connection).take_warning()) is not None:
+            raise errors.OutcomeUnknown(f"{call}: {warning}")
+        return rows
+
+    async def _exchange(
+        self, connection: "Connection", call: str, arguments: tuple[object, ...]
+    ) -> list[Record]:
         if not self.is_pooled:
-            return await connection.fetch(sql.CALLS[call], *arguments, timeout=deadline)
+            return await connection.fetch(sql.CALLS[call], *arguments)
         # Behind PgBouncer a statement may be parsed on one server and run on another, unless both
         # stand in one transaction.
         await connection.execute(self._begin)
         try:
-            rows = await connection.fetch(sql.CALLS[call], *arguments, timeout=deadline)
+            rows = await connection.fetch(sql.CALLS[call], *arguments)
             await connection.execute("commit")
         except asyncpg.PostgresError:
             if not connection.is_closed():
@@ -313,6 +374,11 @@ class Database:
             raise errors.DatabaseUnavailable(f"no connection: {error or 'timeout'}") from error
         except asyncpg.InterfaceError as error:
             raise errors.Draining("the store is closed") from error
+        except errors.DatabaseUnavailable as error:
+            # A server is there, and it is not the one.
+            if not self._pool.get_size():
+                self._lose(str(error))
+            raise
         finally:
             self.waiting -= 1
             self._wait_seconds.observe(time.perf_counter() - started_at)
@@ -357,19 +423,35 @@ class Database:
 
     async def _prepare(self, connection: "asyncpg.Connection[Record]") -> None:
         """A new connection: set it up, and see to which server it leads."""
+        half = self._connecting.timeout_seconds / 2
+        timer = asyncio.get_running_loop().call_later(half, connection.terminate)
+        try:
+            await self._set_up(connection)
+        finally:
+            timer.cancel()
+
+    async def _set_up(self, connection: "asyncpg.Connection[Record]") -> None:
         await connection.set_type_codec(
             "jsonb", schema="pg_catalog", encoder=_dump, decoder=json.loads, format="text"
         )
         server = await connection.fetchrow(sql.CALLS["identity"])
         assert server is not None
-        if server["is_standby"]:
-            raise errors.DatabaseUnavailable("this server is a standby; name the primary")
         if server["fsync"] != "on" or server["full_page_writes"] != "on":
             raise errors.DatabaseUnsafe(
                 "fsync or full_page_writes is off: a crash would lose messages; turn them on"
             )
-        known, self._identity = self._identity, server["identity"]
-        if known not in (None, self._identity):
+        if not self.is_pooled:
+            # Where the system can: what nobody waits for any more holds no locks.
+            with contextlib.suppress(asyncpg.InvalidParameterValueError):
+                await connection.execute(_CHECK_CLIENT)
+        known, identity = self._identity, server["identity"]
+        if known is not None and _is_older(identity, known):
+            self._hosts.pass_over()
+            raise errors.DatabaseUnavailable(
+                "this server was the primary before another was promoted; stop it"
+            )
+        self._identity = identity
+        if known not in (None, identity):
             self.changed()
             # What is about to be sent was made of what was known before.
             raise errors.DatabaseUnavailable("this is another server, or another history of it")
@@ -377,6 +459,13 @@ class Database:
 
 async def _leave_as_is(connection: "asyncpg.Connection[Record]") -> None:
     """In place of asyncpg's reset, a round trip for each call: calls leave no state behind."""
+
+
+def _is_older(identity: str, known: str) -> bool:
+    """Whether a server follows a timeline that was left: the same cluster, a lower number."""
+    system, _, timeline = identity.partition("/")
+    known_system, _, known_timeline = known.partition("/")
+    return system == known_system and timeline < known_timeline
 
 
 def _dump(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold

@@ -192,6 +192,10 @@ class Messages:
         found = await self._database.fetch("are_settled", *map(list, zip(*messages, strict=True)))
         return [row["is_settled"] for row in found]
 
+    async def confirm(self) -> None:
+        """Wait until what was read before is as durable as what is written: by a standby too."""
+        await self._database.fetch("confirm")
+
     async def find_deliveries(self, sought: Sequence[Sought]) -> list[list[Record]]:
         """Of each message the deliveries that it may be in, in the order asked."""
         columns = map(list, zip(*sought, strict=True))

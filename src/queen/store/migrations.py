@@ -1,15 +1,22 @@
 """Bring a database to this release: forward only, by one process at a time."""
 
+import asyncio
 import hashlib
+import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime
+from importlib.metadata import version
 from typing import NamedTuple
 
 import asyncpg
 
 from queen import errors, sql
+from queen.store.hosts import Hosts
 
+_ATTEMPTS = 30
+_PATIENCE = "set local lock_timeout = '1s'"
+"""What waits for a table that somebody uses keeps all others from it."""
 _LOCK = "select pg_advisory_xact_lock(hashtext('queen.migrations'))"
 _BOOK = """
 create schema if not exists queen;
@@ -25,6 +32,8 @@ on conflict (name) do update set checksum = excluded.checksum, applied_at = excl
 """
 _REVOKE = "revoke all on all functions in schema queen from public"
 _FUNCTIONS = "functions"
+_BREAKING_LINE = "--! breaking"
+_BREAKING = " breaking"
 _HAS_ROLES = """
 select exists (
   select 1
@@ -50,10 +59,19 @@ class Step(NamedTuple):
 
 async def migrate(dsn: str) -> list[str]:
     """Apply what is missing, all of it or nothing; answers the names of what was applied."""
-    async with _connected(dsn) as connection, connection.transaction():
-        # Twenty servers that start at once queue up here, and nineteen find nothing to do.
-        await connection.execute(_LOCK)
-        return await _apply(connection)
+    for _ in range(_ATTEMPTS):
+        try:
+            async with _connected(dsn) as connection, connection.transaction():
+                # Twenty servers that start at once queue up here, and nineteen find nothing to do.
+                await connection.execute(_LOCK)
+                await connection.execute(_PATIENCE)
+                return await _apply(connection)
+        except asyncpg.LockNotAvailableError:
+            # Those who were held up go on, and so may the one who is in the way.
+            await asyncio.sleep(random.uniform(0.5, 1.5))
+    raise errors.DatabaseUnavailable(
+        "somebody keeps a lock on a table that must change; see `queen doctor` and try again"
+    )
 
 
 async def pending(dsn: str) -> list[str]:
@@ -62,6 +80,13 @@ async def pending(dsn: str) -> list[str]:
         is_new = await connection.fetchval("select to_regclass('queen.migrations') is null")
         applied = {} if is_new else await _applied(connection)
         return _missing(applied)
+
+
+async def ahead(dsn: str) -> list[str]:
+    """Migrations of a later release, with which this one can live."""
+    async with _connected(dsn) as connection:
+        is_new = await connection.fetchval("select to_regclass('queen.migrations') is null")
+        return [] if is_new else _unknown(await _applied(connection))
 
 
 async def status(dsn: str) -> list[Step]:
@@ -87,10 +112,10 @@ async def script(dsn: str) -> str:
     for name in missing:
         if name != _FUNCTIONS:
             text = sql.MIGRATIONS[name]
-            parts += [text.strip().rstrip(";"), _entered(name, _checksum(text))]
+            parts += [text.strip().rstrip(";"), _entered(name, _mark(text))]
     parts.append("set local check_function_bodies = off")
     parts += [text.strip().rstrip(";") for text in sql.FUNCTIONS.values()]
-    parts += [_REVOKE, _entered(_FUNCTIONS, _functions_checksum()), "commit"]
+    parts += [_REVOKE, _entered(_FUNCTIONS, _functions_mark()), "commit"]
     return ";\n\n".join(parts) + ";\n"
 
 
@@ -112,8 +137,14 @@ async def make_roles(dsn: str) -> None:
 @asynccontextmanager
 async def _connected(dsn: str) -> AsyncGenerator["asyncpg.Connection[asyncpg.Record]"]:
     try:
-        connection = await asyncpg.connect(dsn)
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        connection = await Hosts(dsn).connect()
+    except (
+        OSError,
+        TimeoutError,
+        ValueError,
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+    ) as error:
         raise errors.DatabaseUnavailable(str(error)) from error
     try:
         yield connection
@@ -132,14 +163,14 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]") -> list[str]:
     for name in missing:
         if name != _FUNCTIONS:
             await connection.execute(sql.MIGRATIONS[name])
-            await connection.execute(_ENTER, name, _checksum(sql.MIGRATIONS[name]))
+            await connection.execute(_ENTER, name, _mark(sql.MIGRATIONS[name]))
     if _FUNCTIONS in missing:
         # They call each other; the order of the files is not the order of the calls.
         await connection.execute("set local check_function_bodies = off")
         for text in sql.FUNCTIONS.values():
             await connection.execute(text)
         await connection.execute(_REVOKE)
-        await connection.execute(_ENTER, _FUNCTIONS, _functions_checksum())
+        await connection.execute(_ENTER, _FUNCTIONS, _functions_mark())
     if missing and await connection.fetchval(_HAS_ROLES):
         await connection.execute(sql.GRANTS)
     return missing
@@ -153,17 +184,47 @@ def _missing(applied: dict[str, str]) -> list[str]:
     changed = [
         name
         for name, text in sql.MIGRATIONS.items()
-        if applied.get(name, _checksum(text)) != _checksum(text)
+        if name in applied and applied[name].split()[0] != _checksum(text)
     ]
     if changed:
         raise errors.DatabaseUnsafe(
             f"the database was migrated by another release: {', '.join(changed)} differs; "
             "migrations are frozen once applied"
         )
+    unknown = _unknown(applied)
+    if breaking := [name for name in unknown if applied[name].endswith(_BREAKING)]:
+        raise errors.DatabaseUnsafe(
+            f"the database is at a later release, by {', '.join(breaking)}, with which this one "
+            "cannot work; start that release"
+        )
     missing = [name for name in sql.MIGRATIONS if name not in applied]
-    if missing or applied.get(_FUNCTIONS) != _functions_checksum():
+    if missing or (not unknown and _are_functions_old(applied.get(_FUNCTIONS, ""))):
         missing.append(_FUNCTIONS)
     return missing
+
+
+def _unknown(applied: dict[str, str]) -> list[str]:
+    return sorted(applied.keys() - sql.MIGRATIONS.keys() - {_FUNCTIONS})
+
+
+def _are_functions_old(mark: str) -> bool:
+    """Not those of a later release: its servers call them, and ours can."""
+    checksum, _, release = mark.partition(" ")
+    return checksum != _functions_checksum() and _numbers(release) <= _numbers(version("queenmq"))
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split(".") if part.isdigit())
+
+
+def _mark(text: str) -> str:
+    """A checksum, and whether servers of the release before can live with the migration."""
+    is_breaking = text.startswith(_BREAKING_LINE)
+    return _checksum(text) + (_BREAKING if is_breaking else "")
+
+
+def _functions_mark() -> str:
+    return f"{_functions_checksum()} {version('queenmq')}"
 
 
 def _entered(name: str, checksum: str) -> str:

@@ -11,6 +11,7 @@ import asyncpg
 import msgspec
 
 from queen import sql
+from queen.store.hosts import OF_SOCKETS, Hosts
 
 _LOG: Final = logging.getLogger("queen.store")
 _CHANNEL: Final = "queen"
@@ -22,7 +23,13 @@ _OF_OPTIONS: Final = "c"
 _OUTBOX: Final = "outbox"
 _MODES: Final = "modes"
 _ALIVE: Final = "?"
-_LOST: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_LOST: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 
 if TYPE_CHECKING:
     AnyConnection = (
@@ -80,9 +87,9 @@ class Notifications:
         debounce_seconds: float,
         heard: Callable[[News | None], None],
         application_name: str = "queen",
-        check_seconds: float = 5.0,
+        check_seconds: float = 4.0,
     ) -> None:
-        self._dsn = dsn
+        self._hosts = Hosts(dsn)
         self._debounce_seconds = debounce_seconds
         self._heard = heard
         self._application_name = application_name
@@ -128,10 +135,9 @@ class Notifications:
         while True:
             connection: asyncpg.Connection[asyncpg.Record] | None = None
             try:
-                connection = await asyncpg.connect(
-                    self._dsn,
-                    timeout=10,
+                connection = await self._hosts.connect(
                     server_settings={
+                        **OF_SOCKETS,
                         "application_name": f"{self._application_name} notifications",
                         # A crash loses the listeners with what was said to them.
                         "synchronous_commit": "off",
@@ -160,7 +166,8 @@ class Notifications:
 
         connection.add_termination_listener(end)
         self._own_pid = connection.get_server_pid()
-        await connection.add_listener(_CHANNEL, self._hear)
+        async with asyncio.timeout(self._check_seconds):
+            await connection.add_listener(_CHANNEL, self._hear)
         self.is_listening = True
         # Listening first, then looking: what was said before is seen, what is said after is heard.
         self._heard(None)

@@ -62,6 +62,10 @@ from queen.find_deliveries($1, $2, $3, $4, $5, $6, $7);
 -- Whether groups are done with messages; one row a message, in the order asked.
 select is_settled from queen.are_settled($1, $2, $3, $4) order by ordinal;
 
+-- name: confirm
+-- Come back once all that is to be seen here is as durable as a push: an empty record whose commit is waited for.
+select pg_logical_emit_message(true, 'queen', '');
+
 -- name: last_sequence
 -- The newest sequence of a producer.
 select queen.last_sequence($1) as sequence;

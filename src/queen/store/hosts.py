@@ -1,0 +1,154 @@
+"""Finds the primary among the hosts of a DSN, by sockets that notice when nobody is there."""
+
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+import asyncpg
+from asyncpg.connect_utils import SessionAttribute
+
+Record = asyncpg.Record
+
+if TYPE_CHECKING:
+    from asyncio import BaseTransport
+
+    _Base = asyncpg.Connection[Record]
+else:
+    _Base = asyncpg.Connection
+
+CONNECT_SECONDS: Final = 10.0
+_FAILED: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+_SOCKET_OPTIONS: Final = (
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    # A host that is gone is found by the third question without an answer, after 9 s …
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 3),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 2),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+    # … and so is one that does not confirm what was sent.
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 9_000),
+)
+OF_SOCKETS: Final[Mapping[str, str]] = {
+    "tcp_keepalives_idle": "3",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "9s",
+}
+"""The same for PostgreSQL's end, as settings of a session."""
+
+
+class Connection(_Base):
+    """A connection that knows when a commit came back although a standby did not confirm it."""
+
+    _warning: str | None = None
+
+    def take_warning(self) -> str | None:
+        """Why what was committed last may be on the primary alone; said once."""
+        warning, self._warning = self._warning, None
+        return warning
+
+    def _process_log_message(self, fields: dict[str, str], last_query: str) -> None:
+        del last_query
+        # The wait was cancelled: PostgreSQL says so in a warning, and otherwise that all is well.
+        if fields.get("R") == "SyncRepWaitForLSN":
+            self._warning = fields.get("M", "the standby did not confirm")
+
+
+class Hosts:
+    """
+    The hosts that a DSN names, asked in turn which of them is the primary.
+
+    The one that was it last is asked first. Each has its share of the time, so that one which
+    does not answer at all keeps nobody from the next.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsns = split(dsn)
+        self._first = 0
+
+    def pass_over(self) -> None:
+        """Ask the next one first: the one that was it should not be it any more."""
+        self._first = (self._first + 1) % len(self._dsns)
+
+    async def connect(
+        self,
+        dsn: str | None = None,
+        *,
+        timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109 - as asyncpg calls it
+        connection_class: "type[asyncpg.Connection[Record]]" = Connection,
+        **options: Any,  # noqa: ANN401 - whatever asyncpg takes
+    ) -> "asyncpg.Connection[Record]":
+        """A connection to the primary; ``dsn`` is what a pool says, and is known already."""
+        del dsn
+        failures: list[tuple[str, Exception]] = []
+        for turn in range(len(self._dsns)):
+            index = (self._first + turn) % len(self._dsns)
+            try:
+                connection = await asyncpg.connect(
+                    self._dsns[index],
+                    timeout=timeout / len(self._dsns),
+                    target_session_attrs=SessionAttribute.read_write,
+                    connection_class=connection_class,
+                    **options,
+                )
+            except asyncpg.TargetServerAttributeNotMatched:
+                failure = ConnectionError("this server is a standby or read-only; name the primary")
+                failures.append((self._dsns[index], failure))
+            except _FAILED as error:
+                failures.append((self._dsns[index], error))
+            else:
+                self._first = index
+                keep_alive(connection)
+                return connection
+        if len(failures) == 1:
+            raise failures[0][1]
+        raise ConnectionError(
+            "; ".join(
+                f"{_host(name)}: {str(error) or type(error).__name__}" for name, error in failures
+            )
+        )
+
+
+def split(dsn: str) -> list[str]:
+    """The DSN of each host that a DSN names: ``//a,b:5433/db`` or ``///db?host=a,b&port=1,2``."""
+    parts = urlsplit(dsn)
+    user, at, hosts = parts.netloc.rpartition("@")
+    if "," in hosts:
+        return [parts._replace(netloc=user + at + host).geturl() for host in hosts.split(",")]
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if hosts or "," not in query.get("host", ""):
+        return [dsn]
+    named = query["host"].split(",")
+    ports = query.get("port", "5432").split(",")
+    ports = ports * len(named) if len(ports) == 1 else ports
+    return [
+        parts._replace(
+            query=urlencode({**query, "host": host, "port": port}, quote_via=quote)
+        ).geturl()
+        for host, port in zip(named, ports, strict=True)
+    ]
+
+
+def keep_alive(connection: "asyncpg.Connection[Record]") -> None:
+    """Let the kernel find out, within ten seconds, that the other end has gone without a word."""
+    # The only way to it: asyncpg neither takes sockets nor gives them.
+    transport: BaseTransport = connection._transport  # pyright: ignore
+    own = transport.get_extra_info("socket")
+    if own is None or own.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    for level, name, value in _SOCKET_OPTIONS:
+        if (option := getattr(socket, name, None)) is not None:
+            own.setsockopt(level, option, value)
+
+
+def _host(dsn: str) -> str:
+    """Without user and password."""
+    parts = urlsplit(dsn)
+    query = dict(parse_qsl(parts.query))
+    return parts.netloc.rpartition("@")[2] or f"{query.get('host')}:{query.get('port', 5432)}"

@@ -1,0 +1,156 @@
+"""The primary is found among several hosts, and nobody is waited for who is not there."""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from queen.errors import DatabaseUnavailable, OutcomeUnknown, QueenError
+from queen.store.database import Connecting, Database
+from queen.store.hosts import Hosts
+from queen.store.migrations import migrate
+from tests.engine.helpers import until
+from tests.gate import Gate
+from tests.pair import Pair
+from tests.postgres import Postgres
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Postgres]:
+    """A server on a port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    with Postgres(port=port) as postgres:
+        yield postgres
+
+
+@pytest.fixture
+async def mute() -> AsyncIterator[int]:
+    """A port where connections are taken and nobody speaks."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        del reader
+        writers.append(writer)
+
+    server = await asyncio.start_server(keep, "127.0.0.1", 0)
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+    for writer in writers:
+        writer.close()
+
+
+async def test_a_host_that_says_nothing_keeps_nobody_from_the_next(
+    own: Postgres, mute: int
+) -> None:
+    port = own.settings["port"]
+    hosts = Hosts(f"postgresql://postgres@127.0.0.1:{mute},127.0.0.1:{port}/postgres")
+
+    first = await hosts.connect(timeout=1)
+    begun = time.monotonic()
+    second = await hosts.connect(timeout=1)
+
+    assert first.get_server_pid() != second.get_server_pid()
+    # The one that answered is asked first.
+    assert time.monotonic() - begun < 0.4
+    await first.close()
+    await second.close()
+
+
+async def test_sockets_ask_whether_the_other_end_is_there(own: Postgres) -> None:
+    connection = await Hosts(own.dsn()).connect()
+    try:
+        ours = connection._transport.get_extra_info("socket")  # pyright: ignore
+        assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        idle, every, count = (
+            ours.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert idle + every * count < 10
+        assert 0 < ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) < 10_000
+    finally:
+        await connection.close()
+    database = await Database.open(own.dsn())
+    try:
+        rows = await database.fetch(
+            "server_settings", ["tcp_user_timeout", "client_connection_check_interval"]
+        )
+        assert {row["name"]: row["amount"] for row in rows} == {
+            "tcp_user_timeout": 9_000,
+            "client_connection_check_interval": 2_000,
+        }
+    finally:
+        await database.close()
+
+
+async def test_a_call_without_an_answer_is_given_up_and_all_silent_connections_with_it(
+    dsn: str, tmp_path: Path
+) -> None:
+    async with Gate.open(dsn, tmp_path) as gate:
+        database = await Database.open(gate.dsn, Connecting(silence_seconds=0.5, connections=5))
+        await asyncio.gather(*(database.fetch("server_state") for _ in range(2)))
+        await asyncio.gather(*(database.fetch("now") for _ in range(3)))
+        gate.fall_silent()
+
+        with pytest.raises(OutcomeUnknown, match="no answer within"):
+            await database.fetch("now")
+
+        async with asyncio.timeout(0.4):
+            for _ in range(5):
+                await database.fetch("now")
+        await database.close()
+
+
+async def test_a_server_that_answers_nobody_any_more_is_away(dsn: str, tmp_path: Path) -> None:
+    async with Gate.open(dsn, tmp_path) as gate:
+        how = Connecting(silence_seconds=0.5, timeout_seconds=0.5)
+        database = await Database.open(gate.dsn, how)
+        gate.swallow(True)
+        with pytest.raises(OutcomeUnknown):
+            await database.fetch("now")
+        with pytest.raises(DatabaseUnavailable):
+            await database.fetch("now")
+        assert database.is_away
+        gate.swallow(False)
+
+        async def is_back() -> bool:
+            return not database.is_away
+
+        await until(is_back)
+        await database.fetch("now")
+        await database.close()
+
+
+async def test_a_standby_is_refused_and_so_is_a_primary_of_the_past() -> None:
+    with Pair() as pair:
+        old, new = pair.primary, pair.standby
+        old.create_database("queen")
+        await migrate(pair.dsn("queen"))
+        with pytest.raises(DatabaseUnavailable, match="standby"):
+            await Database.open(new.dsn("queen"))
+        database = await Database.open(pair.dsn("queen"))
+
+        async def is_answered() -> bool:
+            with contextlib.suppress(QueenError):
+                return bool(await database.fetch("now"))
+            return False
+
+        await asyncio.to_thread(old.kill)
+        await asyncio.to_thread(pair.promote)
+        await until(is_answered)
+        await asyncio.to_thread(new.kill)
+        # Nobody made it a standby, and there it is again.
+        await asyncio.to_thread(old.start)
+
+        async def is_refused() -> bool:
+            return not await is_answered() and "was the primary" in database.away_because
+
+        await until(is_refused)
+        await asyncio.to_thread(new.start)
+        await until(is_answered)
+        await database.close()
