@@ -11,7 +11,7 @@ import pytest
 from queen.store.migrations import migrate
 from tests.postgres import Postgres
 from tests.server.calls import data, items, pop, push
-from tests.server.server import Reply, Server, until
+from tests.server.server import SOURCE, Reply, Server, until
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +146,46 @@ async def test_a_full_buffer_refuses_and_says_that_nothing_was_applied(
         await asyncio.to_thread(own.start)
         await drained(server)
         assert len(await pop(server, "orders", batch=100)) == 1 + taken
+
+
+FAILING = """
+import errno, os, sys
+really = {{"fsync": os.fsync, "write": os.write}}
+def failing(*arguments):
+    if os.path.exists({flag!r}) and (arguments[0] > 2):
+        raise OSError(errno.{error}, "injected")
+    return really[{call!r}](*arguments)
+if "serve" in sys.argv:
+    os.{call} = failing
+"""
+"""Loaded by the server's own Python at its start: a disk that fails while a file is there."""
+
+
+@pytest.mark.parametrize(("call", "error"), [("fsync", "EIO"), ("write", "ENOSPC")])
+async def test_a_disk_that_fails_is_answered_503_and_what_was_refused_is_never_stored(
+    own: Postgres, dsn: str, tmp_path: Path, call: str, error: str
+) -> None:
+    flag = tmp_path / "fails"
+    code = FAILING.format(flag=str(flag), call=call, error=error)
+    (tmp_path / "sitecustomize.py").write_text(code)
+    environment = {
+        "FILE_BUFFER_DIR": str(tmp_path / "buffer"),
+        "PYTHONPATH": f"{tmp_path}:{SOURCE}",
+    }
+    async with Server(dsn, environment) as server:
+        await push(server, "orders", 0)
+        await asyncio.to_thread(own.stop)
+        assert (await put(server, 1, producerId="p", sequence=1)).status == 202
+        flag.touch()
+        refused = [await put(server, -n, producerId="q", sequence=n) for n in range(1, 6)]
+        assert {(each.status, each.code, each.body["applied"]) for each in refused} == {
+            (503, "database_unavailable", False)
+        }
+        flag.unlink()
+        assert (await put(server, 2, producerId="p", sequence=2)).status == 202
+        await asyncio.to_thread(own.start)
+        await drained(server)
+        assert data(await pop(server, "orders", batch=100)) == [0, 1, 2]
 
 
 async def test_what_failed_can_be_tried_again(server: Server) -> None:

@@ -62,10 +62,11 @@ class Op:
 
 @dataclass(frozen=True)
 class Fault:
-    """From the first damage until the database accepts connections again."""
+    """From the first damage until the database accepts connections again, or is reached again."""
 
     begin: int
     end: float
+    target: str = "pg"
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Handed:
 def read(lines: Iterable[Line]) -> tuple[list[Op], list[Fault]]:
     """The calls of a history, in the order of their beginning, and its faults."""
     ops: dict[tuple[str, int], Op] = {}
-    begun: dict[str, int] = {}
+    begun: dict[str, tuple[int, str]] = {}
     faults: list[Fault] = []
     for line in lines:
         match line["e"]:
@@ -124,12 +125,13 @@ def read(lines: Iterable[Line]) -> tuple[list[Op], list[Fault]]:
                 op.ret, op.outcome = line["t"], line["outcome"]
                 op.code, op.result = line.get("code"), line.get("result") or {}
             case "fault" if line["phase"] == "begin":
-                begun[line["id"]] = line["t"]
+                begun[line["id"]] = (line["t"], line["target"])
             case "fault":
-                faults.append(Fault(begun.pop(line["id"]), line["t"]))
+                begin, target = begun.pop(line["id"])
+                faults.append(Fault(begin, line["t"], target))
             case other:
                 raise ValueError(f"a history has no {other!r}")
-    faults += [Fault(begin, math.inf) for begin in begun.values()]
+    faults += [Fault(begin, math.inf, target) for begin, target in begun.values()]
     return (
         sorted(ops.values(), key=lambda op: op.inv),
         sorted(faults, key=lambda fault: fault.begin),
@@ -184,7 +186,9 @@ class Checker:
     """
 
     def __init__(self, lines: Iterable[Line], dump: Line) -> None:
-        self.ops, self.faults = read(lines)
+        self.ops, self.disturbances = read(lines)
+        # A connection that is lost forgets nothing; a database that crashes may.
+        self.faults = [fault for fault in self.disturbances if fault.target == "pg"]
         self._dump = dump
         self._ordered: dict[str, bool] = dump["queues"]
         self._partitions: dict[int, tuple[str, str]] = {
@@ -298,6 +302,12 @@ class Checker:
         if at < len(self.faults) and self._begins[at] <= end:
             return True
         return at > 0 and self.faults[at - 1].end >= begin
+
+    def _may_have_claimed_unseen(self, op: Op) -> bool:
+        """It was lost, or waited through a fault: then it asked again, and the first was lost."""
+        return op.outcome == "info" or any(
+            op.inv < fault.end and op.ret > fault.begin for fault in self.disturbances
+        )
 
     def _check_dense(self) -> None:
         """I5: segments tile each partition from 0, and I6: their instants never fall."""
@@ -562,7 +572,7 @@ class Checker:
         """I13: one more than the failures charged; a crash may repeat a number, never skip one."""
         unseen: defaultdict[str, list[Op]] = defaultdict(list)
         for op in self.ops:
-            if op.name == "pop" and op.outcome == "info":
+            if op.name == "pop" and self._may_have_claimed_unseen(op):
                 unseen[f"{op.args['queue']}/{op.args['group']}"].append(op)
         for (group, place), handed in self._of_message.items():
             if len(handed) == 1 and handed[0].attempt == 1:

@@ -81,8 +81,8 @@ class History:
         self._numbers = itertools.count()
         self.unexpected: list[str] = []
 
-    def fault(self, id_: str, phase: Literal["begin", "end"]) -> None:
-        self._write(e="fault", t=instant(), id=id_, target="pg", phase=phase)
+    def fault(self, id_: str, phase: Literal["begin", "end"], *, target: str = "pg") -> None:
+        self._write(e="fault", t=instant(), id=id_, target=target, phase=phase)
 
     async def call(
         self,

@@ -59,8 +59,8 @@ async def run(folder: Path, *, kills: int, between: int, minimum: dict[str, int]
             producers: list[Worker] = []
             consumers: list[Worker] = []
             for name, server in (("killed", killed), ("other", other)):
-                consumers.append(await stack.enter_async_context(_consume(name, server, folder)))
-                producers.append(await stack.enter_async_context(_produce(name, server, folder)))
+                consumers.append(await stack.enter_async_context(consume(name, server, folder)))
+                producers.append(await stack.enter_async_context(produce(name, server, folder)))
             for worker in (*consumers, *producers):
                 await worker.expect("ready")
             for _ in range(kills):
@@ -99,7 +99,7 @@ def _judge(folder: Path, state: dict[str, Any]) -> Checker:
     return Checker(read_files(sorted(folder.glob("*.jsonl"))), state)
 
 
-def _consume(
+def consume(
     name: str, server: Server, folder: Path
 ) -> contextlib.AbstractAsyncContextManager[Worker]:
     task = Consume(
@@ -116,7 +116,7 @@ def _consume(
     return start(task, module=MODULE)
 
 
-def _produce(
+def produce(
     name: str, server: Server, folder: Path
 ) -> contextlib.AbstractAsyncContextManager[Worker]:
     task = Produce(

@@ -131,10 +131,11 @@ async def run(
             await asyncio.sleep(rng.uniform(0.3, 1.0))
             for _ in range(outages):
                 await asyncio.to_thread(rng.choice((postgres.stop, postgres.kill)))
-                await asyncio.sleep(seconds * rng.uniform(0.3, 0.6))
+                until_killed = seconds * rng.uniform(0.3, 0.6)
+                await asyncio.sleep(until_killed)
                 kill_all(server)
                 await relaunched(server)
-                await asyncio.sleep(seconds * rng.uniform(0.3, 0.6))
+                await asyncio.sleep(seconds - until_killed)
                 await asyncio.to_thread(postgres.start)
                 # In the midst of the replay.
                 await asyncio.sleep(rng.uniform(0.0, 0.5))
