@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import random
+import sys
 import time
 
 import asyncpg
@@ -10,7 +10,6 @@ import pytest
 
 from tests.server.server import Server
 
-APPLICATIONS = 32
 MOST_SLOWDOWN = 1.5
 
 
@@ -29,34 +28,6 @@ async def push_for(server: Server, seconds: float) -> list[float]:
     return took
 
 
-async def apply(dsn: str, number: int, seconds: float, committed: set[str]) -> None:
-    """One application: transactions of a few messages, a third rolled back, some held open."""
-    chance = random.Random(number)
-    connection = await asyncpg.connect(dsn)
-    deadline = time.perf_counter() + seconds
-    turn = 0
-    while time.perf_counter() < deadline:
-        transaction = connection.transaction()
-        await transaction.start()
-        mine = [f"{number}.{turn}.{n}" for n in range(chance.randint(1, 5))]
-        for each in mine:
-            await connection.execute(
-                "select queen.enqueue('orders', $1, partition => $2)",
-                json.dumps(each),
-                f"p{chance.randrange(8)}",
-            )
-        if chance.random() < 0.05:
-            await asyncio.sleep(chance.uniform(0.5, min(3.0, seconds / 3)))  # Held open.
-        if chance.random() < 1 / 3:
-            await transaction.rollback()
-        else:
-            await transaction.commit()
-            committed.update(mine)
-        turn += 1
-        await asyncio.sleep(0.02)
-    await connection.close()
-
-
 async def drained(server: Server) -> list[str]:
     got: list[str] = []
     while True:
@@ -69,17 +40,18 @@ async def drained(server: Server) -> list[str]:
 
 async def applications_beside_producers(dsn: str, seconds: float) -> float:
     """How many times slower the slowest pushes are beside the applications."""
-    committed: set[str] = set()
     async with Server(dsn, {"LOG_LEVEL": "warning"}) as server:
         await server.post("/configure", {"queue": "orders"})
         alone = await push_for(server, seconds / 3)
-        async with asyncio.TaskGroup() as group:
-            pushing = group.create_task(push_for(server, seconds))
-            for number in range(APPLICATIONS):
-                group.create_task(apply(dsn, number, seconds, committed))
+        command = [sys.executable, "-m", "tests.system.applications", dsn, str(seconds)]
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        beside = await push_for(server, seconds)
+        said_by_them, _ = await process.communicate()
+        assert process.returncode == 0
+        committed = set[str](json.loads(said_by_them.splitlines()[-1]))
         got = await drained(server)
     enqueued = [each for each in got if not each.startswith("push ")]
-    p99 = [sorted(each)[len(each) * 99 // 100] for each in (alone, pushing.result())]
+    p99 = [sorted(each)[len(each) * 99 // 100] for each in (alone, beside)]
     said = {
         "committed": len(committed),
         "lost": len(committed - set(enqueued)),
