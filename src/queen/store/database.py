@@ -56,7 +56,7 @@ _OF_MESSAGES: Final = _OF_LANES | {
 _CHECK_CLIENT: Final = "set client_connection_check_interval = '2s'"
 _PROBE_SECONDS: Final = 0.1
 _LONGEST_PROBE_SECONDS: Final = 0.5
-_WARM_SECONDS: Final = 5.0
+_WARM_SECONDS: Final = 2.0
 
 
 class Connecting(msgspec.Struct, frozen=True, kw_only=True):
@@ -417,7 +417,9 @@ class Database:
         async with asyncio.timeout(self._connecting.timeout_seconds):
             connection = await self._pool.acquire()
         try:
-            await connection.fetch(sql.CALLS["warm"], *(None,) * 7, timeout=_WARM_SECONDS)
+            # A cold one is better than none.
+            with contextlib.suppress(*_NO_CONNECTION):
+                await connection.fetch(sql.CALLS["warm"], *(None,) * 7, timeout=_WARM_SECONDS)
         finally:
             await self._pool.release(connection)
 
