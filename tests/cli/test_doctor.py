@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
@@ -172,3 +173,55 @@ async def test_errors_are_listed_and_a_slip_is_met_with_a_hint(shell: Shell) -> 
     assert ended.code == 3
     assert ended.said == "queen: there is no error code lease_lots; did you mean lease_lost?\n"
     assert (await shell.run("errors", "lease_lost", "-o", "json")).json["status"] == 409
+
+
+def test_a_table_that_takes_much_more_than_its_rows_need_is_bloated() -> None:
+    mib = 2**20
+    rows = [
+        {"name": "segments", "heap_bytes": 500 * mib, "needed_bytes": 400.0 * mib},
+        {"name": "consumers", "heap_bytes": 500 * mib, "needed_bytes": 20.0 * mib},
+        {"name": "small", "heap_bytes": mib, "needed_bytes": 1.0},
+        {"name": "unknown", "heap_bytes": 500 * mib, "needed_bytes": None},
+    ]
+    (found,) = findings.bloat(rows)
+    assert (found.status, found.found) == (
+        WARNING,
+        "consumers takes 500 MiB, its rows need about 20 MiB",
+    )
+    assert [each.status for each in findings.bloat(rows[:1])] == [OK]
+
+
+def test_an_index_that_is_broken_or_mostly_room_is_named() -> None:
+    mib = 2**20
+    rows = [
+        {"name": "good", "bytes": 300 * mib, "rows": 10_000_000, "is_valid": True},
+        {"name": "broken", "bytes": 8192, "rows": 0, "is_valid": False},
+        {"name": "roomy", "bytes": 300 * mib, "rows": 10_000, "is_valid": True},
+    ]
+    found = {each.found.split()[0]: each for each in findings.indexes(rows)}
+    assert {name: each.status for name, each in found.items()} == {
+        "broken": CRITICAL,
+        "roomy": WARNING,
+    }
+    assert found["roomy"].advice == "REINDEX INDEX CONCURRENTLY queen.roomy"
+
+
+async def test_a_table_without_its_vacuum_settings_is_named(
+    dsn: str, shell: Shell, postgres: Database
+) -> None:
+    name = urlsplit(dsn).path[1:]
+    postgres.execute("alter table queen.consumers set (autovacuum_enabled = off)", name)
+    postgres.execute("alter table queen.outbox reset (autovacuum_vacuum_scale_factor)", name)
+
+    ended = await shell.run("doctor", "--dsn", dsn, "-o", "json", QUEEN_BASE_URL="")
+
+    assert ended.code == 2
+    hurting = [each for each in ended.json if each["check"] == "autovacuum of tables"]
+    assert [(each["status"], each["found"]) for each in hurting] == [
+        (CRITICAL, "off for consumers"),
+        (WARNING, "outbox lacks autovacuum_vacuum_scale_factor"),
+    ]
+    for each in hurting:
+        postgres.execute(each["advice"], name)
+    ended = await shell.run("doctor", "--dsn", dsn, "-o", "json", QUEEN_BASE_URL="")
+    assert ended.code == 0

@@ -36,6 +36,7 @@ async def test_every_route_has_a_method(shared: Queen, name: str) -> None:
     shared.transport = faulty = Faulty(shared.transport)
     await queues_and_groups(shared, name)
     await messages_and_dead_letters(shared, name)
+    await schedules(shared, name)
     await system(shared)
     await access(shared)
 
@@ -106,6 +107,23 @@ async def messages_and_dead_letters(queen: Queen, name: str) -> None:
     with pytest.raises(errors.QueenError):
         await admin.cancel_operation("0")
     await admin.finished(await admin.delete_queue(name))
+
+
+async def schedules(queen: Queen, name: str) -> None:
+    admin = queen.admin
+    made = await admin.put_schedule(
+        name, queue=name, cron="0 8 * * 1-5", data={"n": 1}, time_zone="Europe/Rome", missed="skip"
+    )
+    assert (made.time_zone, made.missed, bytes(made.payload)) == ("Europe/Rome", "skip", b'{"n":1}')
+    assert [each.name async for each in admin.schedules(queue=name)] == [name]
+    assert (await admin.schedule(name)).next_at == made.next_at
+    assert (await admin.pause_schedule(name)).paused
+    assert not (await admin.resume_schedule(name)).paused
+    assert (await admin.run_schedule(name)).status == "queued"
+    assert [each.data for each in await queen.queue(name).pop()] == [{"n": 1}]
+    assert (await admin.delete_schedule(name)).success
+    with pytest.raises(errors.NotFound):
+        await admin.schedule(name)
 
 
 async def system(queen: Queen) -> None:

@@ -515,11 +515,31 @@ CREATE FUNCTION queen.due_partitions(p_queue_id bigint, p_kind text, p_cut times
 
 
 --
+-- Name: due_schedules(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.due_schedules(p_holder bigint, p_seconds double precision, p_limit integer) RETURNS TABLE(name text, queue text, partition text, cron text, time_zone text, missed text, message bytea, next_at timestamp with time zone, now timestamp with time zone, wait_seconds double precision)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: end_at(bytea, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
 CREATE FUNCTION queen.end_at(p_ends bytea, p_index integer) RETURNS integer
     LANGUAGE sql IMMUTABLE
+    AS $$ … $$;
+
+
+--
+-- Name: end_batch(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.end_batch(p_sequence bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -711,6 +731,21 @@ CREATE FUNCTION queen.find_message(p_partition_id bigint, p_transaction_id text,
 CREATE FUNCTION queen.find_named(p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[]) RETURNS TABLE(ordinal integer, id bigint, token uuid, partition_id bigint, "offset" bigint)
     LANGUAGE plpgsql STABLE
     SET enable_hashjoin TO 'on'
+    AS $$ … $$;
+
+
+--
+-- Name: fire(text[], timestamp with time zone[], timestamp with time zone[], timestamp with time zone[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.fire(p_names text[], p_ticks timestamp with time zone[], p_lasts timestamp with time zone[], p_nexts timestamp with time zone[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$ … $$;
 
 
@@ -1402,6 +1437,16 @@ CREATE FUNCTION queen.redrive_to(p_ids bigint[], p_payloads bytea[], p_extras by
 
 
 --
+-- Name: refuse_batch(bigint, bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.refuse_batch(p_sequence bigint, p_ids bigint[], p_errors text[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: release(bigint[], uuid[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1428,6 +1473,16 @@ CREATE FUNCTION queen.remove_partitions(p_epoch bigint, p_queue_id bigint, p_sec
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: renumber(); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.renumber() RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1646,6 +1701,16 @@ CREATE FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from 
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: take_batch(bigint, integer, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.take_batch(p_first_xid bigint, p_limit integer, p_bytes bigint) RETURNS TABLE(producer_id text, sequence bigint, is_again boolean, id bigint, item text, payload text, open_xid bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -2397,6 +2462,20 @@ ALTER TABLE queen.redactions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: relay; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.relay (
+    is_only boolean DEFAULT true NOT NULL,
+    producer_id text NOT NULL,
+    sequence bigint NOT NULL,
+    ids bigint[] NOT NULL,
+    CONSTRAINT there_is_one_relay CHECK (is_only)
+)
+WITH (fillfactor='50');
+
+
+--
 -- Name: removals; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -2465,6 +2544,44 @@ ALTER TABLE queen.scheduled ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+
+--
+-- Name: scheduler; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.scheduler (
+    is_only boolean DEFAULT true NOT NULL,
+    holder bigint NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT there_is_one_scheduler CHECK (is_only)
+)
+WITH (fillfactor='50');
+
+
+--
+-- Name: schedules; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.schedules (
+    name text NOT NULL,
+    queue text NOT NULL,
+    partition text NOT NULL,
+    cron text NOT NULL,
+    time_zone text NOT NULL,
+    missed text NOT NULL,
+    message bytea NOT NULL,
+    paused boolean DEFAULT false NOT NULL,
+    next_at timestamp with time zone,
+    look_at timestamp with time zone,
+    last_at timestamp with time zone,
+    error text,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT missed_is_known CHECK ((missed = ANY (ARRAY['skip'::text, 'once'::text, 'all'::text]))),
+    CONSTRAINT next_tick_is_looked_at CHECK (((next_at IS NULL) = (look_at IS NULL))),
+    CONSTRAINT paused_has_no_tick CHECK (((NOT paused) OR (next_at IS NULL)))
+)
+WITH (fillfactor='50');
 
 
 --
@@ -2817,6 +2934,14 @@ ALTER TABLE ONLY queen.redactions
 
 
 --
+-- Name: relay relay_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.relay
+    ADD CONSTRAINT relay_pkey PRIMARY KEY (is_only);
+
+
+--
 -- Name: removals removals_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -2846,6 +2971,22 @@ ALTER TABLE ONLY queen.samples
 
 ALTER TABLE ONLY queen.scheduled
     ADD CONSTRAINT scheduled_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: scheduler scheduler_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.scheduler
+    ADD CONSTRAINT scheduler_pkey PRIMARY KEY (is_only);
+
+
+--
+-- Name: schedules schedules_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.schedules
+    ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);
 
 
 --
@@ -3166,6 +3307,13 @@ CREATE INDEX scheduled_due ON queen.scheduled USING btree (queue_id, due_at, id)
 --
 
 CREATE INDEX scheduled_of_partition ON queen.scheduled USING btree (partition_id, due_at, id);
+
+
+--
+-- Name: schedules_due; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX schedules_due ON queen.schedules USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 
 --
@@ -3505,10 +3653,24 @@ REVOKE ALL ON FUNCTION queen.due_partitions(p_queue_id bigint, p_kind text, p_cu
 
 
 --
+-- Name: FUNCTION due_schedules(p_holder bigint, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.due_schedules(p_holder bigint, p_seconds double precision, p_limit integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION end_at(p_ends bytea, p_index integer); Type: ACL; Schema: queen; Owner: -
 --
 
 REVOKE ALL ON FUNCTION queen.end_at(p_ends bytea, p_index integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION end_batch(p_sequence bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.end_batch(p_sequence bigint) FROM PUBLIC;
 
 
 --
@@ -3628,6 +3790,13 @@ REVOKE ALL ON FUNCTION queen.find_message(p_partition_id bigint, p_transaction_i
 --
 
 REVOKE ALL ON FUNCTION queen.find_named(p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION fire(p_names text[], p_ticks timestamp with time zone[], p_lasts timestamp with time zone[], p_nexts timestamp with time zone[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.fire(p_names text[], p_ticks timestamp with time zone[], p_lasts timestamp with time zone[], p_nexts timestamp with time zone[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
 
 
 --
@@ -4065,6 +4234,13 @@ REVOKE ALL ON FUNCTION queen.redrive_to(p_ids bigint[], p_payloads bytea[], p_ex
 
 
 --
+-- Name: FUNCTION refuse_batch(p_sequence bigint, p_ids bigint[], p_errors text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.refuse_batch(p_sequence bigint, p_ids bigint[], p_errors text[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION release(p_ids bigint[], p_tokens uuid[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4076,6 +4252,13 @@ REVOKE ALL ON FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) FROM PUBLI
 --
 
 REVOKE ALL ON FUNCTION queen.remove_partitions(p_epoch bigint, p_queue_id bigint, p_seconds double precision, p_after_at timestamp with time zone, p_after_id bigint, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION renumber(); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.renumber() FROM PUBLIC;
 
 
 --
@@ -4202,6 +4385,13 @@ REVOKE ALL ON FUNCTION queen.stored_in(p_queue_id bigint, p_most integer) FROM P
 --
 
 REVOKE ALL ON FUNCTION queen.subscribe(p_queue text, p_group text, p_mode text, p_from timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION take_batch(p_first_xid bigint, p_limit integer, p_bytes bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.take_batch(p_first_xid bigint, p_limit integer, p_bytes bigint) FROM PUBLIC;
 
 
 --

@@ -21,15 +21,21 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
     "Run": {
         "dev": Place("dev:dev", "Start everything to try Queen out: not for production."),
         "serve": Place("serve:serve", "Serve HTTP until stopped."),
+        "relay": Place("relay:relay", "Push what an application enqueued in its own database."),
         "migrate": Place("migrate:app", "Tables and functions of the database."),
     },
     "Check": {
         "top": Place("top:top", "Watch queues live: lag, rates, ages, deliveries."),
         "bench": Place("bench:bench", "Measure a server: rates, latencies, losses, duplicates."),
         "doctor": Place("doctor:doctor", "Look for what hurts: 0 well, 1 warning, 2 critical."),
+        "backup-check": Place(
+            "backup:backup_check",
+            "Say whether a database can be restored, or a restored one is whole.",
+        ),
         "health": Place("check:health", "Ask a server how it is: 0 well, 2 not."),
         "version": Place("check:version", "Print the release."),
         "config": Place("config:app", "What is set, and by what."),
+        "debug": Place("debug:app", "For those who help."),
         "errors": Place("check:explain", "Say what an error code means and what to do."),
     },
     "Messages": {
@@ -48,6 +54,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "delivery": Place("queues:delivery_app", "What is out or comes again."),
         "group": Place("groups:app", "Consumer groups."),
         "dlq": Place("dead_letters:app", "Dead letters."),
+        "cron": Place("cron:app", "Messages that come again and again."),
         "operation": Place("operations:app", "Long work on the server."),
     },
     "Admin": {

@@ -34,7 +34,7 @@ def doctor(
 
     Example: queen doctor --dsn postgresql://localhost/queen
     """
-    found = asyncio.run(_examine(dsn or _database(), server))
+    found = asyncio.run(examine(dsn or database_of_environment(), server))
     found.sort(key=lambda each: -_CODES[each.status])
     rows = [each._asdict() for each in found]
     show(rows, ["status", "check", "found", "advice"], output)
@@ -43,7 +43,7 @@ def doctor(
     raise typer.Exit(max(_CODES[each.status] for each in found))
 
 
-def _database() -> str | None:
+def database_of_environment() -> str | None:
     """The database that this environment names, if it does."""
     if not any(name in os.environ for name in ("DATABASE_URL", "PG_HOST", "PG_DB", "PG_USER")):
         return None
@@ -52,7 +52,8 @@ def _database() -> str | None:
     return settings().dsn
 
 
-async def _examine(dsn: str | None, server: str | None) -> list[Finding]:
+async def examine(dsn: str | None, server: str | None) -> list[Finding]:
+    """Everything that can be looked at."""
     from queen.cli.contexts import chosen
 
     found: list[Finding] = []
@@ -88,6 +89,9 @@ async def _of_database(dsn: str) -> list[Finding]:
             findings.connections(state["connections"], state["max_connections"]),
             findings.frozen(state["frozen_age"]),
             *findings.tables([dict(row) for row in await diagnosis.tables()]),
+            *findings.bloat([dict(row) for row in await diagnosis.bloat()]),
+            *findings.indexes([dict(row) for row in await diagnosis.indexes()]),
+            *findings.table_options(await diagnosis.table_options()),
             findings.transaction(None if oldest is None else dict(oldest)),
             findings.snapshots([dict(row) for row in await diagnosis.snapshots()]),
             findings.clock("database", skew),

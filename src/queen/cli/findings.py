@@ -1,5 +1,6 @@
 """What a doctor makes of figures: each is well, or says what hurts and what to do."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +10,10 @@ CRITICAL: Final = "critical"
 
 _MIB: Final = 2**20
 _OLDEST_VERSION: Final = 150_000
+_BLOATED: Final = 3
+"""A table may take so many times what its rows need."""
+_INDEX_ENTRY_BYTES: Final = 400
+"""No key of ours takes more, also in pages that are half empty."""
 
 
 class Finding(NamedTuple):
@@ -117,6 +122,70 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
         )
         for row in dead
     ]
+
+
+def bloat(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Tables that take much more room than their rows need; by an estimate."""
+    found: list[Finding] = []
+    for row in rows:
+        size, needed = row["heap_bytes"], row["needed_bytes"]
+        if size < 100 * _MIB or needed is None or needed * _BLOATED > size:
+            continue
+        text = f"{row['name']} takes {_size(size)}, its rows need about {_size(needed)}"
+        advice = (
+            "look for an old snapshot; when it is gone, VACUUM FULL in a quiet hour, or pg_repack"
+        )
+        found.append(Finding(WARNING, "bloat", text, advice))
+    return found or [Finding(OK, "bloat", "no table takes much more than it needs")]
+
+
+def indexes(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Indexes that are broken, or have more room than entries."""
+    found = [
+        Finding(
+            CRITICAL, "indexes", f"{row['name']} is not valid", f"REINDEX INDEX queen.{row['name']}"
+        )
+        for row in rows
+        if not row["is_valid"]
+    ]
+    for row in rows:
+        if row["is_valid"] and row["bytes"] > max(100 * _MIB, row["rows"] * _INDEX_ENTRY_BYTES):
+            text = f"{row['name']} takes {_size(row['bytes'])} for {row['rows']:,} entries"
+            advice = f"REINDEX INDEX CONCURRENTLY queen.{row['name']}"
+            found.append(Finding(WARNING, "indexes", text, advice))
+    return found or [Finding(OK, "indexes", "all are valid, none has much room to spare")]
+
+
+def table_options(options: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """Tables where vacuum was switched off, or that lost what their migration set."""
+    found: list[Finding] = []
+    for name, has in options.items():
+        told = dict(each.split("=", 1) for each in has)
+        if told.get("autovacuum_enabled", "true") not in ("true", "on", "1", "yes"):
+            advice = f"alter table queen.{name} reset (autovacuum_enabled)"
+            found.append(Finding(CRITICAL, "autovacuum of tables", f"off for {name}", advice))
+        lost = {key: value for key, value in made_with(name).items() if key not in told}
+        if lost:
+            text = f"{name} lacks {', '.join(lost)}"
+            setting = ", ".join(f"{key} = {value}" for key, value in lost.items())
+            advice = f"alter table queen.{name} set ({setting})"
+            found.append(Finding(WARNING, "autovacuum of tables", text, advice))
+    return found or [Finding(OK, "autovacuum of tables", "as they were made")]
+
+
+def made_with(table: str) -> dict[str, str]:
+    """What migrations say of vacuum for a table."""
+    from queen import sql
+
+    made: dict[str, str] = {}
+    for text in sql.MIGRATIONS.values():
+        for body in re.findall(
+            rf"^create table queen\.{table} \((?:(?!^\)).)*^\) with \((.*?)\);",
+            text,
+            flags=re.M | re.S,
+        ):
+            made |= dict(re.findall(r"(autovacuum_\w+|toast\.autovacuum_\w+) = ([\w.]+)", body))
+    return {key: value for key, value in made.items() if not key.startswith("toast.")}
 
 
 def transaction(row: Mapping[str, Any] | None) -> Finding:

@@ -44,7 +44,7 @@ def push(
         "delay": delay,
         "ttl": ttl,
         "priority": priority,
-        "headers": _headers(header),
+        "headers": headers_of(header),
     }
     given = {name: value for name, value in common.items() if value is not None}
     items = [{"data": each, **given} for each in _payloads(data)]
@@ -78,7 +78,8 @@ def _payloads(told: str) -> list[Any]:
     return found
 
 
-def _headers(told: list[str] | None) -> dict[str, str] | None:
+def headers_of(told: list[str] | None) -> dict[str, str] | None:
+    """Headers from the words name=value."""
     if not told:
         return None
     pairs = [each.partition("=") for each in told]

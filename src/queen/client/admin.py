@@ -10,10 +10,11 @@ import msgspec
 from queen.client.access import Access
 from queen.client.analytics import Analytics
 from queen.client.calls import API, answer, name_of, query_of
+from queen.client.schedules import Schedules
 from queen.wire import resources as wire
 
 
-class Admin(Analytics, Access):
+class Admin(Analytics, Access, Schedules):
     """
     Everything that an operator may do, by the routes of the contract.
 

@@ -24,6 +24,7 @@ from queen.engine.pops import Pops
 from queen.engine.pushes import Pushes
 from queen.engine.redactions import redact
 from queen.engine.replays import Replays
+from queen.engine.schedules import Schedules
 from queen.engine.seals import Seals, seal
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
@@ -80,6 +81,7 @@ class Engine:
             waiters,
             forget=self._forget,
             append=lambda: self.appender.wake(),
+            see_to_schedules=lambda: self.schedules.wake(),
             search_again=self._pops.search_again,
         )
         self._acks = Acks(store, settings, self.counters, wake=self.wakeups.tell_groups)
@@ -115,6 +117,16 @@ class Engine:
             self._pushes,
             self.seals,
             tell=self.wakeups.tell,
+        )
+        self.schedules = Schedules(
+            store,
+            settings,
+            self.catalogue,
+            self.cache,
+            self._pushes,
+            self.seals,
+            tell=self.wakeups.tell,
+            tell_of_change=self.wakeups.change_schedules,
         )
         self._transactions = Transactions(
             store,
@@ -173,6 +185,7 @@ class Engine:
         """Begin to listen and to poll, slowly."""
         self.wakeups.start()
         self.appender.start()
+        self.schedules.start()
         if self.replays is not None:
             self.replays.start()
 
@@ -182,6 +195,7 @@ class Engine:
         if self.replays is not None:
             await self.replays.close()
         await self.appender.close()
+        await self.schedules.close()
         await self._pushes.close()
         await self._acks.close()
         await self.wakeups.close()

@@ -89,6 +89,9 @@ class Transactions:
         leases = [Lease.parse(lease_id)[1:3] for lease_id in required_leases]
         parts, refused = await self._prepare(items) if items else ([], {})
         if refused:
+            if producer_id is not None and await self._is_repeat(producer_id, sequence or 0):
+                # They were stored; what the queue is like since then is not asked.
+                return PushResult(len(items), (), {}, shard=self._store.shard, is_replayed=True)
             error = first_problem(refused)
             error.members["failed"] = ("item", min(refused))
             raise error

@@ -29,6 +29,7 @@ from queen.server.routes import (
     metrics,
     operations,
     queues,
+    schedules,
     system,
     traces,
 )
@@ -48,6 +49,7 @@ ROUTES: tuple[Route, ...] = (
     *messages.ROUTES,
     *dead_letters.ROUTES,
     *traces.ROUTES,
+    *schedules.ROUTES,
     *operations.ROUTES,
     *system.ROUTES,
     *buffers.ROUTES,

@@ -28,3 +28,20 @@ class Diagnosis:
     async def oldest_transaction(self) -> Record | None:
         rows = await self._database.fetch("oldest_transaction")
         return rows[0] if rows else None
+
+    async def table_options(self) -> dict[str, list[str]]:
+        """What each of our tables says of vacuum itself."""
+        rows = await self._database.fetch("table_options")
+        return {row["name"]: row["options"] for row in rows}
+
+    async def bloat(self) -> list[Record]:
+        return await self._database.fetch("bloat")
+
+    async def indexes(self) -> list[Record]:
+        return await self._database.fetch("indexes")
+
+    async def changed_settings(self) -> list[Record]:
+        return await self._database.fetch("changed_settings")
+
+    async def sessions(self) -> list[Record]:
+        return await self._database.fetch("sessions")

@@ -22,6 +22,7 @@ _OF_GROUP: Final = "g"
 _OF_OPTIONS: Final = "c"
 _OUTBOX: Final = "outbox"
 _MODES: Final = "modes"
+_SCHEDULES: Final = "schedules"
 _ALIVE: Final = "?"
 _LOST: Final = (
     OSError,
@@ -47,6 +48,8 @@ class News(msgspec.Struct, kw_only=True):
     """An application put something down."""
     is_modes: bool = False
     """Maintenance was turned on or off, or a message was redacted."""
+    is_schedules: bool = False
+    """A schedule was made or changed."""
     is_everything: bool = False
     """More than can be listed: any of them may be concerned."""
 
@@ -60,6 +63,8 @@ class News(msgspec.Struct, kw_only=True):
                 news.is_outbox = True
             elif word == _MODES:
                 news.is_modes = True
+            elif word == _SCHEDULES:
+                news.is_schedules = True
             elif word.startswith(_OF_GROUP):
                 news.group_ids.append(int(word[1:]))
             elif word.startswith(_OF_OPTIONS):
@@ -118,6 +123,7 @@ class Notifications:
         group_ids: Iterable[int] = (),
         changed_queue_ids: Iterable[int] = (),
         is_modes: bool = False,
+        is_schedules: bool = False,
     ) -> None:
         """Say this soon. Costs nothing when it was said a moment ago."""
         if len(self._words) <= _MOST_WORDS:
@@ -126,6 +132,8 @@ class Notifications:
             self._words.update([f"{_OF_OPTIONS}{each}" for each in changed_queue_ids])
         if is_modes:
             self._words.add(_MODES)
+        if is_schedules:
+            self._words.add(_SCHEDULES)
         if self._words:
             self._is_pending.set()
 

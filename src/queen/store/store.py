@@ -14,6 +14,7 @@ from queen.store.messages import Messages
 from queen.store.operations import Operations
 from queen.store.outbox import Outbox
 from queen.store.queues import Queues
+from queen.store.schedules import Schedules
 from queen.store.traces import Traces
 
 
@@ -36,6 +37,7 @@ class Store:
         self.keys = Keys(database)
         self.audit = Audit(database)
         self.outbox = Outbox(database)
+        self.schedules = Schedules(database)
         self.data_keys = DataKeys(database)
 
     @classmethod

@@ -108,3 +108,73 @@ limit 10;
 select
   queen.warm(), $1::bigint[], $2::integer[], $3::bytea[], $4::double precision[], $5::text[], $6::timestamptz[],
   $7::uuid[], null::int8multirange;
+
+-- name: table_options
+-- What our tables say of vacuum themselves.
+select c.relname as name, coalesce(c.reloptions, '{}') as options
+from pg_class c
+where c.relnamespace = to_regnamespace('queen') and c.relkind = 'r'
+order by c.relname;
+
+-- name: bloat
+-- How much room the rows of our tables need, by what analyze found, beside what the tables take; null where it has not looked.
+select
+  c.relname as name, pg_relation_size(c.oid) as heap_bytes,
+  (
+    greatest(c.reltuples, 0) * (28 + (
+      select sum((1 - s.null_frac) * s.avg_width) from pg_stats s where s.schemaname = 'queen' and s.tablename = c.relname
+    )) * 100 / coalesce((select o.option_value::integer from pg_options_to_table(c.reloptions) o where o.option_name = 'fillfactor'), 100)
+  )::double precision as needed_bytes
+from pg_class c
+where c.relnamespace = to_regnamespace('queen') and c.relkind = 'r'
+order by c.relname;
+
+-- name: indexes
+-- Sizes of our indexes, the rows of their tables, and how often each was searched.
+select
+  i.indexrelname as name, i.relname as "table", pg_relation_size(i.indexrelid) as bytes,
+  greatest(c.reltuples, 0)::bigint as rows, i.idx_scan as scans, x.indisvalid as is_valid
+from pg_stat_user_indexes i
+join pg_class c on c.oid = i.indexrelid
+join pg_index x on x.indexrelid = i.indexrelid
+where i.schemaname = 'queen'
+order by pg_relation_size(i.indexrelid) desc, i.indexrelname;
+
+-- name: changed_settings
+-- What PostgreSQL is set to by somebody; of what may hold a password, only that it is set.
+select
+  s.name, s.unit, s.source,
+  case when s.name ~ 'command|conninfo|passphrase|password' then case s.setting when '' then '' else '****' end else s.setting end
+    as setting
+from pg_settings s
+where s.source not in ('default', 'override', 'client', 'session')
+order by s.name;
+
+-- name: sessions
+-- Who is connected and what each waits for, without what it asked.
+select
+  a.pid, a.application_name, a.state, a.wait_event_type, a.wait_event,
+  extract(epoch from clock_timestamp() - a.xact_start)::double precision as transaction_seconds,
+  extract(epoch from clock_timestamp() - a.state_change)::double precision as state_seconds
+from pg_stat_activity a
+where a.datname = current_database() and a.pid <> pg_backend_pid()
+order by a.xact_start nulls last, a.pid
+limit 200;
+
+-- name: archiving
+-- Whether this server can be restored: log level, checksums, archiving, standbys, and slots that keep log back.
+select
+  current_setting('wal_level') as wal_level,
+  current_setting('data_checksums') as data_checksums,
+  current_setting('archive_mode') as archive_mode,
+  a.archived_count, a.failed_count,
+  extract(epoch from clock_timestamp() - a.last_archived_time)::double precision as archived_seconds,
+  coalesce(a.last_failed_time > a.last_archived_time, a.last_failed_time is not null) as is_failing,
+  current_setting('archive_timeout') as archive_timeout,
+  (select count(*) from pg_stat_replication)::integer as standbys,
+  (
+    select max(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn))::bigint
+    from pg_replication_slots s
+    where not s.active
+  ) as idle_slot_bytes
+from pg_stat_archiver a;

@@ -30,3 +30,22 @@ where o.id = u.id;
 -- name: lead_appending
 -- Whether this process moves what is in the outbox, for some seconds.
 select queen.lead_appending($1, $2, $3) as is_leader;
+
+-- name: take_batch
+-- The batch to push to a server from the outbox of an application's own database.
+select producer_id, sequence, is_again, id, item, payload, open_xid from queen.take_batch($1, $2, $3);
+
+-- name: end_batch
+-- A batch has arrived.
+select queen.end_batch($1) as is_ended;
+
+-- name: refuse_batch
+-- Some messages of a batch cannot be pushed, and why.
+select queen.refuse_batch($1, $2, $3) as is_refused;
+
+-- name: outbox_objects
+-- Which of the objects of an outbox are in this database, and whether servers of Queen are over it.
+select
+  to_regclass('queen.outbox') is not null as has_outbox,
+  to_regclass('queen.relay') is not null as has_relay,
+  to_regclass('queen.migrations') is not null as has_servers;

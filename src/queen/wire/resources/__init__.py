@@ -66,6 +66,15 @@ from queen.wire.resources.queues import (
     Scope,
     Tasks,
 )
+from queen.wire.resources.schedules import (
+    Missed,
+    Schedule,
+    ScheduleDeleted,
+    ScheduleDetail,
+    ScheduleRequest,
+    Schedules,
+    SchedulesQuery,
+)
 from queen.wire.resources.system import (
     Buffer,
     BufferRetried,
@@ -135,6 +144,7 @@ __all__ = [
     "MessagesQuery",
     "Migration",
     "Migrations",
+    "Missed",
     "Name",
     "Namespaces",
     "OldestTransaction",
@@ -155,6 +165,12 @@ __all__ = [
     "RedriveFilter",
     "RedriveRequest",
     "RetryRequest",
+    "Schedule",
+    "ScheduleDeleted",
+    "ScheduleDetail",
+    "ScheduleRequest",
+    "Schedules",
+    "SchedulesQuery",
     "Scope",
     "SeekRequest",
     "Setting",

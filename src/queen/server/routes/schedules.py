@@ -1,0 +1,240 @@
+"""Messages that come again and again: list, show, make, pause, run, delete."""
+
+from typing import Any, Final
+
+from queen import errors
+from queen.engine.schedules import Recurring
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.paging import cursor_to, limit_of, place_of
+from queen.server.routing import API, Route
+from queen.store.database import Record
+from queen.wire.messages import Pushed
+from queen.wire.resources import (
+    Schedule,
+    ScheduleDeleted,
+    ScheduleDetail,
+    ScheduleRequest,
+    Schedules,
+    SchedulesQuery,
+    Text,
+)
+
+_MOST_SCANNED: Final = 10_000
+
+
+async def list_schedules(call: Call) -> Answer:
+    """Schedules by name, without their payloads."""
+    query = call.query(SchedulesQuery)
+    limit = limit_of(call, query)
+    if query.queue is not None:
+        await call.require_queues(Permission.BROWSE, {query.queue})
+    (after,) = place_of(query.cursor, tuple[Text], ("",))
+    found: list[Schedule] = []
+    scanned = 0
+    store = call.state.engine.store.schedules
+    while True:
+        rows = await store.page(after=after, queue=query.queue, limit=limit)
+        seen = await call.visible({row["queue"] for row in rows})
+        for row in rows:
+            after = row["name"]
+            if row["queue"] in seen:
+                found.append(Schedule(**_shown(row)))
+                if len(found) == limit:
+                    break
+        scanned += len(rows)
+        if len(found) == limit or (len(rows) == limit and scanned >= _MOST_SCANNED):
+            return Answer(Schedules(schedules=found, next_cursor=cursor_to(after)))
+        if len(rows) < limit:
+            return Answer(Schedules(schedules=found, next_cursor=None))
+
+
+async def show(call: Call) -> Answer:
+    """One schedule, and what each of its messages is."""
+    return await _detail(call, await _find(call, Permission.BROWSE))
+
+
+async def put(call: Call) -> Answer:
+    """
+    Make a schedule, or change the one of that name.
+
+    Whoever makes one pushes by it, so `produce` is needed besides.
+    """
+    request = await call.body(ScheduleRequest)
+    engine = call.state.engine
+    await call.require_queues(Permission.CONFIGURE, {request.queue})
+    await call.require_queues(Permission.PRODUCE, {request.queue})
+    old = await engine.schedules.find(request.name)
+    queues: set[str] = set()
+    if old is not None:
+        # Another's schedule is not taken over by its name.
+        queues = {old["queue"]}
+        await call.require_queues(Permission.CONFIGURE, queues)
+    row = await engine.schedules.put(
+        request.name,
+        queue=request.queue,
+        partition=request.partition,
+        cron=request.cron,
+        time_zone=request.time_zone,
+        missed=request.missed,
+        message=Recurring(
+            payload=request.payload,
+            headers=request.headers,
+            ttl_seconds=request.ttl_seconds,
+            priority=request.priority,
+        ),
+        is_paused=request.paused,
+        queues=queues,
+    )
+    call.note(queue=row["queue"], before=old and _noted(old), after=_noted(row))
+    return await _detail(call, row)
+
+
+async def pause(call: Call) -> Answer:
+    """No further tick until it is resumed."""
+    return await _pause(call, is_paused=True)
+
+
+async def resume(call: Call) -> Answer:
+    """Go on with the next tick: those meanwhile were not missed."""
+    return await _pause(call, is_paused=False)
+
+
+async def run(call: Call) -> Answer:
+    """Push its message now, besides its ticks; `produce` is needed too."""
+    row = await _find(call, Permission.CONFIGURE)
+    await call.require_queues(Permission.PRODUCE, {row["queue"]})
+    engine = call.state.engine
+    result = await engine.push([await engine.schedules.item(row)])
+    if (refused := result.first_refused) is not None:
+        raise (errors.of_code(refused.code or "") or errors.InvalidItem)(refused.error)
+    return Answer(result[0], status=202 if result.is_buffered else 201)
+
+
+async def delete(call: Call) -> Answer:
+    """No further tick; messages that were pushed stay."""
+    row = await _find(call, Permission.CONFIGURE)
+    await call.state.engine.schedules.delete(row["name"])
+    call.note(before=_noted(row))
+    return Answer(ScheduleDeleted(success=True, name=row["name"]))
+
+
+async def _pause(call: Call, *, is_paused: bool) -> Answer:
+    row = await _find(call, Permission.CONFIGURE)
+    row = await call.state.engine.schedules.pause(row["name"], is_paused=is_paused)
+    return Answer(Schedule(**_shown(row)))
+
+
+async def _find(call: Call, permission: Permission) -> Record:
+    try:
+        row = await call.state.engine.schedules.one(call.parameters["name"])
+    except errors.NotFound as error:
+        raise call.missing(error) from error
+    await call.require_queues(permission, {row["queue"]})
+    call.note(queue=row["queue"])
+    return row
+
+
+async def _detail(call: Call, row: Record) -> Answer:
+    message = await call.state.engine.schedules.message(row)
+    return Answer(
+        ScheduleDetail(
+            **_shown(row),
+            payload=message.payload,  # pyright: ignore[reportArgumentType] - it was decoded: Raw
+            headers=message.headers,
+            ttl_seconds=message.ttl_seconds,
+            priority=message.priority,
+        )
+    )
+
+
+def _shown(row: Record) -> dict[str, Any]:
+    return {name: row[name] for name in Schedule.__struct_fields__}
+
+
+def _noted(row: Record) -> dict[str, Any]:
+    """What the audit log is told: no payload."""
+    names = ("name", "queue", "partition", "cron", "time_zone", "missed", "paused")
+    return {name: row[name] for name in names}
+
+
+_ONE: Final = f"{API}/schedules/{{name}}"
+_MAKING: Final = (
+    errors.InvalidName,
+    errors.InvalidOption,
+    errors.InvalidItem,
+    errors.PayloadTooLarge,
+    errors.SchemaViolation,
+    errors.QueueNotFound,
+    errors.VersionMismatch,
+    errors.EncryptionUnavailable,
+)
+_FINDING: Final = (errors.NotFound, errors.InvalidName)
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{API}/schedules",
+        handler=list_schedules,
+        summary="List schedules",
+        permission=Permission.BROWSE,
+        query=SchedulesQuery,
+        answers={200: Schedules},
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/schedules",
+        handler=put,
+        summary="Make or change a schedule",
+        permission=Permission.CONFIGURE,
+        body=ScheduleRequest,
+        answers={200: ScheduleDetail},
+        problems=_MAKING,
+    ),
+    Route(
+        method="GET",
+        path=_ONE,
+        handler=show,
+        summary="Show a schedule",
+        permission=Permission.BROWSE,
+        is_payload_view=True,
+        answers={200: ScheduleDetail},
+        problems=(*_FINDING, errors.EncryptionUnavailable),
+    ),
+    Route(
+        method="DELETE",
+        path=_ONE,
+        handler=delete,
+        summary="Delete a schedule",
+        permission=Permission.CONFIGURE,
+        answers={200: ScheduleDeleted},
+        problems=_FINDING,
+    ),
+    Route(
+        method="POST",
+        path=f"{_ONE}/pause",
+        handler=pause,
+        summary="Pause a schedule",
+        permission=Permission.CONFIGURE,
+        answers={200: Schedule},
+        problems=_FINDING,
+    ),
+    Route(
+        method="POST",
+        path=f"{_ONE}/resume",
+        handler=resume,
+        summary="Resume a schedule",
+        permission=Permission.CONFIGURE,
+        answers={200: Schedule},
+        problems=_FINDING,
+    ),
+    Route(
+        method="POST",
+        path=f"{_ONE}/run",
+        handler=run,
+        summary="Push a schedule's message now",
+        permission=Permission.CONFIGURE,
+        answers={201: Pushed, 202: Pushed},
+        problems=(*_FINDING, errors.QueueFull, errors.SchemaViolation, errors.PayloadTooLarge),
+    ),
+)

@@ -1,0 +1,86 @@
+-- A database that was restored: is everything there, and what must be done before servers go on it.
+
+-- name: check_segments
+-- Segments that do not follow the one before, and those whose payloads are not where they say.
+select
+  count(*) as segments,
+  count(*) filter (where s.base_offset <> s.expected) as gaps,
+  count(*) filter (
+    where s.body_bytes is not null and (
+      s.ends_bytes <> 4 * (s.message_count + 1) or s.body_bytes <> s.last_end
+    )
+  ) as torn
+from (
+  select
+    s.base_offset, s.message_count, octet_length(s.body) as body_bytes, octet_length(s.ends) as ends_bytes,
+    lag(s.base_offset + s.message_count, 1, s.base_offset) over (partition by s.partition_id order by s.base_offset) as expected,
+    case when octet_length(s.ends) >= 4 then
+      get_byte(s.ends, octet_length(s.ends) - 4) + 256 * get_byte(s.ends, octet_length(s.ends) - 3)
+      + 65536 * get_byte(s.ends, octet_length(s.ends) - 2) + 16777216 * get_byte(s.ends, octet_length(s.ends) - 1)
+    end as last_end
+  from queen.segments s
+) s;
+
+-- name: check_positions
+-- Pairs that have claimed more than there is, and segments and pairs of partitions that are not there.
+select
+  (
+    select count(*)
+    from (
+      select distinct on (c.partition_id, c.group_id) c.partition_id, c.claimed
+      from queen.consumers c
+      order by c.partition_id, c.group_id, c.version desc
+    ) c
+    where c.claimed > coalesce((
+      select s.base_offset + s.message_count
+      from queen.segments s
+      where s.partition_id = c.partition_id
+      order by s.base_offset desc
+      limit 1
+    ), 0)
+  ) as ahead,
+  (
+    select count(*)
+    from (select distinct s.partition_id from queen.segments s) s
+    where not exists (select 1 from queen.partitions p where p.id = s.partition_id)
+  ) as orphans;
+
+-- name: check_numbers
+-- Sequences that would give out again what is in use, and how far numbers of transactions are ahead of this server's.
+select
+  array_remove(array[
+    case when (select coalesce(max(d.id), 0) from queen.deliveries d)
+      > coalesce(pg_sequence_last_value('queen.delivery_ids'), 0) then 'deliveries' end,
+    case when (select coalesce(max(p.id), 0) from queen.partitions p)
+      > coalesce(pg_sequence_last_value(pg_get_serial_sequence('queen.partitions', 'id')::regclass), 0) then 'partitions' end,
+    case when (select coalesce(max(q.id), 0) from queen.queues q)
+      > coalesce(pg_sequence_last_value(pg_get_serial_sequence('queen.queues', 'id')::regclass), 0) then 'queues' end,
+    case when (select coalesce(max(g.id), 0) from queen.groups g)
+      > coalesce(pg_sequence_last_value(pg_get_serial_sequence('queen.groups', 'id')::regclass), 0) then 'groups' end
+  ], null) as behind,
+  greatest(
+    (select coalesce(max(s.xid::text::bigint), 0) from queen.segments s),
+    (select coalesce(max(h.xid::text::bigint), 0) from queen.holds h),
+    (select coalesce(max(w.xid::text::bigint), 0) from queen.sweeps w),
+    (select coalesce(max(o.xid::text::bigint), 0) from queen.outbox o)
+  ) - pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1 as xids_ahead;
+
+-- name: check_alive
+-- What goes on by itself when a server is started on this database: leases, schedules, the outbox.
+select
+  (select count(*) from queen.deliveries d where d.held) as held,
+  (select count(*) from queen.schedules s where s.next_at is not null) as schedules,
+  (select count(*) from queen.outbox o where o.error is null) as outbox;
+
+-- name: void_deliveries
+-- Give back what is held, uncounted: its holders are of another time.
+select r.ordinal
+from (
+  select array_agg(d.id) as ids, array_agg(d.token) as tokens
+  from (select d.id, d.token from queen.deliveries d where d.held limit $1) d
+) a
+cross join lateral queen.release(a.ids, a.tokens) r;
+
+-- name: renumber
+-- Give numbers of transactions that this server has not reached yet lower ones, in the same order.
+select queen.renumber() as is_renumbered;

@@ -1,0 +1,76 @@
+-- Messages that come again and again.
+
+-- name: put_schedule
+-- Make a schedule, or change one of the queues named last; no row: it is another queue's by now. Its next tick stays while its cron
+-- expression and time zone do.
+insert into queen.schedules as s (
+  name, queue, partition, cron, time_zone, missed, message, paused, next_at, look_at, created_at
+)
+select
+  $1, $2, $3, $4, $5, $6, $7, coalesce($8::boolean, false), t.next_at, t.next_at, queen.now()
+from (select case when coalesce($8, false) then null else $9::timestamptz end) t (next_at)
+on conflict (name) do update
+set
+  queue = excluded.queue, partition = excluded.partition, cron = excluded.cron, time_zone = excluded.time_zone,
+  missed = excluded.missed, message = excluded.message, paused = coalesce($8, s.paused), error = null,
+  next_at = case
+    when coalesce($8, s.paused) then null
+    when s.cron = excluded.cron and s.time_zone = excluded.time_zone and s.next_at is not null then s.next_at
+    else $9
+  end,
+  look_at = case
+    when coalesce($8, s.paused) then null
+    when s.cron = excluded.cron and s.time_zone = excluded.time_zone and s.next_at is not null then s.next_at
+    else $9
+  end
+where s.queue = any ($10::text[])
+returning name, queue, partition, cron, time_zone, missed, message, paused, next_at, last_at, error, created_at;
+
+-- name: list_schedules
+-- Schedules by name, after one.
+select s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.paused, s.next_at, s.last_at, s.error, s.created_at
+from queen.schedules s
+where s.name > $1 and s.queue = coalesce($2, s.queue)
+order by s.name
+limit $3;
+
+-- name: schedule
+-- One schedule.
+select s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.message, s.paused, s.next_at, s.last_at, s.error,
+  s.created_at
+from queen.schedules s
+where s.name = $1;
+
+-- name: pause_schedule
+-- Let it have no ticks, or from the given one on again; no row: there is no such schedule.
+update queen.schedules s
+set
+  paused = $2,
+  next_at = case when $2 then null else coalesce(s.next_at, $3) end,
+  look_at = case when $2 then null else coalesce(s.look_at, $3) end,
+  error = null
+where s.name = $1
+returning s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.message, s.paused, s.next_at, s.last_at, s.error,
+  s.created_at;
+
+-- name: delete_schedule
+-- Forget a schedule.
+delete from queen.schedules s where s.name = $1 returning s.name;
+
+-- name: due_schedules
+-- Those whose tick has come, if this process sees to them; or how long to wait.
+select name, queue, partition, cron, time_zone, missed, message, next_at, now, wait_seconds
+from queen.due_schedules($1, $2, $3);
+
+-- name: fire
+-- Push the messages of ticks and move their schedules on; the rows of push, or that they had moved on.
+select kind, ordinal, "offset", created_at, xid, code
+from queen.fire(
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23
+);
+
+-- name: defer_schedule
+-- A tick could not be pushed, and why: it is tried again after so many seconds.
+update queen.schedules s
+set look_at = queen.now() + make_interval(secs => $3), error = $4
+where s.name = $1 and s.next_at = $2;

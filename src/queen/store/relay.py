@@ -1,0 +1,73 @@
+"""The outbox of an application's own database, from which messages go to a server over HTTP."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import asyncpg
+
+from queen import errors, sql
+from queen.store.database import Record
+from queen.store.outbox import Outbox
+
+_MIGRATIONS: Final = ("0005_outbox", "0009_relay")
+_FUNCTIONS: Final = ("now", "enqueue", "lead_appending", "relay")
+_LOCK: Final = "select pg_advisory_xact_lock(hashtext('queen.migrations'))"
+
+
+class Relay(Outbox):
+    """Batches of such an outbox, each under a sequence of its own."""
+
+    async def check(self) -> None:
+        """Raise DatabaseUnsafe where there is no such outbox."""
+        (row,) = await self._database.fetch("outbox_objects")
+        _refuse_servers(row)
+        if not (row["has_outbox"] and row["has_relay"]):
+            raise errors.DatabaseUnsafe("there is no outbox here; run `queen relay --init` once")
+
+    async def take(self, first_xid: int, limit: int, size_bytes: int) -> list[Record]:
+        """The batch that may not have arrived, or the next one; nothing if there is none."""
+        return await self._database.fetch("take_batch", first_xid, limit, size_bytes)
+
+    async def end(self, sequence: int) -> bool:
+        """A batch has arrived; False when that was known."""
+        (row,) = await self._database.fetch("end_batch", sequence)
+        return row["is_ended"]
+
+    async def refuse(self, sequence: int, reasons: Mapping[int, str]) -> bool:
+        """Nothing of a batch was stored: these messages cannot be, the others go with the next."""
+        (row,) = await self._database.fetch(
+            "refuse_batch", sequence, list(reasons), list(reasons.values())
+        )
+        return row["is_refused"]
+
+
+async def init(dsn: str) -> None:
+    """Make the objects of an outbox, those that are missing, and its functions anew."""
+    try:
+        connection = await asyncpg.connect(dsn)
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise errors.DatabaseUnavailable(str(error)) from error
+    try:
+        async with connection.transaction():
+            await connection.execute(_LOCK)
+            row = await connection.fetchrow(sql.CALLS["outbox_objects"])
+            assert row is not None
+            _refuse_servers(row)
+            await connection.execute("create schema if not exists queen")
+            for name, has in zip(_MIGRATIONS, (row["has_outbox"], row["has_relay"]), strict=True):
+                if not has:
+                    await connection.execute(sql.MIGRATIONS[name])
+            for name in _FUNCTIONS:
+                await connection.execute(sql.FUNCTIONS[name])
+            await connection.execute("revoke all on all functions in schema queen from public")
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise errors.DatabaseUnsafe(f"making an outbox needs its owner: {error}") from error
+    finally:
+        await connection.close()
+
+
+def _refuse_servers(row: Record) -> None:
+    if row["has_servers"]:
+        raise errors.DatabaseUnsafe(
+            "this database is Queen's own: its servers move the outbox, and no relay is needed"
+        )
