@@ -4,20 +4,17 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from queen import errors
-from queen.engine.catalogue import Catalogue
-from queen.engine.flush import Flush
-from queen.engine.parts import Part, PushUnit
-from queen.engine.pushes import Pushes, counts_of
+from queen.engine.parts import Part
+from queen.engine.pushes import Pushes
 from queen.engine.rounds import Rounds
 from queen.engine.seals import Seals
-from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store.database import Record
 from queen.store.store import Store
@@ -64,20 +61,13 @@ class Appender(Rounds):
         self,
         store: Store,
         settings: Settings,
-        catalogue: Catalogue,
-        cache: SegmentCache,
         pushes: Pushes,
         seals: Seals,
-        *,
-        tell: Callable[[Iterable[int], bool], None],
     ) -> None:
         self._store = store
         self._settings = settings
-        self._catalogue = catalogue
-        self._cache = cache
         self._pushes = pushes
         self._seals = seals
-        self._tell = tell
         self._holder = random.getrandbits(62)
         super().__init__(pause_seconds=self._poll_seconds())
         self._first_xid = 0
@@ -162,25 +152,10 @@ class Appender(Rounds):
         return len(ids) + len(reasons)
 
     async def _append(self, ids: Sequence[int], parts: Sequence[Part]) -> None:
-        unit = PushUnit(parts)
-        for _ in range(_ROUNDS):
-            lanes = await self._catalogue.lanes([part.lane for part in parts])
-            if not all(part.lane in lanes for part in parts):
-                continue  # Deleted while it was being made.
-            data_keys, problems = await self._seals.keys(counts_of([unit]))
-            for problem in problems.values():
-                raise problem
-            flush = Flush([unit], lanes, self._settings, data_keys, self._store.shard)
-            answer = await self._store.outbox.append(ids, flush.push)
-            if not answer or answer[0]["kind"] == "stored":
-                flush.place(answer, self._cache)
-                self._tell(flush.queue_ids, not flush.push.scheduled_partition_ids)
-                self.moved += self._pushes.count(parts)
-                return
-            if answer[0]["kind"] == "outbox":
-                return  # Somebody else was faster.
-            flush.without(answer, self._catalogue)
-        raise errors.Overloaded("the outbox met duplicates or removed partitions time and again")
+        moved = await self._pushes.store_with(
+            parts, lambda push: self._store.outbox.append(ids, push), refusal_kind="outbox"
+        )
+        self.moved += moved or 0  # None: somebody else was faster.
 
 
 def _item(row: Record) -> PushItem:

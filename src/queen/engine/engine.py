@@ -109,23 +109,13 @@ class Engine:
                 self.seals,
                 tell=self.wakeups.tell,
             )
-        self.appender = Appender(
-            store,
-            settings,
-            self.catalogue,
-            self.cache,
-            self._pushes,
-            self.seals,
-            tell=self.wakeups.tell,
-        )
+        self.appender = Appender(store, settings, self._pushes, self.seals)
         self.schedules = Schedules(
             store,
             settings,
             self.catalogue,
-            self.cache,
             self._pushes,
             self.seals,
-            tell=self.wakeups.tell,
             tell_of_change=self.wakeups.change_schedules,
         )
         self._transactions = Transactions(

@@ -1,7 +1,7 @@
 """What a push gathers into a flush: one segment a partition, one transaction for all."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from queen import errors
@@ -17,6 +17,8 @@ from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.meters import Histogram
 from queen.settings import Settings
+from queen.store.database import Record
+from queen.store.messages import Push
 from queen.store.store import Store
 from queen.wire.messages import Pushed, PushItem
 from queen.wire.problems import Detail
@@ -248,6 +250,38 @@ class Pushes:
             messages += self.count(unit.parts)
             unit.finish()
         self.flushed.observe(messages)
+
+    async def store_with(
+        self,
+        parts: Sequence[Part],
+        send: Callable[[Push], Awaitable[list[Record]]],
+        *,
+        refusal_kind: str,
+    ) -> int | None:
+        """
+        Store parts by a call that does something else as well, both or neither.
+
+        Answers how many messages there were; None when the call refused that other thing, which
+        it says by a row of ``refusal_kind``.
+        """
+        units = [PushUnit(parts)] if parts else []
+        for _ in range(_ROUNDS):
+            lanes = await self._catalogue.lanes([part.lane for part in parts])
+            if not all(part.lane in lanes for part in parts):
+                continue  # Deleted while it was being made.
+            data_keys, problems = await self._seals.keys(counts_of(units))
+            for problem in problems.values():
+                raise problem
+            flush = Flush(units, lanes, self._settings, data_keys, self._store.shard)
+            rows = await send(flush.push)
+            if not rows or rows[0]["kind"] == "stored":
+                flush.place(rows, self._cache)
+                self._wake(flush.queue_ids, not flush.push.scheduled_partition_ids)
+                return self.count(parts)
+            if rows[0]["kind"] == refusal_kind:
+                return None
+            flush.without(rows, self._catalogue)
+        raise errors.Overloaded("what was to be stored met duplicates or removed partitions")
 
     def count(self, parts: Sequence[Part]) -> int:
         """Count what was stored; answers how many messages there were."""

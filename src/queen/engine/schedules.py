@@ -11,13 +11,10 @@ import msgspec
 from queen import errors
 from queen.engine import ticks
 from queen.engine.catalogue import Catalogue
-from queen.engine.flush import Flush
 from queen.engine.names import check_name
-from queen.engine.parts import Part, PushUnit
-from queen.engine.pushes import Pushes, counts_of, first_problem
+from queen.engine.pushes import Pushes, first_problem
 from queen.engine.rounds import Rounds
 from queen.engine.seals import Seals
-from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store.database import Record
 from queen.store.schedules import Move
@@ -69,20 +66,16 @@ class Schedules(Rounds):
         store: Store,
         settings: Settings,
         catalogue: Catalogue,
-        cache: SegmentCache,
         pushes: Pushes,
         seals: Seals,
         *,
-        tell: Callable[[Iterable[int], bool], None],
         tell_of_change: Callable[[], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._catalogue = catalogue
-        self._cache = cache
         self._pushes = pushes
         self._seals = seals
-        self._tell = tell
         self._tell_of_change = tell_of_change
         self._holder = random.getrandbits(62)
         super().__init__(pause_seconds=self._poll_seconds())
@@ -240,28 +233,10 @@ class Schedules(Rounds):
         parts, refused = await self._pushes.prepare(items, is_admitted=True) if items else ([], {})
         if refused:
             raise first_problem(refused)
-        await self._store_all(moves, parts)
-
-    async def _store_all(self, moves: Sequence[Move], parts: Sequence[Part]) -> None:
-        units = [PushUnit(parts)] if parts else []
-        for _ in range(_ROUNDS):
-            lanes = await self._catalogue.lanes([part.lane for part in parts])
-            if not all(part.lane in lanes for part in parts):
-                continue  # Deleted while it was being made.
-            data_keys, problems = await self._seals.keys(counts_of(units))
-            for problem in problems.values():
-                raise problem
-            flush = Flush(units, lanes, self._settings, data_keys, self._store.shard)
-            answer = await self._store.schedules.fire(moves, flush.push)
-            if not answer or answer[0]["kind"] == "stored":
-                flush.place(answer, self._cache)
-                self._tell(flush.queue_ids, True)
-                self._pushes.count(parts)
-                return
-            if answer[0]["kind"] == "schedule":
-                return  # Somebody else was faster, or it was changed.
-            flush.without(answer, self._catalogue)
-        raise errors.Overloaded("a schedule met duplicates or removed partitions time and again")
+        # None: somebody else was faster, or it was changed; the next look tells.
+        await self._pushes.store_with(
+            parts, lambda push: self._store.schedules.fire(moves, push), refusal_kind="schedule"
+        )
 
 
 def _item(name: str, queue: str, partition: str, message: Recurring, instant: datetime) -> PushItem:
