@@ -48,7 +48,8 @@ async def silence(scene: Scene) -> None:
     for _ in range(scene.times):
         scene.gate.fall_silent()
         await answered(scene.broken)
-        await under_load(scene.dsn, 100)
+        # Whoever tries again gets through before the next one.
+        await under_load(scene.dsn, 500)
 
 
 async def reset(scene: Scene) -> None:
@@ -80,24 +81,49 @@ async def pause_in_transaction(scene: Scene) -> None:
 
 async def pause_backends(scene: Scene) -> None:
     """All processes of PostgreSQL that serve one server stand still, with no lock in hand."""
-    idle = "select pid from pg_stat_activity where application_name ~ '^broken' and state = 'idle'"
     for _ in range(scene.times):
-        connection = await asyncpg.connect(scene.dsn)
         stopped: set[int] = set()
+        connection = await asyncpg.connect(scene.dsn)
         try:
             ends = asyncio.get_running_loop().time() + 0.5
             while asyncio.get_running_loop().time() < ends:
-                for row in await connection.fetch(idle):
-                    os.kill(row["pid"], signal.SIGSTOP)
-                    stopped.add(row["pid"])
+                stopped |= await stopped_idle(connection, stopped)
             assert len(stopped) > 2
             await answered(scene.broken)
         finally:
-            for pid in stopped:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
-        await connection.close()
-        await under_load(scene.dsn, 100)
+            resume(stopped)
+            await connection.close()
+        await under_load(scene.dsn, 500)
+
+
+async def stopped_idle(
+    connection: "asyncpg.Connection[asyncpg.Record]", known: set[int]
+) -> set[int]:
+    """Stop those that wait for their client; one that had begun meanwhile may go on."""
+    idle = (
+        "select pid from pg_stat_activity where application_name ~ '^broken' and state = 'idle'"
+        " and pid <> all ($1)"
+    )
+    pids = {row["pid"] for row in await connection.fetch(idle, [*known])}
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    surely: set[int] = set()
+    try:
+        # Unless one of them holds what this needs as well.
+        async with asyncio.timeout(0.5):
+            rows = await connection.fetch(idle, [*known])
+        surely = pids & {row["pid"] for row in rows}
+    except TimeoutError:
+        pass
+    finally:
+        resume(pids - surely)
+    return surely
+
+
+def resume(pids: set[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 async def stopped_in_transaction(scene: Scene) -> None:
@@ -212,9 +238,7 @@ async def run(folder: Path, fault: Fault, times: int, minimum: dict[str, int]) -
     ]
     checker = judged(folder, dump)
     violations = checker.check()
-    # One that stands still pushes nothing, and that is not what is judged.
-    names = ("whole",) if fault is pause_in_transaction else ("whole", "broken")
-    gaps = longest_gaps(checker, begun, ended, names)
+    gaps = longest_waits(checker, begun, ended, is_standing=fault is pause_in_transaction)
     print(json.dumps({**dict(sorted(checker.counts.items())), "gaps": gaps}), flush=True)
     for violation in violations[:20]:
         print(violation, flush=True)
@@ -226,23 +250,29 @@ async def run(folder: Path, fault: Fault, times: int, minimum: dict[str, int]) -
     assert short == {}, f"invalid: below the minimum of {minimum}"
 
 
-def longest_gaps(
-    checker: Checker, begun: int, ended: int, servers: tuple[str, ...]
+def longest_waits(
+    checker: Checker, begun: int, ended: int, *, is_standing: bool
 ) -> dict[str, float]:
-    """The longest time without a push of a server to a partition, or without a delivery of it."""
-    times: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [begun, ended])
-    for op in checker.ops:
-        if not (op.is_ok and begun < op.ret < ended):
-            continue
-        if op.name == "push":
-            name = op.proc.split("-")[1]
-            for item in op.args["items"] if name in servers else ():
-                times[f"push {name}", f"{op.args['queue']}/{item['partition']}"].append(op.ret)
-        elif op.name == "pop":
-            for each in op.result["deliveries"]:
-                times["pop", f"{op.args['group']}/{each['partition_id']}"].append(op.ret)
+    """
+    The longest time until a push was stored, however often it was sent, and without a delivery.
+
+    Where the broken server stands still, nothing of it is judged but what others wait for.
+    """
+    first: dict[str, float] = {}
     longest: defaultdict[str, float] = defaultdict(float)
-    for (verb, _), moments in times.items():
+    times: defaultdict[str, list[float]] = defaultdict(lambda: [begun, ended])
+    for op in checker.ops:
+        if op.name == "push" and begun < op.inv < ended:
+            name = op.proc.split("-")[1]
+            since = first.setdefault(op.args["items"][0]["key"], op.inv)
+            if op.is_ok and not (is_standing and name == "broken"):
+                longest[f"push {name}"] = max(longest[f"push {name}"], op.ret - since)
+                # Sent once more on purpose, it is another.
+                first.pop(op.args["items"][0]["key"])
+        elif op.name == "pop" and op.is_ok and begun < op.ret < ended:
+            for each in op.result["deliveries"]:
+                times[f"{op.args['group']}/{each['partition_id']}"].append(op.ret)
+    for moments in times.values():
         gap = max(b - a for a, b in pairwise(sorted(moments)))
-        longest[verb] = max(longest[verb], round(gap / 1e9, 2))
-    return dict(longest)
+        longest["pop"] = max(longest["pop"], gap)
+    return {name: round(wait / 1e9, 2) for name, wait in longest.items()}

@@ -104,6 +104,20 @@ async def drained(server: Server) -> None:
     await until(is_drained, seconds=60)
 
 
+async def stored(producers: list[Producer], *, more: int) -> None:
+    """Wait until so many more pushes went to the database itself."""
+
+    def count() -> int:
+        return sum(each.statuses.get(201, 0) for each in producers)
+
+    wanted = count() + more
+
+    async def are_stored() -> bool:
+        return count() >= wanted
+
+    await until(are_stored, seconds=60)
+
+
 async def delivered(server: Server) -> dict[str, list[int]]:
     """All messages by partition, in the order in which they are given."""
     found: dict[str, list[int]] = {}
@@ -142,6 +156,7 @@ async def run(
                 kill_all(server)
                 await relaunched(server)
                 await drained(server)
+                await stored(producers, more=round(1.2 * per_second))
             for each in producers:
                 each.is_stopped = True
             await asyncio.gather(*tasks)

@@ -7,6 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from queen.store.database import Connecting, Database
 from queen.store.migrations import migrate
 from tests.pair import Pair
 from tests.server.server import Reply, Server, until
@@ -115,6 +116,16 @@ async def test_an_ack_that_is_known_is_answered_when_the_standby_has_the_first(
         assert (reply.status, reply.body["settled"]) == (409, True)
     else:
         assert (reply.status, reply.body["noop"]) == (200, True)
+
+
+async def test_a_connection_is_made_ready_without_a_standby(paused: Paused) -> None:
+    paused.pair.standby.pause()
+
+    async with asyncio.timeout(3):
+        database = await Database.open(paused.pair.dsn("queen"), Connecting(is_warmed=True))
+        await database.fetch("now")
+
+    await database.close()
 
 
 async def test_a_server_that_is_not_answered_by_a_standby_confirms_nothing(paused: Paused) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from queen import errors, sql, telemetry
 from queen.meters import Histogram, Snapshot
-from queen.store.hosts import OF_SOCKETS, Hosts
+from queen.store.hosts import OF_SOCKETS, STANDBY, Hosts
 from queen.store.hosts import Connection as RawConnection
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ class Database:
 
     def __init__(self, dsn: str, connecting: Connecting) -> None:
         self.dsn = dsn
-        self._hosts = Hosts(dsn)
         self.is_pooled = connecting.is_pooled
+        self._hosts = Hosts(dsn, is_pooled=self.is_pooled)
         self._connecting = connecting
         self._begin = "begin; " + "".join(
             f"set local {name} = '{value}'; " for name, value in connecting.session.items()
@@ -428,7 +428,9 @@ class Database:
         half = self._connecting.timeout_seconds / 2
         timer = asyncio.get_running_loop().call_later(half, connection.terminate)
         try:
-            await self._set_up(connection)
+            # Behind PgBouncer what is parsed is run by the same server in a transaction alone.
+            async with connection.transaction() if self.is_pooled else nullcontext():
+                await self._set_up(connection)
         finally:
             timer.cancel()
 
@@ -438,6 +440,9 @@ class Database:
         )
         server = await connection.fetchrow(sql.CALLS["identity"])
         assert server is not None
+        if server["is_standby"]:
+            self._hosts.pass_over()
+            raise errors.DatabaseUnavailable(STANDBY)
         if server["fsync"] != "on" or server["full_page_writes"] != "on":
             raise errors.DatabaseUnsafe(
                 "fsync or full_page_writes is off: a crash would lose messages; turn them on"

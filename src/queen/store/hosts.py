@@ -18,6 +18,7 @@ else:
     _Base = asyncpg.Connection
 
 CONNECT_SECONDS: Final = 10.0
+STANDBY: Final = "this server is a standby or read-only; name the primary"
 _FAILED: Final = (
     OSError,
     TimeoutError,
@@ -68,8 +69,11 @@ class Hosts:
     does not answer at all keeps nobody from the next.
     """
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, *, is_pooled: bool = False) -> None:
         self._dsns = split(dsn)
+        # A pooler says of its server what it heard once, perhaps before that was promoted.
+        is_asked = len(self._dsns) > 1 and not is_pooled
+        self._wanted = SessionAttribute.read_write if is_asked else SessionAttribute.any
         self._first = 0
 
     def pass_over(self) -> None:
@@ -93,13 +97,12 @@ class Hosts:
                 connection = await asyncpg.connect(
                     self._dsns[index],
                     timeout=timeout / len(self._dsns),
-                    target_session_attrs=SessionAttribute.read_write,
+                    target_session_attrs=self._wanted,
                     connection_class=connection_class,
                     **options,
                 )
             except asyncpg.TargetServerAttributeNotMatched:
-                failure = ConnectionError("this server is a standby or read-only; name the primary")
-                failures.append((self._dsns[index], failure))
+                failures.append((self._dsns[index], ConnectionError(STANDBY)))
             except _FAILED as error:
                 failures.append((self._dsns[index], error))
             else:

@@ -11,6 +11,7 @@ select
     -- The name of a segment of WAL begins with the timeline. The last checkpoint may be of an older one.
     when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
   end as identity,
+  pg_is_in_recovery() as is_standby,
   current_setting('fsync') as fsync,
   current_setting('full_page_writes') as full_page_writes;
 
