@@ -9,6 +9,8 @@ import asyncpg
 import pytest
 
 from queen.engine.engine import Engine
+from queen.settings import Settings
+from queen.store.outbox import Outbox
 from queen.wire.messages import PopRequest
 from tests.engine.helpers import until, values
 
@@ -176,6 +178,72 @@ async def test_what_cannot_be_pushed_is_set_aside_with_its_reason(
     assert await take(engine, 1) == ["good"]
     (row,) = await application.fetch("select error from queen.outbox")
     assert "unordered" in row["error"]
+
+
+async def test_a_name_that_only_a_server_refuses_keeps_no_other_message(
+    engine: Engine, application: "Connection"
+) -> None:
+    """SQL takes it: what it strips is spaces, not all that is white."""
+    await engine.configure("orders")
+    async with application.transaction():
+        await application.execute("select queen.enqueue($1, '1')", "\u00a0orders")
+        await enqueue(application, "good")
+
+    assert await take(engine, 1) == ["good"]
+    (row,) = await application.fetch("select error from queen.outbox")
+    assert "outer spaces" in row["error"]
+
+
+async def test_more_than_a_request_may_have_is_moved(dsn: str, application: "Connection") -> None:
+    async with await Engine.open(dsn, settings=Settings(max_items=10)) as engine:
+        await engine.configure("orders")
+        async with application.transaction():
+            for number in range(25):
+                await enqueue(application, number)
+
+        assert await take(engine, 25) == list(range(25))
+
+
+async def test_what_another_process_moved_leaves_nothing_lying(
+    dsn: str, application: "Connection", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It moved the first of two after both were read here, so nothing of this step was done."""
+    async with application.transaction():
+        await enqueue(application, "of the other")
+        await enqueue(application, "left")
+    read = Outbox.read
+
+    async def read_and_lose(outbox: Outbox, first_xid: int, limit: int) -> list[Any]:
+        rows = await read(outbox, first_xid, limit)
+        if len(rows) == 2:
+            await application.execute("delete from queen.outbox where id = $1", rows[0]["id"])
+            await enqueue(application, "later")
+            monkeypatch.undo()
+        return rows
+
+    monkeypatch.setattr(Outbox, "read", read_and_lose)
+    async with await Engine.open(dsn) as engine:
+        await engine.configure("orders")
+        assert await take(engine, 2) == ["left", "later"]
+
+
+async def test_what_is_put_down_after_a_commit_comes_after_it(
+    dsn: str, application: "Connection"
+) -> None:
+    """Whichever transaction had its number first: one may have waited for the other's lock."""
+    await application.execute("create table orders (id integer)")
+    waiting = await asyncpg.connect(dsn)
+    transaction = waiting.transaction()
+    await transaction.start()
+    await waiting.execute("insert into orders values (1)")
+    await enqueue(application, "first")
+    await enqueue(waiting, "second")
+    await transaction.commit()
+    await waiting.close()
+
+    async with await Engine.open(dsn) as engine:
+        await engine.configure("orders")
+        assert await take(engine, 2) == ["first", "second"]
 
 
 async def test_a_delay_is_kept(engine: Engine, application: "Connection") -> None:

@@ -69,6 +69,7 @@ class Appender(Rounds):
         self._pushes = pushes
         self._seals = seals
         self._holder = random.getrandbits(62)
+        self._most = min(_LIMIT, settings.max_items)
         super().__init__(pause_seconds=self._poll_seconds())
         self._first_xid = 0
         """All that older transactions put down was seen."""
@@ -102,7 +103,7 @@ class Appender(Rounds):
                 led_at = now
             if moved := await self._step():
                 last_at = time.monotonic()
-            if moved < _LIMIT:
+            if moved < self._most:
                 await asyncio.sleep(_STEP_SECONDS)
         if await self._lead(is_awake=False):
             await self._see_off()
@@ -122,14 +123,43 @@ class Appender(Rounds):
         return await self._store.outbox.lead(self._holder, _OFFICE_SECONDS, is_awake=is_awake)
 
     async def _step(self) -> int:
-        """Move up to so many messages; answers how many were found."""
-        found = await self._store.outbox.read(self._first_xid, _LIMIT)
+        """Move up to so many messages; answers how many were found that need not wait."""
+        found = await self._store.outbox.read(self._first_xid, self._most)
         if not found:
             return 0
+        try:
+            are_moved, count = await self._move(found)
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            raise
+        except Exception as error:
+            are_moved, count = await self._move_each(found, error)
+        # What somebody else has moved some of is left, and is older than what is open now.
+        if are_moved and len(found) < self._most:
+            self._first_xid = found[0]["open_xid"]
+        return count
+
+    async def _move_each(self, rows: Sequence[Record], error: Exception) -> tuple[bool, int]:
+        """One of them keeps all others from being moved: it is found, and stays alone."""
+        if len(rows) == 1:
+            await self._set_aside({rows[0]["id"]: str(error) or type(error).__name__})
+            return True, 1
+        are_moved, count = True, 0
+        for row in rows:
+            try:
+                is_moved, one = await self._move([row])
+            except (errors.ServiceError, errors.OutcomeUnknown):
+                raise
+            except Exception as own:
+                is_moved, one = await self._move_each([row], own)
+            are_moved, count = are_moved and is_moved, count + one
+        return are_moved, count
+
+    async def _move(self, rows: Sequence[Record]) -> tuple[bool, int]:
+        """Move these together; whether nobody else did, and how many need not wait for a key."""
         items: list[PushItem] = []
         reasons: dict[int, str] = {}
         ids: list[int] = []
-        for row in found:
+        for row in rows:
             try:
                 items.append(_item(row))
                 ids.append(row["id"])
@@ -140,22 +170,25 @@ class Appender(Rounds):
         ids = [id_ for id_, item in zip(ids, items, strict=True) if item.queue not in locked]
         items = [item for item in items if item.queue not in locked]
         if not items and not reasons:
-            return 0
+            return True, 0
         parts, refused = await self._pushes.prepare(items, is_admitted=True) if items else ([], {})
         reasons |= {ids[index]: answer.error or "" for index, answer in refused.items()}
         if reasons:
-            _LOG.warning("%d messages of the outbox cannot be pushed", len(reasons))
-            await self._store.outbox.set_aside(reasons)
-        await self._append([each for each in ids if each not in reasons], parts)
-        if len(found) < _LIMIT:
-            self._first_xid = found[0]["open_xid"]
-        return len(ids) + len(reasons)
+            await self._set_aside(reasons)
+        are_moved = await self._append([each for each in ids if each not in reasons], parts)
+        return are_moved, len({*ids, *reasons})
 
-    async def _append(self, ids: Sequence[int], parts: Sequence[Part]) -> None:
+    async def _set_aside(self, reasons: dict[int, str]) -> None:
+        _LOG.warning("%d messages of the outbox cannot be pushed", len(reasons))
+        await self._store.outbox.set_aside(reasons)
+
+    async def _append(self, ids: Sequence[int], parts: Sequence[Part]) -> bool:
+        """Push them and take them out of the outbox; False when some of them were out of it."""
         moved = await self._pushes.store_with(
             parts, lambda push: self._store.outbox.append(ids, push), refusal_kind="outbox"
         )
-        self.moved += moved or 0  # None: somebody else was faster.
+        self.moved += moved or 0
+        return moved is not None  # Else somebody else was faster.
 
 
 def _item(row: Record) -> PushItem:

@@ -1,13 +1,18 @@
 -- What applications put down in their own transactions, on its way to the log.
 
 -- name: outbox
--- Messages that transactions put down and committed, oldest first, of transactions from a number on; and from which
--- number on some may still be open.
+-- Messages that transactions put down and committed, of those from a number on; and from which number on some may still
+-- be open. In the order in which they were put down: a transaction has its number from its first change on, and may
+-- since have waited for another to commit.
 select o.id, o.item, o.payload, pg_snapshot_xmin(pg_current_snapshot())::text::bigint as open_xid
-from queen.outbox o
-where o.xid >= $1::bigint::text::xid8 and o.error is null
-order by o.xid, o.id
-limit $2;
+from (
+  select o.id, o.item, o.payload
+  from queen.outbox o
+  where o.xid >= $1::bigint::text::xid8 and o.error is null
+  order by o.xid, o.id
+  limit $2
+) o
+order by o.id;
 
 -- name: transactions
 -- From which number on transactions may be open, and the number of the next.
