@@ -14,7 +14,14 @@ import pytest
 from queen.codec import records
 from queen.codec.encryption import Keyring
 from queen.engine.buffer_folder import BufferFolder
-from queen.engine.file_buffer import BufferedItem, BufferedPush, FileBuffer, decode_push
+from queen.engine.buffer_reading import merged
+from queen.engine.file_buffer import (
+    BufferedItem,
+    BufferedPush,
+    FileBuffer,
+    decode_push,
+    encode_push,
+)
 from queen.errors import DatabaseUnavailable
 from queen.settings import Settings
 from tests.server.server import SOURCE
@@ -159,6 +166,48 @@ async def test_what_a_process_left_behind_closes_the_gate_of_the_next(
     assert folder.is_closed
     assert (folder.messages, names(folder)) == (1, ["a"])
     folder.close()
+
+
+async def test_more_files_than_a_process_may_open_are_read_in_order(tmp_path: Path) -> None:
+    settings = Settings(file_buffer_dir=str(tmp_path), file_buffer_events_per_file=1)
+    buffer = FileBuffer.open(settings)
+    assert buffer is not None
+    for number in range(60):
+        await buffer.append(a_push(str(number)))
+    files = buffer.folder.files()
+    starts = {found.file_id: records.HEADER_BYTES for found in files}
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 20, hard))
+    try:
+        pushes = [each.push for each in merged(files, starts, buffer.keyring)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    await buffer.close()
+    assert [push.items[0].transaction_id for push in pushes if push] == list(map(str, range(60)))
+
+
+async def test_a_failed_request_that_is_damaged_stays_and_keeps_no_other(
+    buffer: FileBuffer,
+) -> None:
+    for number, name in enumerate(("damaged", "whole"), 1):
+        await buffer.set_aside(name, number, encode_push(a_push(name), buffer.keyring))
+    damaged, _ = buffer.folder.failed()
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+
+    assert await buffer.retry_failed() == 1
+    assert buffer.folder.failed() == [damaged]
+    assert names(buffer.folder) == ["whole"]
+
+
+async def test_a_failed_request_without_its_key_stays_and_keeps_no_other(
+    buffer: FileBuffer,
+) -> None:
+    sealed = encode_push(a_push("a"), Keyring({"lost": bytes(32)}))
+    await buffer.set_aside("a", 1, sealed)
+    await buffer.set_aside("b", 2, encode_push(a_push("b"), buffer.keyring))
+
+    assert await buffer.retry_failed() == 1
+    assert [path.stem for path in buffer.folder.failed()] == ["a"]
 
 
 async def test_files_are_cut_by_their_number_of_messages(tmp_path: Path) -> None:

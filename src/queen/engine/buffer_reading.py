@@ -34,13 +34,23 @@ Reading = Generator[Replayed, None, None]
 
 
 def _records(found: Found, start: int, keyring: Keyring) -> Reading:
+    """The records of a file, which is open only while it has its turn: there may be thousands."""
     with found.path.open("rb") as file:
-        for record in records.read(file, start, found.size_bytes):
-            try:
-                push = decode_push(record.body, keyring)
-            except (ValueError, msgspec.MsgspecError):
-                push = None
-            yield Replayed(found, record.number, record.end, record.body, push)
+        first = next(records.read(file, start, found.size_bytes), None)
+    if first is None:
+        return
+    yield _replayed(found, first, keyring)
+    with found.path.open("rb") as file:
+        for record in records.read(file, first.end, found.size_bytes):
+            yield _replayed(found, record, keyring)
+
+
+def _replayed(found: Found, record: records.Record, keyring: Keyring) -> Replayed:
+    try:
+        push = decode_push(record.body, keyring)
+    except (ValueError, msgspec.MsgspecError):
+        push = None
+    return Replayed(found, record.number, record.end, record.body, push)
 
 
 def merged(files: Sequence[Found], starts: dict[bytes, int], keyring: Keyring) -> Reading:

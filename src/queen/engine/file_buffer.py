@@ -160,8 +160,8 @@ class FileBuffer:
         for path in self.folder.failed():
             try:
                 pushes = await asyncio.to_thread(_read_failed, path, self.keyring)
-            except (ValueError, msgspec.MsgspecError):
-                continue  # A later release can read it.
+            except (ValueError, msgspec.MsgspecError, errors.EncryptionUnavailable):
+                continue  # It stays, for a later release, for its key, or for people to look at.
             for push in pushes:
                 await self.append(push)
                 messages += len(push.items)
@@ -314,8 +314,10 @@ def age_seconds(number: int) -> float:
 def _read_failed(path: Path, keyring: Keyring) -> list[BufferedPush]:
     with path.open("rb") as file:
         size_bytes = os.fstat(file.fileno()).st_size
-        found = records.read(file, records.HEADER_BYTES, size_bytes)
-        return [decode_push(record.body, keyring) for record in found]
+        found = [*records.read(file, records.HEADER_BYTES, size_bytes)]
+    if not found or found[-1].end != size_bytes:
+        raise ValueError("the file is damaged")
+    return [decode_push(record.body, keyring) for record in found]
 
 
 def _refusal(error: BaseException) -> errors.QueenError:

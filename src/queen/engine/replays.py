@@ -181,7 +181,11 @@ class Replays(Rounds):
                 reading.close()
         for found in files:
             end = self._ends.get(found.file_id, records.HEADER_BYTES)
-            # Behind the last whole record nothing was promised.
+            # Behind the last whole record nothing was promised, unless the disk has damaged it.
+            if end != found.size_bytes:
+                _LOG.error(
+                    "%s is torn or damaged at byte %d, and is kept in failed", found.path.name, end
+                )
             self._ends[found.file_id] = end if end == found.size_bytes else found.size_bytes + 1
 
     def _files(self) -> list[Found]:
