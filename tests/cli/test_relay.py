@@ -10,7 +10,8 @@ import pytest
 
 from queen import Queen, outbox
 from queen.cli.relaying import Relaying
-from queen.store.database import Connecting, Database
+from queen.store.connecting import Connecting
+from queen.store.database import Database
 from queen.store.relay import Relay, init
 from tests.cli.shell import Shell
 from tests.client.faults import Faulty

@@ -13,7 +13,8 @@ import pytest
 from queen.engine.engine import Engine
 from queen.errors import DatabaseUnavailable, Overloaded, QueenError
 from queen.settings import Settings
-from queen.store.database import Connecting, Database
+from queen.store.connecting import Connecting
+from queen.store.database import Database
 from queen.store.migrations import migrate
 from tests.engine.helpers import drain, lease, pop, pop_one, push, until
 from tests.gate import Gate

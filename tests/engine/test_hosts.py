@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from queen.errors import DatabaseUnavailable, OutcomeUnknown, QueenError
-from queen.store.database import Connecting, Database
+from queen.store.connecting import Connecting
+from queen.store.database import Database
 from queen.store.hosts import Hosts
 from queen.store.migrations import migrate
 from tests.engine.helpers import until

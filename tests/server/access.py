@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from queen.server.keys import new_key
-from queen.store.database import Connecting
+from queen.store.connecting import Connecting
 from queen.store.store import Store
 from tests.server.server import Reply, Server
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from queen import errors
-from queen.store.database import Connecting
+from queen.store.connecting import Connecting
 from queen.store.store import Store
 from tests.clock import Clock
 from tests.server.access import KEYS, Caller, make_key

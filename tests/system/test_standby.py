@@ -7,7 +7,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from queen.store.database import Connecting, Database
+from queen.store.connecting import Connecting
+from queen.store.database import Database
 from queen.store.migrations import migrate
 from tests.pair import Pair
 from tests.server.server import Reply, Server, until

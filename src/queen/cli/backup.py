@@ -56,7 +56,7 @@ def backup_check(
 
 
 async def _check(dsn: str, *, is_restored: bool, is_repaired: bool) -> list[Finding]:
-    from queen.store.database import Connecting
+    from queen.store.connecting import Connecting
     from queen.store.migrations import pending
     from queen.store.restored import Restored
     from queen.store.store import Store

@@ -158,7 +158,8 @@ def _without_schema(queue: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _of_database(dsn: str) -> dict[str, Any]:
-    from queen.store.database import Connecting, Database
+    from queen.store.connecting import Connecting
+    from queen.store.database import Database
     from queen.store.diagnosis import Diagnosis
 
     database = await Database.open(dsn, Connecting(connections=1))

@@ -65,7 +65,8 @@ async def examine(dsn: str | None, server: str | None) -> list[Finding]:
 
 
 async def _of_database(dsn: str) -> list[Finding]:
-    from queen.store.database import Connecting, Database
+    from queen.store.connecting import Connecting
+    from queen.store.database import Database
     from queen.store.diagnosis import Diagnosis
     from queen.store.migrations import pending
 

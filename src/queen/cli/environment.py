@@ -20,7 +20,7 @@ def with_store(use: "Callable[[Store], Awaitable[T]]") -> T:
     """Open the database of this environment for one command."""
     import asyncio
 
-    from queen.store.database import Connecting
+    from queen.store.connecting import Connecting
     from queen.store.store import Store
 
     here = settings()

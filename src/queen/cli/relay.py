@@ -48,7 +48,8 @@ def relay(
 
 async def _relay(dsn: str, server: str | None, *, is_once: bool) -> None:
     from queen.cli.relaying import Relaying
-    from queen.store.database import Connecting, Database
+    from queen.store.connecting import Connecting
+    from queen.store.database import Database
     from queen.store.notifications import News, Notifications
     from queen.store.relay import Relay
 

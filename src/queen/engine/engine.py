@@ -32,7 +32,8 @@ from queen.engine.waiters import QUEUE_MODE
 from queen.engine.wakeups import Wakeups
 from queen.meters import Snapshot
 from queen.settings import Settings
-from queen.store.database import Connecting, Record
+from queen.store.connecting import Connecting
+from queen.store.database import Record
 from queen.store.store import Store
 from queen.wire.messages import Acknowledged, Acknowledgment, Extended, PopRequest, PushItem
 

@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import asyncpg
-import msgspec
 
 from queen import errors, sql, telemetry
 from queen.meters import Histogram, Snapshot
+from queen.store.connecting import OF_LANES, Connecting
 from queen.store.hosts import OF_SOCKETS, STANDBY, Hosts
 from queen.store.hosts import Connection as RawConnection
 
@@ -30,76 +30,10 @@ _NO_CONNECTION: Final = (
 )
 _RETRIED: Final = ("40001", "40P01")
 _NO_SPAN: Final = nullcontext()
-_OF_LANES: Final = frozenset({"push", "pop", "ack", "nack"})
-"""Calls whose number at once the engine bounds."""
-_OF_MESSAGES: Final = _OF_LANES | {
-    "append",
-    "are_settled",
-    "confirm",
-    "data_keys",
-    "extend",
-    "find_deliveries",
-    "last_sequence",
-    "now",
-    "outbox",
-    "partition_ids",
-    "queues",
-    "queues_in_scope",
-    "ready_groups",
-    "release",
-    "segments",
-    "shorten",
-    "take_data_key",
-    "transact",
-}
-"""Short calls that messages wait for: silence after them means that nobody is there."""
 _CHECK_CLIENT: Final = "set client_connection_check_interval = '2s'"
 _PROBE_SECONDS: Final = 0.1
 _LONGEST_PROBE_SECONDS: Final = 0.5
 _WARM_SECONDS: Final = 2.0
-
-
-class Connecting(msgspec.Struct, frozen=True, kw_only=True):
-    """How to connect, and how long to wait for what."""
-
-    connections: int = 10
-    is_pooled: bool = False
-    """Through PgBouncer in transaction mode."""
-    application_name: str = "queen"
-    idle_seconds: float = 30
-    """A connection that was not used for so long is closed; 0: never."""
-    timeout_seconds: float = 10
-    """For a connection."""
-    statement_seconds: float = 30
-    """For the answer to a call."""
-    silence_seconds: float = 7
-    """For the answer to a call that messages wait for: longer than a lock is waited for."""
-    max_retries: int = 3
-    """Of a call that PostgreSQL gave up so that another could go on."""
-    is_warmed: bool = False
-    """A new connection plans what is hot before it is lent, and calls wait for an old one."""
-
-    @property
-    def session(self) -> dict[str, str]:
-        """What a connection sets for itself, or where it cannot, each transaction."""
-        return {
-            # A confirmed push is on disk whatever the role or the database defaults to.
-            "synchronous_commit": "on",
-            # Nobody waits long for a lock that a stopped process holds.
-            "idle_in_transaction_session_timeout": "5s",
-            "lock_timeout": "5s",
-            "statement_timeout": f"{self.statement_seconds * 1000:.0f}ms",
-            "jit": "off",
-            # Plans are made once per connection, often while tables are small, and kept when they
-            # grow.
-            "enable_seqscan": "off",
-        }
-
-    def deadline_seconds(self, call: str) -> float:
-        """When a connection is given up that has not answered a call."""
-        # PostgreSQL gives up first; this is for the connection that has died.
-        patient = self.statement_seconds + 5
-        return min(self.silence_seconds, patient) if call in _OF_MESSAGES else patient
 
 
 class Database:
@@ -201,7 +135,7 @@ class Database:
 
     async def fetch(self, call: str, *arguments: object) -> list[Record]:
         """Run one call of ``sql/calls`` in a transaction of its own and return its rows."""
-        if call in _OF_LANES:
+        if call in OF_LANES:
             return await self._fetch(call, arguments)
         async with self._room(call):
             return await self._fetch(call, arguments)
