@@ -104,6 +104,22 @@ async def test_a_database_that_cannot_be_warmed_is_used_as_it_is(dsn: str) -> No
         assert await drain(engine, "orders") == [1]
 
 
+async def test_connections_that_cannot_be_warmed_are_lent_all_the_same(dsn: str) -> None:
+    """Else whoever waits for a lock on the first would keep all others waiting too."""
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("drop function queen.warm()")
+    await connection.close()
+    async with await Engine.open(dsn, connections=4, is_warmed=True) as engine:
+        await push(engine, "orders", 1)
+        held = await pop_one(engine, "orders")
+        async with locked(dsn, "queen.deliveries"):
+            stuck = [asyncio.create_task(engine.extend(lease(held))) for _ in range(3)]
+            async with asyncio.timeout(2):
+                for _ in range(20):
+                    await engine.store.database.fetch("now")
+        await asyncio.gather(*stuck)
+
+
 async def test_a_connection_is_waited_for_no_longer_than_allowed(dsn: str) -> None:
     settings = Settings(db_connection_timeout_ms=200)
     async with await Engine.open(dsn, settings=settings, connections=1) as engine:

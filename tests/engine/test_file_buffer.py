@@ -57,6 +57,17 @@ async def outcomes(buffer: FileBuffer, *pushes: BufferedPush) -> list[BaseExcept
     return await asyncio.gather(*map(buffer.append, pushes), return_exceptions=True)
 
 
+def test_delay_and_life_of_a_message_go_on_while_it_is_buffered() -> None:
+    item = BufferedItem("orders", "Default", b"1", "t", delay_seconds=30, ttl_seconds=60)
+
+    early, late = item.item(20), item.item(100)
+
+    assert (early.delay_seconds, early.ttl_seconds) == (10, 40)
+    assert late.delay_seconds == 0
+    assert late.ttl_seconds is not None
+    assert 0 < late.ttl_seconds < 1
+
+
 async def test_many_requests_share_one_fsync(
     buffer: FileBuffer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,8 @@ class BufferFolder:
         self.path = path
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         (path / FAILED).mkdir(mode=0o700, exist_ok=True)
+        for folder in (path, path.parent):
+            sync_folder(folder)
         gate = os.open(path / _GATE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if os.fstat(gate).st_size < _SIZE:

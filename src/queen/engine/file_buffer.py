@@ -27,6 +27,7 @@ _PLAIN: Final = b"\0"
 _SEALED: Final = b"\1"
 """By a master key, where there is one: which queues are encrypted is not known in an outage."""
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_LEAST_TTL_SECONDS: Final = 0.001
 
 
 class BufferedItem(msgspec.Struct, frozen=True, array_like=True):
@@ -51,11 +52,14 @@ class BufferedItem(msgspec.Struct, frozen=True, array_like=True):
         return cls(item.queue, item.partition, bytes(item.payload), id_, **fields)
 
     def item(self, age_seconds: float) -> PushItem:
-        """The item again, so much later: a delay began when it came."""
+        """The item again, so much later: its delay and its life began when it came."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         fields["payload"] = msgspec.Raw(self.payload)
         if self.delay_seconds is not None:
             fields["delay_seconds"] = max(0.0, self.delay_seconds - age_seconds)
+        if self.ttl_seconds is not None:
+            # One whose life is over is stored all the same, and expires there, where that counts.
+            fields["ttl_seconds"] = max(_LEAST_TTL_SECONDS, self.ttl_seconds - age_seconds)
         return PushItem(**fields)
 
 
@@ -260,6 +264,7 @@ class FileBuffer:
         assert self._file is not None
         try:
             os.ftruncate(self._file, self._end)
+            os.fsync(self._file)
         except OSError:
             self._drop_file()
 

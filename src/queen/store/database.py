@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -28,6 +29,7 @@ _NO_CONNECTION: Final = (
     asyncpg.PostgresError,
     asyncpg.InternalClientError,
 )
+_LOG: Final = logging.getLogger("queen.store")
 _RETRIED: Final = ("40001", "40P01")
 _NO_SPAN: Final = nullcontext()
 _CHECK_CLIENT: Final = "set client_connection_check_interval = '2s'"
@@ -275,6 +277,10 @@ class Database:
                 errors.ServiceError,
             ) as error:
                 self.away_because = str(error) or type(error).__name__
+            except Exception as error:
+                # Whatever it was, the next probe may find it gone.
+                _LOG.exception("a probe of the database failed")
+                self.away_because = str(error) or type(error).__name__
         self.is_away = False
         self.returned()
 
@@ -352,7 +358,7 @@ class Database:
             connection = await self._pool.acquire()
         try:
             # A cold one is better than none.
-            with contextlib.suppress(*_NO_CONNECTION):
+            with contextlib.suppress(*_NO_CONNECTION, asyncpg.InterfaceError):
                 await connection.fetch(sql.CALLS["warm"], *(None,) * 7, timeout=_WARM_SECONDS)
         finally:
             await self._pool.release(connection)
