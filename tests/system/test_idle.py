@@ -20,7 +20,8 @@ from queen.wire.messages import PopRequest, PushItem
 from tests.postgres import Postgres
 
 WAITERS = 10_000
-MEASURED_SECONDS = 5.0
+MEASURED_SECONDS = 20.0
+"""Long enough for what each process does now and then."""
 SETTINGS = Settings(max_waiters=WAITERS + 1_000)
 
 
@@ -188,7 +189,8 @@ async def test_two_processes_worth_of_waiters_cost_nothing(idle_dsn: str) -> Non
             await each.settled()
         await quiet(statements)
 
-        assert await statements.per_second(MEASURED_SECONDS) < 2, await statements.texts()
+        rate = await statements.per_second(MEASURED_SECONDS)
+        assert rate < 2 * len(waiters), await statements.texts()
         for each in waiters:
             await each.end()
 
