@@ -78,7 +78,10 @@ where s.partition_id = $1 and s.base_offset <= $2
 order by s.base_offset desc
 limit 1
 """
-SIZE = "select sum(pg_total_relation_size(c))::bigint from unnest($1::regclass[]) c"
+SIZES = """
+select c::regclass::text as name, pg_table_size(c) as heap, pg_indexes_size(c) as indexes
+from unnest($1::regclass[]) c
+"""
 TABLES = ["queen.segments", "queen.consumers", "queen.partitions", "queen.laggards"]
 
 
@@ -192,9 +195,10 @@ class Bench:
     async def size(self) -> int:
         connection = await asyncpg.connect(self.dsn)
         await connection.execute("vacuum")
-        size = await connection.fetchval(SIZE, TABLES)
+        rows = await connection.fetch(SIZES, TABLES)
         await connection.close()
-        return size
+        print({row["name"]: (row["heap"], row["indexes"]) for row in rows}, flush=True)
+        return sum(row["heap"] + row["indexes"] for row in rows)
 
     async def cycle(self, number: int) -> int:
         """The same amount once more, removed at once; the size of the tables afterwards."""
