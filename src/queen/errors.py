@@ -54,6 +54,7 @@ Every error Queen raises on purpose.
   x TransportError          of a client: the network, or whoever is at its other end
   x UndecodablePayload      of a client: a message is not what its consumer's type says
   x PushError               of a client: not everything is stored; says what is
+  x DataLost                of a pipeline: what it was still to read is gone
 """
 
 from collections.abc import Iterator, Sequence
@@ -458,6 +459,13 @@ class PushError(QueenError):
     def failed(self) -> "list[Unstored]":
         """Each item that is not durable, with the reason."""
         return self.members["failed"]
+
+
+class DataLost(QueenError):
+    """A pipeline was still to read what retention or somebody has removed."""
+
+    code = "data_lost"
+    applied = False
 
 
 class Unstored(NamedTuple):

@@ -811,6 +811,16 @@ CREATE FUNCTION queen.forget_removals(p_epoch bigint, p_seconds double precision
 
 
 --
+-- Name: forget_staged(double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_staged(p_seconds double precision, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: forget_traces(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1235,6 +1245,18 @@ CREATE FUNCTION queen.payload_at(p_body bytea, p_ends bytea, p_index integer) RE
 
 
 --
+-- Name: plan_batch(bigint, xid8, xid8, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_max_messages bigint DEFAULT NULL::bigint, p_max_bytes bigint DEFAULT NULL::bigint) RETURNS xid8
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: pop(bigint[], timestamp with time zone[], timestamp with time zone[], text, integer[], integer[], double precision[], boolean, text, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1279,6 +1301,19 @@ CREATE FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit intege
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: publish(text, bigint, uuid[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.publish(p_app_id text, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$ … $$;
 
 
@@ -1663,6 +1698,17 @@ CREATE FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timestamp wit
 
 
 --
+-- Name: split_batch(bigint, xid8, xid8, integer, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.split_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint) RETURNS TABLE(start_xid bigint, messages bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: stale_before(queen.queues, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1807,6 +1853,17 @@ CREATE FUNCTION queen.warm() RETURNS void
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: xid_at(bigint, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.xid_at(p_queue_id bigint, p_at timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
     AS $$ … $$;
 
 
@@ -2133,6 +2190,17 @@ WITH (fillfactor='50');
 
 
 --
+-- Name: forgotten_removals; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.forgotten_removals (
+    queue_id bigint NOT NULL,
+    xid xid8 NOT NULL,
+    by_xid xid8 NOT NULL
+);
+
+
+--
 -- Name: groups; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -2410,6 +2478,20 @@ ALTER TABLE queen.partitions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: plans; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.plans (
+    app_id text NOT NULL,
+    queue_id bigint NOT NULL,
+    start_xid xid8 NOT NULL,
+    end_xid xid8 NOT NULL,
+    since_xid xid8 NOT NULL,
+    planned_at timestamp with time zone NOT NULL
+);
+
+
+--
 -- Name: producers; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -2418,6 +2500,19 @@ CREATE TABLE queen.producers (
     sequence bigint NOT NULL,
     at timestamp with time zone NOT NULL
 );
+
+
+--
+-- Name: publications; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.publications (
+    app_id text NOT NULL,
+    version bigint NOT NULL,
+    messages bigint NOT NULL,
+    published_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
 
 
 --
@@ -2486,7 +2581,9 @@ CREATE TABLE queen.removals (
     first_offset bigint NOT NULL,
     end_offset bigint NOT NULL,
     reason text NOT NULL,
-    removed_at timestamp with time zone NOT NULL
+    removed_at timestamp with time zone NOT NULL,
+    xid xid8,
+    by_xid xid8 DEFAULT pg_current_xact_id()
 );
 
 
@@ -2582,6 +2679,24 @@ CREATE TABLE queen.schedules (
     CONSTRAINT paused_has_no_tick CHECK (((NOT paused) OR (next_at IS NULL)))
 )
 WITH (fillfactor='50');
+
+
+--
+-- Name: staged; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE UNLOGGED TABLE queen.staged (
+    write_id uuid NOT NULL,
+    entry integer NOT NULL,
+    partition_id bigint NOT NULL,
+    message_count integer NOT NULL,
+    staged_at timestamp with time zone NOT NULL,
+    body bytea NOT NULL,
+    ends bytea NOT NULL,
+    extras bytea
+);
+ALTER TABLE ONLY queen.staged ALTER COLUMN body SET STORAGE EXTERNAL;
+ALTER TABLE ONLY queen.staged ALTER COLUMN extras SET STORAGE EXTERNAL;
 
 
 --
@@ -2814,6 +2929,14 @@ ALTER TABLE ONLY queen.duties
 
 
 --
+-- Name: forgotten_removals forgotten_removals_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.forgotten_removals
+    ADD CONSTRAINT forgotten_removals_pkey PRIMARY KEY (queue_id);
+
+
+--
 -- Name: groups groups_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -2910,11 +3033,27 @@ ALTER TABLE ONLY queen.partitions
 
 
 --
+-- Name: plans plans_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.plans
+    ADD CONSTRAINT plans_pkey PRIMARY KEY (app_id, queue_id, start_xid);
+
+
+--
 -- Name: producers producers_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
 ALTER TABLE ONLY queen.producers
     ADD CONSTRAINT producers_pkey PRIMARY KEY (producer_id, sequence);
+
+
+--
+-- Name: publications publications_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.publications
+    ADD CONSTRAINT publications_pkey PRIMARY KEY (app_id);
 
 
 --
@@ -2995,6 +3134,14 @@ ALTER TABLE ONLY queen.schedules
 
 ALTER TABLE ONLY queen.segments
     ADD CONSTRAINT segments_pkey PRIMARY KEY (partition_id, base_offset);
+
+
+--
+-- Name: staged staged_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.staged
+    ADD CONSTRAINT staged_pkey PRIMARY KEY (write_id, entry);
 
 
 --
@@ -3289,6 +3436,13 @@ CREATE INDEX queues_scope ON queen.queues USING btree (namespace, task, priority
 
 
 --
+-- Name: removals_of_queue; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX removals_of_queue ON queen.removals USING btree (queue_id, xid);
+
+
+--
 -- Name: samples_old; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -3328,6 +3482,13 @@ CREATE INDEX segments_emptied ON queen.segments USING btree (queue_id, created_a
 --
 
 CREATE INDEX segments_xid ON queen.segments USING btree (queue_id, xid) WHERE (body IS NOT NULL);
+
+
+--
+-- Name: staged_old; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX staged_old ON queen.staged USING btree (staged_at);
 
 
 --
@@ -3842,6 +4003,13 @@ REVOKE ALL ON FUNCTION queen.forget_removals(p_epoch bigint, p_seconds double pr
 
 
 --
+-- Name: FUNCTION forget_staged(p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_staged(p_seconds double precision, p_limit integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION forget_traces(p_epoch bigint, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4122,6 +4290,13 @@ REVOKE ALL ON FUNCTION queen.payload_at(p_body bytea, p_ends bytea, p_index inte
 
 
 --
+-- Name: FUNCTION plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION pop(p_group_ids bigint[], p_ready_since timestamp with time zone[], p_due_since timestamp with time zone[], p_partition text, p_batches integer[], p_partitions integer[], p_leases double precision[], p_auto boolean, p_due text, p_turn integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4147,6 +4322,13 @@ REVOKE ALL ON FUNCTION queen.promote(p_queue_id bigint, p_limit integer, OUT pro
 --
 
 REVOKE ALL ON FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION publish(p_app_id text, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.publish(p_app_id text, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint) FROM PUBLIC;
 
 
 --
@@ -4360,6 +4542,13 @@ REVOKE ALL ON FUNCTION queen.spend(p_recent bigint[], p_ms integer, p_now timest
 
 
 --
+-- Name: FUNCTION split_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.split_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION stale_before(p_queue queen.queues, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4455,6 +4644,13 @@ REVOKE ALL ON FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]
 --
 
 REVOKE ALL ON FUNCTION queen.warm() FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION xid_at(p_queue_id bigint, p_at timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.xid_at(p_queue_id bigint, p_at timestamp with time zone) FROM PUBLIC;
 
 
 --

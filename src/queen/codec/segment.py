@@ -54,6 +54,15 @@ class Segment:
         self._extras = extras
 
     @property
+    def ends(self) -> bytes:
+        return self._ends
+
+    @property
+    def stored_extras(self) -> bytes | None:
+        """The extras of all messages as they are stored."""
+        return self._extras
+
+    @property
     def size_bytes(self) -> int:
         return len(self.body) + len(self._ends) + len(self._extras or b"") + 200
 

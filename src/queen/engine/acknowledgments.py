@@ -9,9 +9,9 @@ import msgspec
 
 from queen import errors
 from queen.codec.identity import partition_of, place_of, places_of
+from queen.codec.names import check_name
 from queen.engine.acks import Acks, refusal
 from queen.engine.deliveries import Lease
-from queen.engine.names import check_name
 from queen.engine.pops import QUEUE_MODE
 from queen.settings import Settings
 from queen.store import messages as rows

@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from queen.codec.extras import Extra
 from queen.codec.segment import Segment
 from queen.engine.seals import Seals
 from queen.engine.states import Pair, Status, overall, pairs_of
 from queen.store.database import Record
 from queen.store.store import Store
-from queen.wire.messages import Extra
 
 MOST_READ: Final = 100_000
 """Messages that one search looks at."""

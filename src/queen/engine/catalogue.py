@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from queen import errors
-from queen.engine.schemas import PayloadSchema
+from queen.codec.schemas import PayloadSchema
 from queen.settings import Settings
 from queen.store.store import Store
 

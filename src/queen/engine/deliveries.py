@@ -8,8 +8,9 @@ from uuid import UUID
 import msgspec
 
 from queen import errors
+from queen.codec.extras import Extra
 from queen.codec.identity import message_id, partition_ref
-from queen.wire.messages import Extra, Message
+from queen.wire.messages import Message
 
 _DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
 _NONE: Final = Extra()

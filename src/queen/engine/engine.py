@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from queen import errors, telemetry
+from queen.codec.names import check_name, check_queue_name
+from queen.codec.sealing import seal
 from queen.engine.acknowledgments import Acknowledgments
 from queen.engine.acks import Acks
 from queen.engine.appender import Appender
@@ -16,7 +18,6 @@ from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery, Lease
 from queen.engine.file_buffer import FileBuffer
 from queen.engine.keyrings import keyring_of
-from queen.engine.names import check_name, check_queue_name
 from queen.engine.outages import Outages
 from queen.engine.owners import Owners
 from queen.engine.parts import PushResult
@@ -25,7 +26,7 @@ from queen.engine.pushes import Pushes
 from queen.engine.redactions import redact
 from queen.engine.replays import Replays
 from queen.engine.schedules import Schedules
-from queen.engine.seals import Seals, seal
+from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
 from queen.engine.waiters import QUEUE_MODE

@@ -8,9 +8,9 @@ from queen import errors
 from queen.codec import segment
 from queen.codec.encryption import DataKey
 from queen.codec.identity import dedup_key
+from queen.codec.sealing import seal, seal_segment
 from queen.engine.catalogue import Catalogue, Lane, LaneName
 from queen.engine.parts import Marked, Part, PushUnit
-from queen.engine.seals import seal, seal_segment
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows

@@ -9,11 +9,12 @@ import msgspec
 
 from queen import errors
 from queen.codec import payload
+from queen.codec.extras import Extra
+from queen.codec.names import check_name, check_queue_name
 from queen.engine.catalogue import LaneName, Queue
-from queen.engine.names import check_name, check_queue_name
 from queen.engine.parts import Marked, Part
 from queen.settings import Settings
-from queen.wire.messages import Extra, Pushed, PushItem
+from queen.wire.messages import Pushed, PushItem
 
 _ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
 _FIRST: Final = range(1)

@@ -1,12 +1,9 @@
 """The master keys of this environment, and their rotation."""
 
-import stat
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from queen import errors
-from queen.codec import encryption
 from queen.codec.encryption import Keyring, Wrapped
+from queen.codec.keyrings import keyring_from
 from queen.settings import Settings
 from queen.store.store import Store
 
@@ -67,36 +64,8 @@ async def rewrap(store: Store, keyring: Keyring, after: int) -> tuple[int | None
 
 def keyring_of(settings: Settings) -> Keyring:
     """The master keys that are set. Raises BadSettings for one that is malformed."""
-    found: dict[str, bytes] = {}
-    if (name := settings.encryption_keys_file) is not None:
-        found |= encryption.parse_keys(_read_private(name), where="QUEEN_ENCRYPTION_KEYS_FILE")
-        if not found:
-            raise errors.BadSettings("QUEEN_ENCRYPTION_KEYS_FILE: there is no key in it")
-    for text, where in (
-        (settings.encryption_keys, "QUEEN_ENCRYPTION_KEYS"),
-        (_default(settings.encryption_key), "QUEEN_ENCRYPTION_KEY"),
-    ):
-        for id_, secret in encryption.parse_keys(text or "", where=where).items():
-            if found.setdefault(id_, secret) != secret:
-                raise errors.BadSettings(f"{where}: another key has the id {id_}")
-    return Keyring(found)
-
-
-def _default(key: str | None) -> str | None:
-    if key is None:
-        return None
-    if "," in key or "\n" in key or not key.strip():
-        raise errors.BadSettings("QUEEN_ENCRYPTION_KEY: a key has 64 hexadecimal digits")
-    return f"default:{key.strip()}"
-
-
-def _read_private(name: str) -> str:
-    path = Path(name)
-    try:
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise errors.BadSettings(
-                "QUEEN_ENCRYPTION_KEYS_FILE: others than its owner may use it; chmod 600"
-            )
-        return path.read_text("utf-8")
-    except (OSError, ValueError) as error:
-        raise errors.BadSettings("QUEEN_ENCRYPTION_KEYS_FILE cannot be read") from error
+    return keyring_from(
+        file=settings.encryption_keys_file,
+        keys=settings.encryption_keys,
+        key=settings.encryption_key,
+    )

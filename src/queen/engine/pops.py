@@ -12,11 +12,11 @@ from typing import Any, Final
 from msgspec import structs
 
 from queen import errors
+from queen.codec.names import check_name, check_queue_name
 from queen.engine.bodies import Bodies
 from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery
-from queen.engine.names import check_name, check_queue_name
 from queen.engine.portions import LENT_SECONDS, Portions
 from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache

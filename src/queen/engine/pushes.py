@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from queen import errors
+from queen.codec.names import check_queue_name
 from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue, Lane, LaneName, Queue
 from queen.engine.counters import Counters
 from queen.engine.flush import Flush
 from queen.engine.items import Items, refusal
 from queen.engine.lanes import Lanes
-from queen.engine.names import check_queue_name
 from queen.engine.parts import Part, PushResult, PushUnit
 from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache

@@ -6,10 +6,10 @@ import msgspec
 
 from queen import errors
 from queen.codec import segment as codec
+from queen.codec.extras import Extra
 from queen.engine.browse import extra_of, segment_of
 from queen.engine.segment_cache import SegmentCache
 from queen.store.store import Store
-from queen.wire.messages import Extra
 
 _ATTEMPTS: Final = 5
 _ENCODE: Final = msgspec.json.Encoder().encode

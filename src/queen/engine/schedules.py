@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from queen import errors
+from queen.codec.names import check_name
 from queen.engine import ticks
 from queen.engine.catalogue import Catalogue
-from queen.engine.names import check_name
 from queen.engine.pushes import Pushes, first_problem
 from queen.engine.rounds import Rounds
 from queen.engine.seals import Seals

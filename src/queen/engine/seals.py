@@ -3,27 +3,22 @@
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from typing import Any, Final
 
 from queen import errors
 from queen.codec import encryption
 from queen.codec.encryption import DataKey, Wrapped, holds_sealed, is_sealed, key_id_of
-from queen.codec.segment import Segment, encode, encode_extras
+from queen.codec.sealing import key_ids_of, open_segment
+from queen.codec.segment import Segment
 from queen.engine.catalogue import Catalogue
 from queen.engine.keyrings import keyring_of
 from queen.settings import Settings
 from queen.store.database import Record
 from queen.store.store import Store
-from queen.wire.messages import Extra
 
 _USES: Final = 2**20
 """Taken at a time: what a process that ends leaves of them is lost."""
 _MOST_KEYS: Final = 10_000
-_HEADERS: Final = b'"headers"'
-_DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
-_ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
 
 
 class _Current:
@@ -128,33 +123,12 @@ class Seals:
         """The segment as it was pushed. Raises EncryptionUnavailable."""
         if not holds_sealed(segment.body):
             return segment
-        stored = segment.payloads(0, segment.count)
-        keys = await self._load({key_id_of(each) for each in stored if is_sealed(each)})
+        keys = await self._load(key_ids_of(segment))
         if not keys:
             return segment
         if queue_id is not None and any(key.queue_id != queue_id for key in keys.values()):
             raise errors.EncryptionUnavailable("a payload was sealed for another queue")
-        shard = self._store.shard
-        extras = segment.extras(0, segment.count)
-        (key, *others) = keys.values()
-        if not others and all(each.startswith(key.head) for each in stored):
-            payloads = key.open_all(shard, partition_id, stored)
-        else:
-            payloads: list[bytes] = []
-            for at, each in enumerate(stored):
-                payload, extra = each, None
-                if is_sealed(each):
-                    payload, extra = keys[key_id_of(each)].open(shard, partition_id, each)
-                payloads.append(payload)
-                extras[at] = extra or extras[at]
-        body, ends = encode(payloads)
-        return Segment(
-            xid=segment.xid,
-            count=segment.count,
-            body=body,
-            ends=ends,
-            extras=encode_extras(extras),
-        )
+        return open_segment(keys, self._store.shard, partition_id, segment)
 
     async def open_one(
         self, partition_id: int, payload: bytes, extra: bytes | None
@@ -175,53 +149,3 @@ class Seals:
                 row["partition_id"], row["payload"], row["extras"]
             )
         return opened
-
-
-class Sealed(NamedTuple):
-    """Messages of one partition as they are stored."""
-
-    payloads: list[bytes]
-    extras: list[bytes | None]
-
-
-def seal_segment(
-    key: DataKey,
-    shard: int,
-    partition_id: int,
-    payloads: Sequence[bytes],
-    extras: bytes | None,
-) -> tuple[bytes, bytes, bytes | None]:
-    """Body, ends and extras of a segment with these payloads, sealed as `seal` does it."""
-    if extras is None or _HEADERS not in extras:
-        return *key.seal_segment(shard, partition_id, payloads), extras
-    opened = Segment(xid=0, count=len(payloads), body=b"", ends=b"", extras=extras)
-    sealed = seal(key, shard, partition_id, payloads, opened.extras(0, len(payloads)))
-    return *encode(sealed.payloads), encode_extras(sealed.extras)
-
-
-def seal(
-    key: DataKey,
-    shard: int,
-    partition_id: int,
-    payloads: Sequence[bytes],
-    extras: Sequence[bytes | None],
-) -> Sealed:
-    """
-    Payloads and headers are sealed.
-
-    TransactionId and traceId stay to be found by, as they do when a message is erased.
-    """
-    if not any(extra and _HEADERS in extra for extra in extras):
-        return Sealed(key.seal(shard, partition_id, payloads), list(extras))
-    sealed: list[bytes] = []
-    kept: list[bytes | None] = []
-    for payload, extra in zip(payloads, extras, strict=True):
-        said = _DECODE_EXTRA(extra) if extra else None
-        if extra is None or said is None or said.headers is None:
-            sealed += key.seal(shard, partition_id, [payload])
-            kept.append(extra)
-            continue
-        sealed.append(key.seal_with_extra(shard, partition_id, payload, extra))
-        rest = _ENCODE_EXTRA(Extra(transaction_id=said.transaction_id, trace_id=said.trace_id))
-        kept.append(None if rest == b"{}" else rest)
-    return Sealed(sealed, kept)

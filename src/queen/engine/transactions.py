@@ -7,12 +7,12 @@ from uuid import UUID
 
 from queen import errors
 from queen.codec.identity import shards_of
+from queen.codec.names import check_queue_name
 from queen.engine.acknowledgments import Acknowledgments
 from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Lease
 from queen.engine.flush import Flush
-from queen.engine.names import check_queue_name
 from queen.engine.parts import Part, PushResult, PushUnit
 from queen.engine.pushes import Pushes, counts_of, first_problem
 from queen.engine.seals import Seals

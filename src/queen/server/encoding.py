@@ -6,11 +6,12 @@ from typing import Final
 
 import msgspec
 
+from queen.codec.extras import Extra
 from queen.codec.identity import message_ids, partition_ref
 from queen.engine.catalogue import Queue
 from queen.engine.deliveries import Delivery
 from queen.engine.parts import PushResult
-from queen.wire.messages import Acknowledged, Extra, PushResponse
+from queen.wire.messages import Acknowledged, PushResponse
 from queen.wire.options import plain
 
 _ENCODE: Final = msgspec.json.Encoder().encode

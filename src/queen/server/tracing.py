@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from queen import errors
+from queen.codec.extras import Extra
 from queen.engine.deliveries import Delivery
 from queen.server.http import Call
 from queen.settings import Settings
-from queen.wire.messages import Extra, PushItem
+from queen.wire.messages import PushItem
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
+from queen.codec.extras import Extra
 from queen.codec.identity import message_id
 from queen.engine.browse import extra_of
 from queen.engine.engine import Engine
 from queen.server.operations import Step, Work
 from queen.store.dead_letters import LetterFilter
-from queen.wire.messages import Extra
 
 _PARTITIONS: Final = 1_000
 _LETTERS: Final = 500

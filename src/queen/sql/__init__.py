@@ -37,7 +37,7 @@ FUNCTIONS: Final = MappingProxyType(_read_folder("functions"))
 """One verb a file, all applied again after the migrations."""
 
 ROLES: Final = (_FOLDER / "roles.sql").read_text("utf-8")
-"""Makes the four roles, and gives everything to its owner."""
+"""Makes the roles, and gives everything to its owner."""
 
 GRANTS: Final = (_FOLDER / "grants.sql").read_text("utf-8")
-"""What the four roles may do."""
+"""What the roles may do."""

@@ -1,8 +1,8 @@
 -- What the roles of roles.sql may do, all of it anew.
-revoke all on all tables in schema queen from queen_app, queen_retention, queen_readonly, queen_producer;
-revoke all on all sequences in schema queen from queen_app, queen_retention, queen_readonly, queen_producer;
-revoke all on all functions in schema queen from queen_app, queen_retention, queen_readonly, queen_producer;
-grant usage on schema queen to queen_app, queen_retention, queen_readonly, queen_producer;
+revoke all on all tables in schema queen from queen_app, queen_retention, queen_readonly, queen_producer, queen_pipeline;
+revoke all on all sequences in schema queen from queen_app, queen_retention, queen_readonly, queen_producer, queen_pipeline;
+revoke all on all functions in schema queen from queen_app, queen_retention, queen_readonly, queen_producer, queen_pipeline;
+grant usage on schema queen to queen_app, queen_retention, queen_readonly, queen_producer, queen_pipeline;
 
 grant execute on all functions in schema queen to queen_app;
 grant usage on all sequences in schema queen to queen_app, queen_retention;
@@ -18,6 +18,14 @@ revoke update, delete on queen.migrations, queen.audit, queen.audit_end from que
 
 grant select on all tables in schema queen to queen_readonly;
 revoke all on queen.keys, queen.tickets, queen.allowances, queen.data_keys from queen_readonly;
+
+grant select on all tables in schema queen to queen_pipeline;
+revoke all on queen.keys, queen.tickets, queen.allowances from queen_pipeline;
+grant usage on all sequences in schema queen to queen_pipeline;
+grant insert on queen.segments, queen.partitions, queen.consumers, queen.data_keys to queen_pipeline;
+-- A row is locked only by who may change it.
+grant update on queen.partitions, queen.consumers, queen.queues, queen.data_keys, queen.duties to queen_pipeline;
+grant insert, update, delete on queen.staged, queen.publications, queen.plans, queen.holds to queen_pipeline;
 
 grant insert, select (id) on queen.outbox to queen_producer;
 grant select on queen.appender to queen_producer;
@@ -39,7 +47,7 @@ begin
     from pg_proc p
     where p.pronamespace = 'queen'::regnamespace
   loop
-    execute format('grant execute on function %s to queen_retention', v_name.name);
+    execute format('grant execute on function %s to queen_retention, queen_pipeline', v_name.name);
     if not v_name.is_volatile then
       execute format('grant execute on function %s to queen_readonly', v_name.name);
     end if;

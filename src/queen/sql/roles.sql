@@ -1,17 +1,18 @@
--- Five roles without login, and what each may do. Repeating it is harmless; migrations repeat the grants.
+-- Six roles without login, and what each may do. Repeating it is harmless; migrations repeat the grants.
 --
 -- queen_owner      owns everything, for `queen migrate`
 -- queen_app        runs the server: calls functions, reads and writes rows, changes no table, no function and no audit record
 -- queen_retention  removes what is old
 -- queen_readonly   reads everything but keys and tickets
 -- queen_producer   calls `queen.enqueue`, for applications, and nothing else
+-- queen_pipeline   runs Spark: reads as queen_readonly does, the sealed data keys too, writes to queues, and keeps books
 --
 -- A login role is made a member: create role queen_server login password '…' in role queen_app.
 do $$
 declare
   v_role text;
 begin
-  foreach v_role in array array['queen_owner', 'queen_app', 'queen_retention', 'queen_readonly', 'queen_producer'] loop
+  foreach v_role in array array['queen_owner', 'queen_app', 'queen_retention', 'queen_readonly', 'queen_producer', 'queen_pipeline'] loop
     begin
       if to_regrole(v_role) is null then
         execute format('create role %I nologin', v_role);

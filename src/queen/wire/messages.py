@@ -35,14 +35,6 @@ class PushItem(Request, frozen=True, kw_only=True, omit_defaults=True):
     priority: int | None = None
 
 
-class Extra(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """What some messages have and most have not: stored beside the payloads as JSON."""
-
-    transaction_id: str | None = None
-    trace_id: str | None = None
-    headers: dict[str, str] | None = None
-
-
 class Pushed(Wire, frozen=True, kw_only=True):
     """What became of one item of a push. id and offset are None while it has no place yet."""
 

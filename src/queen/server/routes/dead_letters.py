@@ -7,8 +7,8 @@ import msgspec
 
 from queen import errors
 from queen.codec.identity import message_id, partition_of, partition_ref
+from queen.codec.names import check_name, check_queue_name
 from queen.engine.browse import MOST_READ, extra_of
-from queen.engine.names import check_name, check_queue_name
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.paging import Int, cursor_to, place_of

@@ -6,7 +6,7 @@ import msgspec
 
 from queen import errors
 from queen.codec.identity import partition_of, partition_ref
-from queen.engine.names import check_name
+from queen.codec.names import check_name
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.paging import Int, cursor_to, limit_of, place_of

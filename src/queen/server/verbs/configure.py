@@ -5,8 +5,8 @@ from typing import Final
 import msgspec
 
 from queen import errors
-from queen.engine.names import check_queue_name
-from queen.engine.schemas import PayloadSchema
+from queen.codec.names import check_queue_name
+from queen.codec.schemas import PayloadSchema
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routing import API, Route

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from queen import errors
+from queen.codec.names import check_name
 from queen.engine.catalogue import Queue
 from queen.engine.deliveries import Delivery
-from queen.engine.names import check_name
 from queen.engine.waiters import QUEUE_MODE
 from queen.server import encoding, tracing
 from queen.server.access import Permission

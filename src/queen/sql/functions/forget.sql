@@ -146,6 +146,14 @@ begin
     from (select r.id, r.removed_at from queen.removals r order by r.id limit p_limit) r
     where r.removed_at < v_cut
   );
+  insert into queen.forgotten_removals as f (queue_id, xid, by_xid)
+  select r.queue_id, max(r.xid::text::bigint)::text::xid8, max(r.by_xid::text::bigint)::text::xid8
+  from queen.removals r
+  where r.id = any (v_ids) and r.xid is not null
+  group by r.queue_id
+  order by r.queue_id
+  on conflict (queue_id) do update
+  set xid = greatest(f.xid, excluded.xid), by_xid = greatest(f.by_xid, excluded.by_xid);
   delete from queen.removals r where r.id = any (v_ids);
   return cardinality(v_ids);
 end

@@ -133,7 +133,7 @@ begin
       limit p_most
     ) k
     where s.ctid = k.ctid
-    returning s.base_offset, s.message_count, s.body is not null as had_body
+    returning s.base_offset, s.message_count, s.xid, s.body is not null as had_body
   ),
   emptied as (
     update queen.segments s
@@ -144,16 +144,19 @@ begin
       and s.body is not null
       -- Else there are more before it.
       and (select count(*) from gone) < p_most
-    returning s.base_offset, s.message_count, true as had_body
+    returning s.base_offset, s.message_count, s.xid, true as had_body
   ),
   removed as (
-    select g.base_offset, g.message_count, g.had_body from gone g
+    select g.base_offset, g.message_count, g.xid, g.had_body from gone g
     union all
-    select e.base_offset, e.message_count, e.had_body from emptied e
+    select e.base_offset, e.message_count, e.xid, e.had_body from emptied e
   ),
   logged as (
-    insert into queen.removals (queue_id, partition_id, first_offset, end_offset, reason, removed_at)
-    select p_queue_id, p_partition_id, min(r.base_offset), max(r.base_offset + r.message_count), p_reason, queen.now()
+    insert into queen.removals (queue_id, partition_id, first_offset, end_offset, reason, removed_at, xid)
+    select
+      p_queue_id, p_partition_id, min(r.base_offset), max(r.base_offset + r.message_count), p_reason, queen.now(),
+      -- It never falls as offsets rise.
+      (array_agg(r.xid order by r.base_offset desc))[1]
     from removed r
     where r.had_body
     having count(*) > 0

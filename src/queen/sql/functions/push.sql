@@ -170,11 +170,14 @@ begin
         - e.message_count as base_offset,
       row_number() over (partition by e.partition_id order by e.ordinal) = 1 as is_first,
       greatest(v_now, n.created_at) as created_at,
-      coalesce(n.created_at, '-infinity') as last_at
+      coalesce(n.created_at, '-infinity') as last_at,
+      -- Never less than the segment before: numbers of transactions that waited for each other's locks may run
+      -- against the offsets, and a reader by xid would meet the partition out of order.
+      greatest(v_xid, n.xid) as xid
     from unnest(p_partition_ids, p_counts, p_ttls)
       with ordinality e (partition_id, message_count, ttl, ordinal)
     left join lateral (
-      select s.base_offset + s.message_count as next_offset, s.created_at
+      select s.base_offset + s.message_count as next_offset, s.created_at, s.xid
       from queen.segments s
       where s.partition_id = e.partition_id
       order by s.base_offset desc
@@ -191,7 +194,7 @@ begin
       p.message_count,
       p.created_at,
       v_queue_ids[p.ordinal],
-      v_xid,
+      p.xid,
       case
         when coalesce(p.ttl, v_ttls[p.ordinal]) > 0
         then p.created_at + make_interval(secs => v_delays[p.ordinal] + coalesce(p.ttl, v_ttls[p.ordinal]))
@@ -222,7 +225,7 @@ begin
     -- Who is idle changes only under the partition's lock, so this row is still the newest.
     where c.ctid = w.ctid
   )
-  select 'stored', p.ordinal, p.base_offset::bigint, p.created_at, v_xid::text::bigint, null
+  select 'stored', p.ordinal, p.base_offset::bigint, p.created_at, p.xid::text::bigint, null
   from placed p
   order by p.ordinal;
 end

@@ -1,0 +1,16 @@
+"""Queen on Spark: queues as DataFrames, and pipelines over them. Needs ``queenmq[spark]``."""
+
+# pyright: basic
+from typing import TYPE_CHECKING
+
+from queen.spark.source import QueenDataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["QueenDataSource", "register"]
+
+
+def register(spark: "SparkSession") -> None:
+    """Make the format ``queen`` known to a session."""
+    spark.dataSource.register(QueenDataSource)

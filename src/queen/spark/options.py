@@ -1,0 +1,214 @@
+"""The options of the format ``queen``: read, checked, and nothing else taken."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Final, Literal, NamedTuple
+
+import msgspec
+
+from queen import errors
+from queen.spark.segments import COLUMNS
+
+Offsets = int | Mapping[str, int]
+_Offset = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Option(NamedTuple):
+    """What somebody can write behind ``.option``; docs/reference/spark.md lists them all."""
+
+    name: str
+    of: Literal["both", "source", "sink"]
+    help: str
+
+
+OPTIONS: Final = (
+    Option("dsn", "both", "PostgreSQL; else DATABASE_URL of the driver's environment"),
+    Option("queue", "both", "the queue"),
+    Option("shard", "both", "the number of this database among several"),
+    Option("readDsn", "source", "a replica to read from"),
+    Option("columns", "source", "the columns wanted, by commas"),
+    Option("schema", "source", "the fields of payloads that are objects, as DDL"),
+    Option("partitions", "source", "names of partitions: a JSON list, or by commas"),
+    Option("startingOffset", "source", "earliest, latest, a number, or JSON by partition"),
+    Option("endingOffset", "source", "latest, a number, or JSON by partition; of a batch alone"),
+    Option("startingTimestamp", "source", "from this instant on (ISO 8601)"),
+    Option("endingTimestamp", "source", "before this instant; of a batch alone"),
+    Option("maxMessagesPerTrigger", "source", "messages of a batch of a stream, about"),
+    Option("maxBytesPerTrigger", "source", "bytes of payloads of a batch of a stream, about"),
+    Option("failOnDataLoss", "source", "whether what was removed unread is an error"),
+    Option("tasks", "source", "into how many tasks a batch is split at most"),
+    Option("txnAppId", "both", "a name that outlives a checkpoint"),
+    Option("txnVersion", "sink", "the number of this write under txnAppId; of a batch alone"),
+)
+_BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
+_IGNORED: Final = frozenset({"path", "checkpointlocation"})
+"""Spark's own, which it hands over too."""
+_MAX_MESSAGES: Final = 1_000_000
+_EARLIEST: Final = "earliest"
+_LATEST: Final = "latest"
+
+
+class SourceOptions(NamedTuple):
+    """Of a reader."""
+
+    dsn: str
+    queue: str
+    columns: tuple[str, ...]
+    payload_schema: str | None
+    partitions: tuple[str, ...] | None
+    starting_offset: Offsets | None
+    """None: all there is."""
+    is_from_latest: bool
+    ending_offset: Offsets | None
+    starting_at: datetime | None
+    ending_at: datetime | None
+    max_messages: int
+    max_bytes: int | None
+    fail_on_data_loss: bool
+    tasks: int
+    shard: int
+    txn_app_id: str | None
+    ledger_dsn: str
+    """The primary, where what is remembered is written."""
+
+
+class SinkOptions(NamedTuple):
+    """Of a writer."""
+
+    dsn: str
+    queue: str
+    shard: int
+    txn_app_id: str | None
+    txn_version: int | None
+
+
+def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> SourceOptions:
+    """What was asked of the source. Raises InvalidOption."""
+    read = _Reader(given, "source")
+    dsn = _dsn(read, environment)
+    starting = read.text("startingOffset") or _EARLIEST
+    ending = read.text("endingOffset") or _LATEST
+    if ending == _EARLIEST:
+        raise errors.InvalidOption("endingOffset: latest, a number, or JSON by partition")
+    return SourceOptions(
+        dsn=read.text("readDsn") or dsn,
+        ledger_dsn=dsn,
+        queue=read.needed("queue"),
+        columns=_columns(read),
+        payload_schema=read.text("schema"),
+        partitions=_names(read.text("partitions")),
+        is_from_latest=starting == _LATEST,
+        starting_offset=_offsets("startingOffset", starting),
+        ending_offset=_offsets("endingOffset", ending),
+        starting_at=read.instant("startingTimestamp"),
+        ending_at=read.instant("endingTimestamp"),
+        max_messages=read.number("maxMessagesPerTrigger") or _MAX_MESSAGES,
+        max_bytes=read.number("maxBytesPerTrigger"),
+        fail_on_data_loss=read.truth("failOnDataLoss", default=True),
+        tasks=read.number("tasks") or 16,
+        shard=read.number("shard", least=0) or 0,
+        txn_app_id=read.text("txnAppId"),
+    )
+
+
+def sink_options(
+    given: Mapping[str, str], environment: Mapping[str, str], *, is_stream: bool
+) -> SinkOptions:
+    """What was asked of the sink. Raises InvalidOption."""
+    read = _Reader(given, "sink")
+    app_id, version = read.text("txnAppId"), read.number("txnVersion", least=0)
+    if version is not None and is_stream:
+        raise errors.InvalidOption("txnVersion: a stream counts its batches itself")
+    if not is_stream and (app_id is None) is not (version is None):
+        raise errors.InvalidOption("txnAppId and txnVersion make a write repeatable together only")
+    return SinkOptions(
+        dsn=_dsn(read, environment),
+        queue=read.needed("queue"),
+        shard=read.number("shard", least=0) or 0,
+        txn_app_id=app_id,
+        txn_version=version,
+    )
+
+
+class _Reader:
+    """Reads one option after the other; what is no option of ours is refused at once."""
+
+    def __init__(self, given: Mapping[str, str], of: Literal["source", "sink"]) -> None:
+        self._given: dict[str, str] = {}
+        for name, value in given.items():
+            if name.lower() in _IGNORED:
+                continue
+            option = _BY_LOWER.get(name.lower())
+            if option is None or option.of not in ("both", of):
+                known = ", ".join(each.name for each in OPTIONS if each.of in ("both", of))
+                raise errors.InvalidOption(f"the {of} has no option {name}; it has {known}")
+            self._given[option.name] = value
+
+    def text(self, name: str) -> str | None:
+        return self._given.get(name) or None
+
+    def needed(self, name: str) -> str:
+        if (text := self.text(name)) is None:
+            raise errors.InvalidOption(f'{name} is missing: .option("{name}", …)')
+        return text
+
+    def number(self, name: str, *, least: int = 1) -> int | None:
+        if (text := self.text(name)) is None:
+            return None
+        if not text.isdecimal() or int(text) < least:
+            raise errors.InvalidOption(f"{name}: {text} is no whole number from {least} on")
+        return int(text)
+
+    def truth(self, name: str, *, default: bool) -> bool:
+        text = (self.text(name) or str(default)).lower()
+        if text not in ("true", "false"):
+            raise errors.InvalidOption(f"{name}: {text} is neither true nor false")
+        return text == "true"
+
+    def instant(self, name: str) -> datetime | None:
+        if (text := self.text(name)) is None:
+            return None
+        try:
+            instant = datetime.fromisoformat(text)
+        except ValueError as error:
+            raise errors.InvalidOption(f"{name}: {text} is no instant of ISO 8601") from error
+        return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def _dsn(read: _Reader, environment: Mapping[str, str]) -> str:
+    dsn = read.text("dsn") or environment.get("DATABASE_URL")
+    if dsn is None:
+        raise errors.InvalidOption('dsn is missing: .option("dsn", "postgresql://…")')
+    return dsn
+
+
+def _columns(read: _Reader) -> tuple[str, ...]:
+    if (text := read.text("columns")) is None:
+        return COLUMNS
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in COLUMNS:
+            raise errors.InvalidOption(f"columns: there is no {name}; there are {COLUMNS}")
+    if len(set(names)) < len(names):
+        raise errors.InvalidOption("columns: one is there twice")
+    return names
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    if not text.startswith("["):
+        return tuple(name.strip() for name in text.split(","))
+    try:
+        return tuple(msgspec.json.decode(text, type=list[str]))
+    except msgspec.DecodeError as error:
+        raise errors.InvalidOption(f"partitions: it must be a list of names: {error}") from error
+
+
+def _offsets(name: str, text: str) -> Offsets | None:
+    if text in (_EARLIEST, _LATEST):
+        return None
+    try:
+        return msgspec.json.decode(text, type=_Offset | dict[str, _Offset])
+    except msgspec.DecodeError as error:
+        raise errors.InvalidOption(f"{name}: {text} is not understood: {error}") from error

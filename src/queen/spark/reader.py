@@ -1,0 +1,309 @@
+"""A queue as a DataFrame: what is read is planned by the driver and read by the tasks."""
+
+# pyright: basic
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from queen import errors
+from queen.spark.database import Connection, call, connect
+from queen.spark.options import Offsets, SourceOptions
+from queen.spark.payloads import parse_payloads
+from queen.spark.segments import SegmentRange, read_range
+
+LEAST_PER_TASK: Final = 20_000
+"""Messages: for fewer another task costs more than it brings."""
+_MARGIN: Final = timedelta(hours=1)
+"""By how much numbers of transactions and times may run apart."""
+
+
+def find_queue(connection: Connection, name: str) -> dict[str, Any]:
+    """The queue's row. Raises QueueNotFound."""
+    for row in call(connection, "pipeline_queue", name):
+        return row
+    raise errors.QueueNotFound(f"there is no queue {name}")
+
+
+def horizon(connection: Connection) -> int:
+    """What transactions below have stored can be read, all of it."""
+    return call(connection, "horizon")[0]["xid"]
+
+
+def first_xid(connection: Connection, queue_id: int) -> int | None:
+    """Where the log of a queue begins; None while there is none."""
+    rows = call(connection, "first_xid", queue_id)
+    return rows[0]["xid"] if rows else None
+
+
+def plan(
+    connection: Connection,
+    queue_id: int,
+    start_xid: int,
+    end_xid: int,
+    max_messages: int | None = None,
+    max_bytes: int | None = None,
+) -> int:
+    """Where a batch ends that starts here; ``start_xid`` itself when there is nothing to read."""
+    rows = call(connection, "plan_batch", queue_id, start_xid, end_xid, max_messages, max_bytes)
+    return rows[0]["xid"]
+
+
+def split(
+    connection: Connection, range_: SegmentRange, tasks: int, least: int = LEAST_PER_TASK
+) -> list[SegmentRange]:
+    """A batch in parts for tasks, which together are the whole; the parts are in order."""
+    rows = call(
+        connection, "split_batch", range_.queue_id, range_.start_xid, range_.end_xid, tasks, least
+    )
+    if not rows:
+        return []
+    starts = [range_.start_xid, *(row["start_xid"] for row in rows[1:])]
+    return [
+        range_._replace(start_xid=start, end_xid=end)
+        for start, end in zip(starts, [*starts[1:], range_.end_xid], strict=True)
+    ]
+
+
+class Part(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, range_: SegmentRange) -> None:
+        super().__init__(range_)
+        self.range = range_
+
+
+class QueueReader(DataSourceReader):
+    """A batch: what is in the log when it is planned."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        if options.is_from_latest:
+            raise errors.InvalidOption("startingOffset: from latest on, a batch has nothing")
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        with connect(options.dsn) as connection:
+            queue_id = find_queue(connection, options.queue)["id"]
+            end = horizon(connection)
+            whole = _bounded(connection, options, queue_id)._replace(
+                end_xid=end, since_xid=end if options.fail_on_data_loss else 0
+            )
+            if options.starting_at is not None:
+                start = _xid_at(connection, queue_id, options.starting_at - _MARGIN)
+                whole = whole._replace(start_xid=start)
+            if options.ending_at is not None:
+                end = min(end, _xid_at(connection, queue_id, options.ending_at + _MARGIN))
+                whole = whole._replace(end_xid=end)
+            return [Part(each) for each in split(connection, whole, options.tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._options, self._schema, partition)
+
+
+class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """
+    A stream: batches of all that was stored between two transactions.
+
+    Its offset is the number of a transaction, whatever the number of partitions; with it the queue,
+    for one of the same name may be another, and since when a removal is a loss.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        for name, value in (
+            ("endingOffset", options.ending_offset),
+            ("endingTimestamp", options.ending_at),
+        ):
+            if value is not None:
+                raise errors.InvalidOption(f"{name}: a stream does not end")
+        self._options = options
+        self._schema = schema
+        self._target: int | None = None
+        """Where everything ends, for AvailableNow."""
+        self._connection: Connection | None = None
+
+    def initialOffset(self) -> dict[str, int]:
+        options = self._options
+        queue_id = self._queue_id()
+        now = self._call("horizon")[0]["xid"]
+        if options.txn_app_id is not None:
+            for row in self._ledger("first_plan", options.txn_app_id, queue_id):
+                return _offset(queue_id, row["xid"], row["since"])
+        if options.is_from_latest:
+            start = now
+        elif options.starting_at is not None:
+            start = self._call("xid_at", queue_id, options.starting_at - _MARGIN)[0]["xid"]
+        else:
+            rows = self._call("first_xid", queue_id)
+            start = rows[0]["xid"] if rows else now
+        return _offset(queue_id, min(start, now), now)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        options, queue_id, xid = self._options, start["queue"], start["xid"]
+        self._check(start)
+        app_id = options.txn_app_id
+        if app_id is not None:
+            for row in self._ledger("find_plan", app_id, queue_id, xid):
+                return _offset(queue_id, row["xid"], start["since"])
+        end = self._target or self._horizon(xid)
+        is_bounded = not isinstance(limit, ReadAllAvailable)
+        bounds = (options.max_messages, options.max_bytes) if is_bounded else (None, None)
+        if end <= xid:
+            return start
+        end = self._call("plan_batch", queue_id, xid, end, *bounds)[0]["xid"]
+        if end == xid:
+            return start
+        if app_id is not None:
+            since = start["since"]
+            (row,) = self._ledger("remember_plan", app_id, queue_id, xid, end, since)
+            end = row["xid"]
+        return _offset(queue_id, end, start["since"])
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._options.max_messages)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._call("horizon")[0]["xid"]
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        now = self._call("horizon")[0]["xid"]
+        return _offset(self._queue_id(), now, 0)
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        if start["xid"] >= end["xid"]:
+            return []
+        self._check(start)
+        connection = self._connected()
+        whole = _bounded(connection, self._options, start["queue"])._replace(
+            start_xid=start["xid"],
+            end_xid=end["xid"],
+            since_xid=start["since"] if self._options.fail_on_data_loss else 0,
+        )
+        return [Part(each) for each in split(connection, whole, self._options.tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self._options, self._schema, partition)
+
+    def stop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _check(self, start: dict[str, int]) -> None:
+        """Raise DataLost if the stream cannot go on from where it is without leaving some out."""
+        options = self._options
+        if self._queue_id() != start["queue"]:
+            raise errors.DataLost(
+                f"queue {options.queue} was deleted and made anew since this stream began: give it"
+                " another checkpoint"
+            )
+        if not options.fail_on_data_loss:
+            return
+        row = self._call("missed", start["queue"], start["xid"], start["since"])[0]
+        if row["is_missed"]:
+            raise errors.DataLost(
+                f"messages of queue {options.queue} were removed before this stream has read them:"
+                " go on without them by option failOnDataLoss=false"
+            )
+
+    def _horizon(self, xid: int) -> int:
+        row = self._call("horizon")[0]
+        if row["xid"] < xid and not row["is_replica"]:
+            raise errors.DataLost(
+                "the database is behind this stream: it was restored from a backup; give the"
+                " stream another checkpoint"
+            )
+        return row["xid"]
+
+    def _queue_id(self) -> int:
+        rows = self._call("pipeline_queue", self._options.queue)
+        if not rows:
+            raise errors.QueueNotFound(f"there is no queue {self._options.queue}")
+        return rows[0]["id"]
+
+    def _connected(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._options.dsn)
+        return self._connection
+
+    def _call(self, name: str, *arguments: object) -> list[dict[str, Any]]:
+        """Ask, and ask again once on a new connection: a stream outlives a restart."""
+        try:
+            return call(self._connected(), name, *arguments)
+        except psycopg.OperationalError:
+            self.stop()
+            self._connection = None
+            return call(self._connected(), name, *arguments)
+
+    def _ledger(self, name: str, *arguments: object) -> list[dict[str, Any]]:
+        """The same of the primary, where plans are written down."""
+        if self._options.ledger_dsn == self._options.dsn:
+            return self._call(name, *arguments)
+        with connect(self._options.ledger_dsn) as connection:
+            return call(connection, name, *arguments)
+
+
+def _offset(queue_id: int, xid: int, since: int) -> dict[str, int]:
+    return {"queue": queue_id, "xid": xid, "since": since}
+
+
+def _xid_at(connection: Connection, queue_id: int, at: datetime) -> int:
+    return call(connection, "xid_at", queue_id, at)[0]["xid"]
+
+
+def _bounded(connection: Connection, options: SourceOptions, queue_id: int) -> SegmentRange:
+    """All of the queue inside the bounds that were asked for, but for its transactions."""
+    names = set(options.partitions or ())
+    for offsets in (options.starting_offset, options.ending_offset):
+        names |= set() if offsets is None or isinstance(offsets, int) else set(offsets)
+    ids: dict[str, list[int]] = {}
+    if names:
+        for row in call(connection, "partitions_named", queue_id, sorted(names)):
+            ids.setdefault(row["name"], []).append(row["id"])
+    wanted = options.partitions
+    return SegmentRange(
+        queue=options.queue,
+        queue_id=queue_id,
+        start_xid=0,
+        end_xid=0,
+        partition_ids=(
+            None if wanted is None else tuple(each for name in wanted for each in ids.get(name, ()))
+        ),
+        start_at=options.starting_at,
+        end_at=options.ending_at,
+        start_offsets=_by_id(options.starting_offset, ids),
+        end_offsets=_by_id(options.ending_offset, ids),
+        shard=options.shard,
+    )
+
+
+def _by_id(offsets: Offsets | None, ids: dict[str, list[int]]) -> dict[int, int] | int | None:
+    if offsets is None or isinstance(offsets, int):
+        return offsets
+    return {each: at for name, at in offsets.items() for each in ids.get(name, ())}
+
+
+def _read(
+    options: SourceOptions, schema: StructType, partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
+    assert isinstance(partition, Part)
+    batches = read_range(options.dsn, partition.range, options.columns)
+    if options.payload_schema is None:
+        return batches
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    return (parse_payloads(batch, wanted) for batch in batches)

@@ -1,0 +1,326 @@
+"""Segments of a queue as Arrow columns of messages, without a look at any: an executor's work."""
+
+# pyright: basic, reportAttributeAccessIssue=false
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from adbc_driver_postgresql import dbapi
+
+from queen import errors
+from queen.codec.encryption import MARK, DataKey, Wrapped
+from queen.codec.keyrings import keyring_of_environment
+from queen.codec.sealing import key_ids_of, open_segment
+from queen.codec.segment import Segment
+from queen.spark.database import bound, call, connect
+
+TYPES: Final[Mapping[str, pa.DataType]] = {
+    "queue": pa.string(),
+    "partition": pa.string(),
+    "offset": pa.int64(),
+    "id": pa.string(),
+    "transactionId": pa.string(),
+    "payload": pa.string(),
+    "headers": pa.string(),
+    "traceId": pa.string(),
+    "createdAt": pa.timestamp("us", "UTC"),
+}
+COLUMNS: Final = tuple(TYPES)
+
+_BATCH_BYTES: Final = 16 * 2**20
+"""Of segments that come over at a time."""
+_HEX: Final = np.frombuffer(bytes.hex(bytes(range(256))).encode(), dtype=np.uint16)
+_LOW_BITS: Final = 42
+
+
+class SegmentRange(NamedTuple):
+    """What one task reads: segments of a queue that transactions have stored, in their order."""
+
+    queue: str
+    queue_id: int
+    start_xid: int
+    end_xid: int
+    since_xid: int = 0
+    """From which transaction on a removal is one that this reader has missed; 0: never."""
+    partition_ids: tuple[int, ...] | None = None
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    start_offsets: Mapping[int, int] | int | None = None
+    """By partition id, or of all."""
+    end_offsets: Mapping[int, int] | int | None = None
+    shard: int = 0
+
+
+class _Extra(msgspec.Struct, rename="camel"):
+    transaction_id: str | None = None
+    trace_id: str | None = None
+    headers: msgspec.Raw = msgspec.Raw()
+    """As it is stored; empty: none."""
+
+
+_DECODE_EXTRAS: Final = msgspec.json.Decoder(list[_Extra | None]).decode
+
+
+def read_range(
+    dsn: str, range_: SegmentRange, columns: Sequence[str] = COLUMNS
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a range, each partition in order. Raises DataLost if some were removed."""
+    expand = _Expander(dsn, range_, columns)
+    statement = bound(
+        "segments_between",
+        range_.queue_id,
+        range_.start_xid,
+        range_.end_xid,
+        _instant(range_.start_at, "-infinity"),
+        _instant(range_.end_at, "infinity"),
+        "null" if range_.partition_ids is None else _array(range_.partition_ids),
+    )
+    with dbapi.connect(dsn) as connection, connection.cursor() as cursor:
+        cursor.adbc_statement.set_options(
+            **{"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)}
+        )
+        cursor.execute(statement)
+        for segments in cursor.fetch_record_batch():
+            if segments.num_rows:
+                yield expand(segments)
+    if range_.since_xid:
+        check_missed(dsn, range_)
+
+
+def check_missed(dsn: str, range_: SegmentRange) -> None:
+    """Raise DataLost if something was removed that this reader has not seen."""
+    with connect(dsn) as connection:
+        (row,) = call(connection, "missed", range_.queue_id, range_.start_xid, range_.since_xid)
+    if row["is_missed"]:
+        raise errors.DataLost(
+            f"retention or a purge removed messages of queue {range_.queue} that were still to be"
+            " read: keep them longer, hold them (queen pipeline archive does), or go on without"
+            " them by option failOnDataLoss=false"
+        )
+
+
+class _Expander:
+    """Turns record batches of segments into record batches of messages."""
+
+    def __init__(self, dsn: str, range_: SegmentRange, columns: Sequence[str]) -> None:
+        self._dsn = dsn
+        self._range = range_
+        self._columns = columns
+        self._schema = pa.schema([(name, TYPES[name]) for name in columns])
+        self._keys: dict[int, DataKey] = {}
+
+    def __call__(self, segments: pa.RecordBatch) -> pa.RecordBatch:
+        batch = _Messages(segments, self._range, self._opened(segments))
+        made = {name: getattr(batch, _SNAKE[name])() for name in self._columns}
+        messages = pa.RecordBatch.from_arrays(list(made.values()), schema=self._schema)
+        mask = batch.mask()
+        return messages if mask is None else messages.filter(pa.array(mask))
+
+    def _opened(self, segments: pa.RecordBatch) -> "_Columns":
+        """Bodies, ends and extras, decrypted where they are not plain."""
+        body = segments.column("body")
+        _, _, data = body.buffers()
+        # No JSON has this byte, so one look says that all of it is plain.
+        if data is None or MARK not in data.to_pybytes():
+            return _Columns(body, segments.column("ends"), segments.column("extras"))
+        opened = [self._open(row) for row in segments.to_pylist()]
+        return _Columns(
+            pa.array([each.body for each in opened], pa.binary()),
+            pa.array([each.ends for each in opened], pa.binary()),
+            pa.array([each.stored_extras for each in opened], pa.binary()),
+        )
+
+    def _open(self, row: dict[str, Any]) -> Segment:
+        segment = Segment(
+            xid=0,
+            count=row["message_count"],
+            body=row["body"],
+            ends=row["ends"],
+            extras=row["extras"],
+        )
+        ids = key_ids_of(segment)
+        if not ids:
+            return segment
+        self._load(ids)
+        keys = {each: self._keys[each] for each in ids}
+        if any(key.queue_id != self._range.queue_id for key in keys.values()):
+            raise errors.EncryptionUnavailable("a payload was sealed for another queue")
+        return open_segment(keys, self._range.shard, row["partition_id"], segment)
+
+    def _load(self, ids: Iterable[int]) -> None:
+        missing = [each for each in ids if each not in self._keys]
+        if not missing:
+            return
+        keyring = keyring_of_environment()
+        with connect(self._dsn) as connection:
+            for row in call(connection, "data_keys", missing):
+                self._keys[row["id"]] = keyring.unwrap(Wrapped(**row))
+        if lost := [each for each in missing if each not in self._keys]:
+            raise errors.EncryptionUnavailable(f"there is no data key {lost[0]}")
+
+
+class _Columns(NamedTuple):
+    body: pa.Array
+    ends: pa.Array
+    extras: pa.Array
+
+
+class _Messages:
+    """The columns of the messages of some segments, each made when it is asked for."""
+
+    def __init__(self, segments: pa.RecordBatch, range_: SegmentRange, stored: _Columns) -> None:
+        self._segments = segments
+        self._range = range_
+        self._stored = stored
+        self._counts = _numbers(segments.column("message_count"))
+        self._count = int(self._counts.sum())
+        self._firsts = np.cumsum(self._counts) - self._counts
+        self._extras: list[_Extra | None] | None = None
+        self._ids: pa.Array | None = None
+
+    def queue(self) -> pa.Array:
+        return pa.repeat(pa.scalar(self._range.queue, pa.string()), self._count)
+
+    def partition(self) -> pa.Array:
+        names = self._segments.column("partition")
+        return names.take(pa.array(np.repeat(np.arange(len(names)), self._counts)))
+
+    def offset(self) -> pa.Array:
+        return pa.array(self._offsets())
+
+    def _offsets(self) -> np.ndarray:
+        bases = _numbers(self._segments.column("base_offset")) - self._firsts
+        return np.repeat(bases, self._counts) + np.arange(self._count)
+
+    def _partition_ids(self) -> np.ndarray:
+        return np.repeat(_numbers(self._segments.column("partition_id")), self._counts)
+
+    def created_at(self) -> pa.Array:
+        instants = self._segments.column("created_at").cast(pa.int64())
+        return pa.array(np.repeat(_numbers(instants), self._counts)).cast(TYPES["createdAt"])
+
+    def payload(self) -> pa.Array:
+        """The bodies lie back to back as they came: only their positions are put together."""
+        body = self._stored.body
+        _, positions, data = body.buffers()
+        starts = np.frombuffer(positions, np.int32, len(body) + 1, body.offset * 4)
+        ends = _joined(self._stored.ends)
+        # A segment's first position is 0: the end of what was before.
+        keep = np.ones(len(ends), dtype=bool)
+        keep[self._firsts + np.arange(len(self._firsts))] = False
+        made = np.empty(self._count + 1, np.int32)
+        made[0] = starts[0]
+        np.add(ends[keep], np.repeat(starts[:-1], self._counts), out=made[1:], casting="unsafe")
+        return pa.StringArray.from_buffers(self._count, pa.py_buffer(made), data)
+
+    def id(self) -> pa.Array:
+        if self._ids is None:
+            self._ids = _ids(self._range.shard, self._partition_ids(), self._offsets())
+        return self._ids
+
+    def transaction_id(self) -> pa.Array:
+        extras = self._extra()
+        if extras is None:
+            return self.id()
+        given = pa.array([each and each.transaction_id for each in extras], pa.string())
+        return given if given.null_count == 0 else pc.coalesce(given, self.id())
+
+    def headers(self) -> pa.Array:
+        extras = self._extra()
+        if extras is None:
+            return pa.nulls(self._count, pa.string())
+        return pa.array([(each and bytes(each.headers)) or None for each in extras], pa.string())
+
+    def trace_id(self) -> pa.Array:
+        extras = self._extra()
+        if extras is None:
+            return pa.nulls(self._count, pa.string())
+        return pa.array([each and each.trace_id for each in extras], pa.string())
+
+    def _extra(self) -> list[_Extra | None] | None:
+        """What messages have besides, if any has: parsed in one go."""
+        stored = self._stored.extras
+        if stored.null_count == len(stored):
+            return None
+        if self._extras is None:
+            texts: list[bytes] = []
+            for value, count in zip(stored.to_pylist(), self._counts.tolist(), strict=True):
+                if value is None:
+                    texts += [b"null"] * count
+                    continue
+                segment = Segment(xid=0, count=count, body=b"", ends=b"", extras=value)
+                texts += [each or b"null" for each in segment.extras(0, count)]
+            self._extras = _DECODE_EXTRAS(b"[" + b",".join(texts) + b"]")
+        return self._extras
+
+    def mask(self) -> np.ndarray | None:
+        """Which messages are inside the bounds of offsets; None: all."""
+        starts, ends = self._range.start_offsets, self._range.end_offsets
+        if starts is None and ends is None:
+            return None
+        offsets = self._offsets()
+        return (offsets >= self._bounds(starts, 0)) & (offsets < self._bounds(ends, 2**62))
+
+    def _bounds(self, by_partition: Mapping[int, int] | int | None, other: int) -> np.ndarray | int:
+        if by_partition is None:
+            return other
+        if isinstance(by_partition, int):
+            return by_partition
+        ids = self._segments.column("partition_id").to_pylist()
+        return np.repeat([by_partition.get(each, other) for each in ids], self._counts)
+
+
+_SNAKE: Final = {
+    "queue": "queue",
+    "partition": "partition",
+    "offset": "offset",
+    "id": "id",
+    "transactionId": "transaction_id",
+    "payload": "payload",
+    "headers": "headers",
+    "traceId": "trace_id",
+    "createdAt": "created_at",
+}
+
+
+def _numbers(column: pa.Array) -> np.ndarray:
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _joined(ends: pa.Array) -> np.ndarray:
+    """The positions of all segments, one after the other."""
+    _, positions, data = ends.buffers()
+    bounds = np.frombuffer(positions, np.int32, len(ends) + 1, ends.offset * 4)
+    first, end = int(bounds[0]), int(bounds[-1])
+    if first % 4:
+        return np.frombuffer(memoryview(data)[first:end].tobytes(), "<i4")
+    return np.frombuffer(data, "<i4", (end - first) // 4, first)
+
+
+def _ids(shard: int, partition_ids: np.ndarray, offsets: np.ndarray) -> pa.Array:
+    """What `queen.codec.identity.message_id` says, of many: 16 bytes in hexadecimal digits."""
+    count = len(offsets)
+    halves = np.empty((count, 2), ">u8")
+    offsets = offsets.astype(np.uint64)
+    high = partition_ids.astype(np.uint64) << np.uint64(16)
+    halves[:, 0] = high | np.uint64(8 << 12) | offsets >> np.uint64(_LOW_BITS)
+    head = np.uint64(2 << 62 | shard << 52)
+    halves[:, 1] = head | offsets & np.uint64(2**_LOW_BITS - 1)
+    digits = _HEX[halves.view(np.uint8).reshape(count, 16)].view(np.uint8)
+    texts = np.full((count, 36), ord("-"), np.uint8)
+    for dashes, (start, end) in enumerate(((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))):
+        texts[:, start + dashes : end + dashes] = digits[:, start:end]
+    positions = np.arange(0, 36 * (count + 1), 36, dtype=np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(positions), pa.py_buffer(texts))
+
+
+def _instant(instant: datetime | None, other: str) -> str:
+    return f"'{other if instant is None else instant.isoformat()}'::timestamptz"
+
+
+def _array(ids: Iterable[int]) -> str:
+    return "'{" + ",".join(map(str, ids)) + "}'"

@@ -1,0 +1,232 @@
+"""Rows of a DataFrame as segments: cut by partition, checked, and put down to be published."""
+
+# pyright: basic
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from queen import errors, sql
+from queen.codec import encryption, payload
+from queen.codec.encryption import DataKey, Keyring, Wrapped
+from queen.codec.extras import Extra
+from queen.codec.keyrings import keyring_of_environment
+from queen.codec.names import check_name
+from queen.codec.schemas import PayloadSchema
+from queen.codec.sealing import seal_segment
+from queen.codec.segment import Segment, encode_extras
+from queen.spark.database import Connection, call
+
+WRITTEN: Final = ("partition", "payload", "headers", "traceId")
+LEFT_OUT: Final = ("queue", "offset", "id", "transactionId", "createdAt")
+"""Columns of the source that say where a message was: it gets another place."""
+
+_DEFAULT_PARTITION: Final = "Default"
+_MAX_MESSAGES: Final = 10_000
+_MAX_BYTES: Final = 4 * 2**20
+"""Of a segment, as a server makes them."""
+_MAX_PAYLOAD_BYTES: Final = 2**20
+_MAX_DEPTH: Final = 64
+_MAX_PARTITION_BYTES: Final = 512
+_MAX_NAME_BYTES: Final = 256
+_NAMED_AT_ONCE: Final = 5_000
+_TYPES: Final = ("uuid", "int4", "int8", "int4", "timestamptz", "bytea", "bytea", "bytea")
+_ENCODE: Final = msgspec.json.Encoder().encode
+_DECODE_HEADERS: Final = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class Piece(NamedTuple):
+    """Messages of one partition that become one segment."""
+
+    partition: str
+    count: int
+    body: memoryview | bytes
+    ends: bytes
+    extras: bytes | None
+
+
+class Staging:
+    """What one attempt of one task puts down."""
+
+    def __init__(
+        self, connection: Connection, queue: dict[str, Any], name: str, shard: int, write_id: UUID
+    ) -> None:
+        self._connection = connection
+        self._queue = queue
+        self._name = name
+        self._shard = shard
+        self._write_id = write_id
+        self._now = call(connection, "published", None)[0]["now"]
+        self._ids: dict[str, int] = {}
+        self._keyring: Keyring | None = None
+        self._schema = None if queue["schema"] is None else _schema(queue["schema"])
+        self.entries = 0
+        self.messages = 0
+
+    def add(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Put down the rows of some batches, in one short transaction."""
+        table = pa.Table.from_batches(batches).combine_chunks()
+        pieces = list(_pieces(table, self._check))
+        self._find([piece.partition for piece in pieces])
+        key = self._key(table.num_rows)
+        with self._connection.cursor() as cursor, cursor.copy(sql.CALLS["stage"].encode()) as copy:
+            copy.set_types(_TYPES)
+            for piece in pieces:
+                partition_id = self._ids[piece.partition]
+                body, ends, extras = piece.body, piece.ends, piece.extras
+                if key is not None:
+                    body, ends, extras = self._sealed(key, partition_id, piece)
+                row = (self._write_id, self.entries, partition_id, piece.count, self._now)
+                copy.write_row((*row, body, ends, extras))
+                self.entries += 1
+                self.messages += piece.count
+
+    def _check(self, payloads: list[bytes]) -> None:
+        """Raise InvalidItem, PayloadTooLarge or SchemaViolation for what cannot be stored."""
+        most = min(self._queue["max_payload_bytes"] or _MAX_PAYLOAD_BYTES, _MAX_PAYLOAD_BYTES)
+        if (largest := max(map(len, payloads))) > most:
+            raise errors.PayloadTooLarge(f"a payload has {largest} bytes; at most {most} fit")
+        if not payload.are_valid(payloads, _MAX_DEPTH):
+            for each in payloads:
+                payload.check(each, _MAX_DEPTH)
+        if self._schema is not None:
+            for each in payloads:
+                self._schema.check(each)
+
+    def _find(self, names: Sequence[str]) -> None:
+        """Know the ids of partitions, which are made if there are none."""
+        missing = [name for name in dict.fromkeys(names) if name not in self._ids]
+        for at in range(0, len(missing), _NAMED_AT_ONCE):
+            some = missing[at : at + _NAMED_AT_ONCE]
+            for name in some:
+                check_name("partition", name, _MAX_PARTITION_BYTES)
+            queues, levels = [self._name] * len(some), [0] * len(some)
+            rows = call(self._connection, "partition_ids", queues, some, levels, True, None)
+            if rows[0]["queue_id"] != self._queue["id"]:
+                raise errors.QueueNotFound(f"queue {self._name} was deleted")
+            self._ids.update(zip(some, (row["partition_id"] for row in rows), strict=True))
+
+    def _key(self, uses: int) -> DataKey | None:
+        """What to seal so many messages with; None for a queue that is not encrypted."""
+        if not self._queue["encrypted"]:
+            return None
+        keyring = self._keyring = self._keyring or keyring_of_environment()
+        master_id, queue_id = keyring.first, self._queue["id"]
+        asked = (queue_id, uses, encryption.MAX_USES)
+        (row,) = call(self._connection, "take_data_key", *asked, None, None, None)
+        if row["wrapped"] is None:
+            made = keyring.wrap(DataKey.new(row["id"], queue_id))
+            (row,) = call(
+                self._connection, "take_data_key", *asked, made.id, master_id, made.wrapped
+            )
+        return keyring.unwrap(Wrapped(row["id"], queue_id, row["master_id"], row["wrapped"]))
+
+    def _sealed(
+        self, key: DataKey, partition_id: int, piece: Piece
+    ) -> tuple[bytes, bytes, bytes | None]:
+        plain = Segment(
+            xid=0, count=piece.count, body=bytes(piece.body), ends=piece.ends, extras=None
+        )
+        payloads = plain.payloads(0, piece.count)
+        return seal_segment(key, self._shard, partition_id, payloads, piece.extras)
+
+
+def check_columns(schema: Any) -> None:  # noqa: ANN401 - a StructType, or an Arrow schema
+    """Raise InvalidOption unless these columns can be written."""
+    names = list(schema.names)
+    if "payload" not in names:
+        raise errors.InvalidOption("a column payload is missing: JSON as a string, by to_json")
+    for name in names:
+        if name not in WRITTEN and name not in LEFT_OUT:
+            raise errors.InvalidOption(
+                f"column {name}: the sink writes {', '.join(WRITTEN)}; put it into payload with"
+                " to_json(struct(…)), or drop it"
+            )
+
+
+def _schema(text: str) -> PayloadSchema:
+    return PayloadSchema(msgspec.json.decode(text))
+
+
+def _pieces(table: pa.Table, check: Callable[[list[bytes]], None]) -> Iterator[Piece]:
+    """Cut rows into segments: partitions in order of appearance, rows of each in their order."""
+    payloads = _column(table, "payload", pa.string())
+    if payloads.null_count:
+        raise errors.InvalidItem("a payload is null: a message has one, if only the JSON `null`")
+    check(payloads.cast(pa.binary()).to_pylist())
+    partitions = _partitions(table)
+    codes = partitions.indices.to_numpy()
+    extras = _extras(table)
+    if len(partitions.dictionary) > 1:
+        order = np.argsort(codes, kind="stable")
+        codes, payloads = codes[order], payloads.take(pa.array(order))
+        extras = extras and [extras[at] for at in order.tolist()]
+    _, positions, data = payloads.buffers()
+    ends = np.frombuffer(positions, "<i4", len(payloads) + 1, payloads.offset * 4)
+    body = memoryview(data) if data is not None else memoryview(b"")
+    names = partitions.dictionary.to_pylist()
+    edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
+    for first, last in pairwise(edges):
+        start = first
+        while start < last:
+            stop = _stop(ends, start, last)
+            yield Piece(
+                names[codes[start]],
+                stop - start,
+                body[ends[start] : ends[stop]],
+                (ends[start : stop + 1] - ends[start]).astype("<i4").tobytes(),
+                encode_extras(extras[start:stop]) if extras else None,
+            )
+            start = stop
+
+
+def _stop(ends: np.ndarray, start: int, last: int) -> int:
+    """Where a segment ends that starts here: one payload always fits."""
+    by_bytes = int(np.searchsorted(ends, int(ends[start]) + _MAX_BYTES, side="right")) - 1
+    return max(start + 1, min(last, start + _MAX_MESSAGES, by_bytes))
+
+
+def _column(table: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
+    column = table.column(name)
+    try:
+        column = column.cast(type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise errors.InvalidItem(f"column {name} is {column.type}, not a string") from error
+    return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
+
+
+def _partitions(table: pa.Table) -> pa.DictionaryArray:
+    if "partition" not in table.column_names:
+        names = pa.array([_DEFAULT_PARTITION] * table.num_rows, pa.string())
+    else:
+        names = pc.fill_null(_column(table, "partition", pa.string()), _DEFAULT_PARTITION)
+    return names.dictionary_encode()
+
+
+def _extras(table: pa.Table) -> list[bytes | None] | None:
+    """What messages have beside their payloads; None when none has anything."""
+    columns = [name for name in ("headers", "traceId") if name in table.column_names]
+    if all(table.column(name).null_count == table.num_rows for name in columns):
+        return None
+    nothing = [None] * table.num_rows
+    headers = table.column("headers").to_pylist() if "headers" in columns else nothing
+    traces = table.column("traceId").to_pylist() if "traceId" in columns else nothing
+    return [_extra(*each) for each in zip(headers, traces, strict=True)]
+
+
+def _extra(headers: Any, trace_id: str | None) -> bytes | None:  # noqa: ANN401 - text or pairs
+    if not headers and not trace_id:
+        return None
+    if isinstance(headers, str):
+        try:
+            headers = _DECODE_HEADERS(headers)
+        except msgspec.DecodeError as error:
+            raise errors.InvalidItem(f"headers are a JSON object of strings: {error}") from error
+    if trace_id is not None:
+        check_name("traceId", trace_id, _MAX_NAME_BYTES)
+    return _ENCODE(Extra(trace_id=trace_id, headers=dict(headers) if headers else None))

@@ -1,0 +1,181 @@
+"""
+A DataFrame into a queue, exactly once: tasks stage, the driver publishes.
+
+What tasks put down nobody sees. The driver moves all of it to the log in one transaction, together
+with the number of the batch; a batch that is repeated, by whatever tasks, finds its number there.
+"""
+
+# pyright: basic
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID, uuid4
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from queen import errors
+from queen.spark.database import Connection, call, connect
+from queen.spark.options import SinkOptions
+from queen.spark.reader import find_queue
+from queen.spark.staging import Staging, check_columns
+
+_STAGED_BYTES: Final = 32 * 2**20
+"""Of rows that a task gathers before it cuts them into segments."""
+_FORGOTTEN_SECONDS: Final = 7 * 86_400.0
+_FORGOTTEN_AT_ONCE: Final = 1_000
+_FULL_SECONDS: Final = 300.0
+"""How long a batch waits for room in a queue that has a maxSize."""
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task has staged."""
+
+    task: int
+    write_id: UUID
+    entries: int
+    messages: int
+    app_id: str | None
+
+
+class QueueWriter(DataSourceArrowWriter):
+    """One write of one DataFrame."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
+        if overwrite:
+            raise errors.InvalidOption('a queue is not overwritten: use .mode("append")')
+        check_columns(schema)
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        return _stage(self._options, iterator, self._options.txn_app_id, self._options.txn_version)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        _publish(self._options, messages, self._options.txn_version or 0)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        _drop(self._options, messages)
+
+
+class QueueStreamWriter(DataSourceStreamArrowWriter):
+    """The batches of a stream, each known by the query and its number."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_columns(schema)
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        context = TaskContext.get()
+        assert context is not None
+        app_id = self._options.txn_app_id or context.getLocalProperty("sql.streaming.queryId")
+        version = context.getLocalProperty("streaming.sql.batchId")
+        if app_id is None or version is None:
+            raise errors.InvalidOption("this is no task of a stream: its query is not known")
+        return _stage(self._options, iterator, app_id, int(version))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        _publish(self._options, messages, batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        del batchId
+        _drop(self._options, messages)
+
+
+def _stage(
+    options: SinkOptions,
+    batches: Iterator[pa.RecordBatch],
+    app_id: str | None,
+    version: int | None,
+) -> Written:
+    """Put a task's rows down; those of a batch that was published before are passed over."""
+    context = TaskContext.get()
+    assert context is not None
+    write_id = uuid4()
+    with connect(options.dsn, settings={"options": "-c synchronous_commit=off"}) as connection:
+        queue = find_queue(connection, options.queue)
+        staging = Staging(connection, queue, options.queue, options.shard, write_id)
+        if not _is_published(connection, app_id, version):
+            waiting: list[pa.RecordBatch] = []
+            size_bytes = 0
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                waiting.append(batch)
+                size_bytes += batch.nbytes
+                if size_bytes >= _STAGED_BYTES:
+                    staging.add(waiting)
+                    waiting, size_bytes = [], 0
+            if waiting:
+                staging.add(waiting)
+    return Written(
+        task=context.partitionId(),
+        write_id=write_id,
+        entries=staging.entries,
+        messages=staging.messages,
+        app_id=app_id,
+    )
+
+
+def _is_published(connection: Connection, app_id: str | None, version: int | None) -> bool:
+    if app_id is None or version is None:
+        return False
+    published = call(connection, "published", app_id)[0]["version"]
+    return published is not None and version <= published
+
+
+def _publish(
+    options: SinkOptions, messages: Sequence[WriterCommitMessage | None], version: int
+) -> None:
+    """Move what the tasks have staged to the log, in the order of the DataFrame."""
+    written = sorted(_written(messages), key=lambda each: each.task)
+    written = [each for each in written if each.entries]
+    if not written:
+        return
+    with connect(options.dsn) as connection:
+        queue = find_queue(connection, options.queue)
+        if queue["max_size"]:
+            _wait_for_room(connection, options, queue, sum(each.messages for each in written))
+        ids, entries = [each.write_id for each in written], [each.entries for each in written]
+        (row,) = call(connection, "publish", written[0].app_id, version, ids, entries)
+        if row["outcome"] == "lost":
+            raise errors.DatabaseUnavailable(
+                "PostgreSQL lost what tasks had staged, as it does when it crashes: nothing was"
+                " published, and the batch can be run again"
+            )
+        call(connection, "notify", str(queue["id"]))
+        call(connection, "forget_staged", _FORGOTTEN_SECONDS, _FORGOTTEN_AT_ONCE)
+
+
+def _wait_for_room(
+    connection: Connection, options: SinkOptions, queue: dict[str, int], messages: int
+) -> None:
+    """Wait until consumers have made room. Raises QueueFull when they don't."""
+    most = queue["max_size"]
+    if messages > most:
+        raise errors.QueueFull(
+            f"a batch has {messages} messages and queue {options.queue} holds {most}: make batches"
+            " smaller by option maxMessagesPerTrigger of the source"
+        )
+    until = time.monotonic() + _FULL_SECONDS
+    while call(connection, "backlog", queue["id"], most + 1)[0]["messages"] + messages > most:
+        if time.monotonic() > until:
+            raise errors.QueueFull(f"queue {options.queue} has had no room for {_FULL_SECONDS:g} s")
+        time.sleep(0.5)
+
+
+def _drop(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    ids = [each.write_id for each in _written(messages)]
+    with connect(options.dsn) as connection:
+        call(connection, "unstage", ids)
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    return [each for each in messages if isinstance(each, Written)]

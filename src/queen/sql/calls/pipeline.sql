@@ -1,0 +1,101 @@
+-- What Spark reads a queue by, and how it writes to one.
+
+-- name: pipeline_queue
+-- A queue, as readers and writers of the whole of it need it.
+select id, encrypted, ordered, max_size, max_payload_bytes, schema::text as schema
+from queen.queues
+where name = $1 and deleted_at is null;
+
+-- name: horizon
+-- All transactions below have ended.
+select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xid, pg_is_in_recovery() as is_replica;
+
+-- name: first_xid
+-- Where the log of a queue begins.
+select xid::text::bigint as xid from queen.segments where queue_id = $1 order by xid limit 1;
+
+-- name: xid_at
+-- From which transaction on a queue may hold what was stored then or later.
+select queen.xid_at($1, $2) as xid;
+
+-- name: missed
+-- Whether something was removed by transactions from $3 on that a reader has not seen that stands at $2.
+select exists (
+  select 1 from queen.removals where queue_id = $1 and xid >= $2::text::xid8 and by_xid >= $3::text::xid8
+) or exists (
+  select 1 from queen.forgotten_removals where queue_id = $1 and xid >= $2::text::xid8 and by_xid >= $3::text::xid8
+) as is_missed;
+
+-- name: plan_batch
+-- Where a batch ends.
+select queen.plan_batch($1, $2::text::xid8, $3::text::xid8, $4, $5)::text::bigint as xid;
+
+-- name: remember_plan
+-- Where the batch of an application ends that starts here, as it was first planned.
+insert into queen.plans as p (app_id, queue_id, start_xid, end_xid, since_xid, planned_at)
+values ($1, $2, $3::text::xid8, $4::text::xid8, $5::text::xid8, queen.now())
+on conflict (app_id, queue_id, start_xid) do update set end_xid = p.end_xid
+returning end_xid::text::bigint as xid;
+
+-- name: first_plan
+-- Where the stream of an application began.
+select start_xid::text::bigint as xid, since_xid::text::bigint as since
+from queen.plans
+where app_id = $1 and queue_id = $2
+order by start_xid
+limit 1;
+
+-- name: find_plan
+-- Where the batch of an application ends that starts here, if it was planned.
+select end_xid::text::bigint as xid from queen.plans where app_id = $1 and queue_id = $2 and start_xid = $3::text::xid8;
+
+-- name: split_batch
+-- A batch in ranges.
+select start_xid, messages from queen.split_batch($1, $2::text::xid8, $3::text::xid8, $4, $5);
+
+-- name: partitions_named
+-- Partitions of a queue by name, of all levels.
+select id, name from queen.partitions where queue_id = $1 and name = any ($2::text[]);
+
+-- name: segments_between
+-- Segments of transactions $2 to $3. Sent as text: COPY takes no parameters.
+select
+  s.partition_id,
+  (select p.name from queen.partitions p where p.id = s.partition_id) as partition,
+  s.base_offset,
+  s.message_count,
+  s.created_at,
+  s.body,
+  s.ends,
+  s.extras
+from queen.segments s
+where s.queue_id = $1
+  and s.xid >= '$2'::xid8
+  and s.xid < '$3'::xid8
+  and s.body is not null
+  and s.expires_at is distinct from '-infinity'
+  and s.created_at >= $4
+  and s.created_at < $5
+  and ($6::bigint[] is null or s.partition_id = any ($6::bigint[]))
+order by s.xid, s.partition_id, s.base_offset;
+
+-- name: published
+-- The last batch of an application, and the time.
+select (select p.version from queen.publications p where p.app_id = $1) as version, queen.now() as now;
+
+-- name: stage
+-- Segments of a task that nobody sees yet, in binary form.
+copy queen.staged (write_id, entry, partition_id, message_count, staged_at, body, ends, extras)
+from stdin (format binary);
+
+-- name: publish
+-- Move what was staged to the log.
+select outcome, messages from queen.publish($1, $2, $3, $4);
+
+-- name: unstage
+-- Drop what tasks have staged in vain.
+delete from queen.staged where write_id = any ($1::uuid[]);
+
+-- name: forget_staged
+-- Drop what nobody published for so long.
+select queen.forget_staged($1, $2) as removed;

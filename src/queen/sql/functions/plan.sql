@@ -1,0 +1,108 @@
+-- Where a batch of a reader by xid ends that starts at p_start: at p_end, or as soon as it has p_max_messages messages or
+-- p_max_bytes bytes of payloads. A transaction is never cut, and one at least is in it. p_start: there is nothing.
+create or replace function queen.plan_batch (
+  p_queue_id     bigint,
+  p_start        xid8,
+  p_end          xid8,
+  p_max_messages bigint default null,
+  p_max_bytes    bigint default null
+)
+  returns xid8
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_bitmapscan = off
+as $$
+declare
+  v_row      record;
+  v_messages bigint := 0;
+  v_bytes    bigint := 0;
+  v_xid      xid8;
+begin
+  if p_max_messages is null and p_max_bytes is null then
+    perform 1 from queen.segments s where s.queue_id = p_queue_id and s.xid >= p_start and s.xid < p_end limit 1;
+    return case when found then p_end else p_start end;
+  end if;
+  for v_row in
+    select s.xid, s.message_count, octet_length(s.body) as bytes
+    from queen.segments s
+    where s.queue_id = p_queue_id and s.xid >= p_start and s.xid < p_end
+    order by s.xid
+  loop
+    if v_row.xid <> v_xid and (v_messages >= p_max_messages or v_bytes >= p_max_bytes) then
+      return v_row.xid;
+    end if;
+    v_xid := v_row.xid;
+    v_messages := v_messages + v_row.message_count;
+    v_bytes := v_bytes + coalesce(v_row.bytes, 0);
+  end loop;
+  return case when v_xid is null then p_start else p_end end;
+end
+$$;
+
+-- A batch in at most p_tasks ranges of transactions, with about as many messages each but for p_least at least.
+create or replace function queen.split_batch (
+  p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint
+)
+  returns table (start_xid bigint, messages bigint)
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+  with by_xid as (
+    select s.xid, sum(s.message_count) as messages
+    from queen.segments s
+    where s.queue_id = p_queue_id and s.xid >= p_start and s.xid < p_end and s.body is not null
+    group by s.xid
+  ),
+  summed as (
+    select x.xid, x.messages, sum(x.messages) over (order by x.xid) - x.messages as before, sum(x.messages) over () as total
+    from by_xid x
+  )
+  select min(m.xid::text::bigint), sum(m.messages)::bigint
+  from (
+    select u.xid, u.messages, div(u.before, greatest(p_least, ceil(u.total / p_tasks))) as task from summed u
+  ) m
+  group by m.task
+  order by m.task;
+end
+$$;
+
+-- From which transaction on a queue holds what was stored at p_at or later, found by halving. Numbers of transactions and times run together
+-- but for as long as a transaction takes: the caller asks for an hour earlier, and looks at the times of what it reads.
+create or replace function queen.xid_at (p_queue_id bigint, p_at timestamptz)
+  returns bigint
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  v_low  bigint := 0;
+  v_high bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+  v_xid  bigint;
+  v_at   timestamptz;
+begin
+  -- All before v_low is earlier, and nothing from v_high on is.
+  while v_low < v_high loop
+    select s.xid::text::bigint, s.created_at into v_xid, v_at
+    from queen.segments s
+    where s.queue_id = p_queue_id
+      and s.xid >= ((v_low + v_high) / 2)::text::xid8
+      and s.xid < v_high::text::xid8
+    order by s.xid
+    limit 1;
+    if not found or v_at >= p_at then
+      v_high := (v_low + v_high) / 2;
+    else
+      v_low := v_xid + 1;
+    end if;
+  end loop;
+  return v_low;
+end
+$$;
