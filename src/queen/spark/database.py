@@ -26,9 +26,9 @@ def connect(dsn: str, *, settings: Mapping[str, str] | None = None) -> Connectio
     """A connection of its own, each statement a transaction. Raises DatabaseUnavailable."""
     try:
         text = make_conninfo(dsn, **{**_SETTINGS, **(settings or {})})
-        connection = psycopg.connect(text, autocommit=True, row_factory=dict_row)
+        connection = Connection.connect(text, autocommit=True, row_factory=dict_row)
         # Parameters are $1, $2 … as in all other calls.
-        connection.cursor_factory = psycopg.RawCursor
+        connection.cursor_factory = psycopg.RawCursor[dict[str, Any]]
         return connection
     except psycopg.OperationalError as error:
         raise errors.DatabaseUnavailable(f"PostgreSQL does not answer: {error}") from error
