@@ -1,0 +1,1 @@
+"""Jobs on Spark, one a file: each a `Config` and a `run(spark, config)`."""
