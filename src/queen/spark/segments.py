@@ -9,7 +9,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from adbc_driver_postgresql import dbapi
+from adbc_driver_manager import AdbcConnection, AdbcStatement
+from adbc_driver_postgresql import StatementOptions
+from adbc_driver_postgresql import connect as open_database
 
 from queen import errors
 from queen.codec.encryption import MARK, DataKey, Wrapped
@@ -79,16 +81,24 @@ def read_range(
         _instant(range_.end_at, "infinity"),
         "null" if range_.partition_ids is None else _array(range_.partition_ids),
     )
-    with dbapi.connect(dsn) as connection, connection.cursor() as cursor:
-        cursor.adbc_statement.set_options(
-            **{"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)}
-        )
-        cursor.execute(statement)
-        for segments in cursor.fetch_record_batch():
-            if segments.num_rows:
-                yield expand(segments)
+    for segments in _copied(dsn, statement):
+        if segments.num_rows:
+            yield expand(segments)
     if range_.since_xid:
         check_missed(dsn, range_)
+
+
+def _copied(dsn: str, text: str) -> Iterator[pa.RecordBatch]:
+    """What a statement answers, by COPY. The module `dbapi` would load pandas, for a second."""
+    with (
+        open_database(dsn) as database,
+        AdbcConnection(database) as connection,
+        AdbcStatement(connection) as statement,
+    ):
+        statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BATCH_BYTES)})
+        statement.set_sql_query(text)
+        stream, _ = statement.execute_query()
+        yield from pa.RecordBatchReader._import_from_c(stream.address)
 
 
 def check_missed(dsn: str, range_: SegmentRange) -> None:
