@@ -21,19 +21,19 @@ select queen.xid_at($1, $2) as xid;
 -- name: missed
 -- Whether something was removed by transactions from $3 on that a reader has not seen that stands at $2.
 select exists (
-  select 1 from queen.removals where queue_id = $1 and xid >= $2::text::xid8 and by_xid >= $3::text::xid8
+  select 1 from queen.removals where queue_id = $1 and xid >= $2::bigint::text::xid8 and by_xid >= $3::bigint::text::xid8
 ) or exists (
-  select 1 from queen.forgotten_removals where queue_id = $1 and xid >= $2::text::xid8 and by_xid >= $3::text::xid8
+  select 1 from queen.forgotten_removals where queue_id = $1 and xid >= $2::bigint::text::xid8 and by_xid >= $3::bigint::text::xid8
 ) as is_missed;
 
 -- name: plan_batch
 -- Where a batch ends.
-select queen.plan_batch($1, $2::text::xid8, $3::text::xid8, $4, $5)::text::bigint as xid;
+select queen.plan_batch($1, $2::bigint::text::xid8, $3::bigint::text::xid8, $4, $5)::text::bigint as xid;
 
 -- name: remember_plan
 -- Where the batch of an application ends that starts here, as it was first planned.
 insert into queen.plans as p (app_id, queue_id, start_xid, end_xid, since_xid, planned_at)
-values ($1, $2, $3::text::xid8, $4::text::xid8, $5::text::xid8, queen.now())
+values ($1, $2, $3::bigint::text::xid8, $4::bigint::text::xid8, $5::bigint::text::xid8, queen.now())
 on conflict (app_id, queue_id, start_xid) do update set end_xid = p.end_xid
 returning end_xid::text::bigint as xid;
 
@@ -47,11 +47,11 @@ limit 1;
 
 -- name: find_plan
 -- Where the batch of an application ends that starts here, if it was planned.
-select end_xid::text::bigint as xid from queen.plans where app_id = $1 and queue_id = $2 and start_xid = $3::text::xid8;
+select end_xid::text::bigint as xid from queen.plans where app_id = $1 and queue_id = $2 and start_xid = $3::bigint::text::xid8;
 
 -- name: split_batch
 -- A batch in ranges.
-select start_xid, messages from queen.split_batch($1, $2::text::xid8, $3::text::xid8, $4, $5);
+select start_xid, messages from queen.split_batch($1, $2::bigint::text::xid8, $3::bigint::text::xid8, $4, $5);
 
 -- name: partitions_named
 -- Partitions of a queue by name, of all levels.

@@ -1,0 +1,176 @@
+"""What tasks have staged comes to the log as a whole, and once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from queen.codec.segment import encode
+from tests.sql.calls import configure, partition_ids, run
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+Connect = Callable[[], Awaitable["Connection"]]
+
+STAGE = """
+insert into queen.staged (write_id, entry, partition_id, message_count, staged_at, body, ends)
+values ($1, $2, $3, $4, now(), $5, $6)
+"""
+
+
+@pytest.fixture
+async def connect(dsn: str) -> AsyncIterator[Connect]:
+    async with AsyncExitStack() as stack:
+
+        async def connect() -> "Connection":
+            connection = await asyncpg.connect(dsn)
+            stack.push_async_callback(connection.close)
+            return connection
+
+        yield connect
+
+
+async def lanes(connection: "Connection", *names: str, **options: object) -> list[int]:
+    await run(connection, configure("orders", **options))
+    return [row["partition_id"] for row in await run(connection, partition_ids("orders", *names))]
+
+
+async def stage(connection: "Connection", *entries: tuple[int, Sequence[bytes]]) -> UUID:
+    """What one attempt of a task brought: segments, a partition and its payloads each."""
+    write = uuid4()
+    for number, (lane, payloads) in enumerate(entries):
+        await connection.execute(STAGE, write, number, lane, len(payloads), *encode(payloads))
+    return write
+
+
+async def publish(
+    connection: "Connection", version: int, *writes: tuple[UUID, int], app: str | None = "app"
+) -> tuple[str, int | None]:
+    ids, counts = [write for write, _ in writes], [count for _, count in writes]
+    (row,) = await run(connection, ("publish", app, version, ids, counts))
+    return row["outcome"], row["messages"]
+
+
+async def log(connection: "Connection", lane: int) -> list[str]:
+    rows = await connection.fetch(
+        'select payload from queen.messages where partition_id = $1 order by "offset"', lane
+    )
+    return [row["payload"] for row in rows]
+
+
+async def test_what_was_staged_is_seen_when_it_is_published(connect: Connect) -> None:
+    connection = await connect()
+    one, two = await lanes(connection, "a", "b")
+    first = await stage(connection, (one, [b"1", b"2"]), (two, [b"3"]))
+    second = await stage(connection, (one, [b"4"]))
+    assert await log(connection, one) == []
+
+    answer = await publish(connection, 0, (first, 2), (second, 1))
+
+    assert answer == ("published", 4)
+    assert await log(connection, one) == ["1", "2", "4"]
+    assert await log(connection, two) == ["3"]
+    assert await connection.fetchval("select count(*) from queen.staged") == 0
+
+
+async def test_a_batch_is_published_once_whatever_tasks_brought_it(connect: Connect) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+    await publish(connection, 3, (await stage(connection, (lane, [b"1"])), 1))
+
+    again = await publish(connection, 3, (await stage(connection, (lane, [b"2"])), 1))
+    before = await publish(connection, 2, (await stage(connection, (lane, [b"3"])), 1))
+    after = await publish(connection, 4, (await stage(connection, (lane, [b"4"])), 1))
+
+    assert (again, before, after) == (("replayed", None), ("replayed", None), ("published", 1))
+    assert await log(connection, lane) == ["1", "4"]
+    assert await connection.fetchval("select count(*) from queen.staged") == 0
+
+
+async def test_two_drivers_with_one_batch_publish_it_once(connect: Connect) -> None:
+    first, second = await connect(), await connect()
+    (lane,) = await lanes(first, "a")
+    mine, theirs = [await stage(first, (lane, [text])) for text in (b"1", b"2")]
+
+    async with first.transaction():
+        assert await publish(first, 0, (mine, 1)) == ("published", 1)
+        waiting = asyncio.create_task(publish(second, 0, (theirs, 1)))
+        await asyncio.wait([waiting], timeout=0.1)
+        assert not waiting.done()
+
+    assert await waiting == ("replayed", None)
+    assert await log(first, lane) == ["1"]
+
+
+async def test_what_a_crash_has_emptied_is_not_published_in_part(connect: Connect) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+    whole = await stage(connection, (lane, [b"1"]))
+    cut = await stage(connection, (lane, [b"2"]))
+
+    answer = await publish(connection, 0, (whole, 1), (cut, 2))
+
+    assert answer == ("lost", None)
+    assert await log(connection, lane) == []
+    assert await publish(connection, 0, (whole, 1)) == ("published", 1)
+
+
+async def test_nothing_plain_is_published_to_a_queue_that_is_encrypted(connect: Connect) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a", encrypted=True)
+    write = await stage(connection, (lane, [b"1"]))
+
+    with pytest.raises(asyncpg.PostgresError) as raised:
+        await publish(connection, 0, (write, 1))
+
+    assert raised.value.sqlstate == "QN017"
+    assert await log(connection, lane) == []
+
+
+async def test_a_partition_that_went_stops_the_whole_batch(connect: Connect) -> None:
+    connection = await connect()
+    one, two = await lanes(connection, "a", "b")
+    write = await stage(connection, (one, [b"1"]), (two, [b"2"]))
+    await connection.execute("delete from queen.partitions where id = $1", two)
+
+    with pytest.raises(asyncpg.PostgresError) as raised:
+        await publish(connection, 0, (write, 2))
+
+    assert raised.value.sqlstate == "QN004"
+    assert await log(connection, one) == []
+
+
+async def test_a_large_batch_is_published_in_pieces_and_in_order(connect: Connect) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+    big = b'"' + b"x" * 20_000_000
+    write = await stage(connection, *((lane, [big + b'%d"' % n]) for n in range(4)))
+
+    assert await publish(connection, 0, (write, 4)) == ("published", 4)
+    assert [text[-2] for text in await log(connection, lane)] == ["0", "1", "2", "3"]
+
+
+async def test_a_write_that_nobody_will_repeat_is_not_remembered(connect: Connect) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+
+    for text in (b"1", b"2"):
+        write = await stage(connection, (lane, [text]))
+        assert await publish(connection, 0, (write, 1), app=None) == ("published", 1)
+
+    assert await log(connection, lane) == ["1", "2"]
+    assert await connection.fetchval("select count(*) from queen.publications") == 0
+
+
+async def test_what_was_never_published_is_forgotten_some_day(connect: Connect) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+    await stage(connection, (lane, [b"1"]))
+
+    assert (await run(connection, ("forget_staged", 60.0, 10)))[0]["removed"] == 0
+    assert (await run(connection, ("forget_staged", -60.0, 10)))[0]["removed"] == 1

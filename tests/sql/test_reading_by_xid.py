@@ -1,0 +1,200 @@
+"""Chained ranges of transactions give every segment once, and each partition in order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from tests.clock import Clock
+from tests.sql.calls import configure, partition_ids, push, run
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+Connect = Callable[[], Awaitable["Connection"]]
+
+
+@pytest.fixture
+async def connect(dsn: str) -> AsyncIterator[Connect]:
+    async with AsyncExitStack() as stack:
+
+        async def connect() -> "Connection":
+            connection = await asyncpg.connect(dsn)
+            stack.push_async_callback(connection.close)
+            return connection
+
+        yield connect
+
+
+async def lanes(connection: "Connection", *names: str) -> list[int]:
+    """Partitions of a queue, by id."""
+    await run(connection, configure("orders"))
+    return [row["partition_id"] for row in await run(connection, partition_ids("orders", *names))]
+
+
+async def queue_id(connection: "Connection") -> int:
+    return (await run(connection, ("pipeline_queue", "orders")))[0]["id"]
+
+
+async def horizon(connection: "Connection") -> int:
+    return (await run(connection, ("horizon",)))[0]["xid"]
+
+
+async def planned(connection: "Connection", start: int, end: int, *limits: int | None) -> int:
+    queue = await queue_id(connection)
+    messages, size_bytes = (*limits, None, None)[:2]
+    rows = await run(connection, ("plan_batch", queue, start, end, messages, size_bytes))
+    return rows[0]["xid"]
+
+
+async def blocked(connection: "Connection", pid: int) -> None:
+    """Wait until another connection waits for a lock."""
+    async with asyncio.timeout(10):
+        while not await connection.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_numbers_never_fall_inside_a_partition_when_they_ran_against_the_offsets(
+    connect: Connect,
+) -> None:
+    holder, waiting, watcher, fast = [await connect() for _ in range(4)]
+    one, two, three = await lanes(watcher, "a", "b", "c")
+    async with holder.transaction():
+        await run(holder, push(two))
+        # It has its number from the first partition, and waits for the second.
+        late = asyncio.create_task(run(waiting, push(one, two, three)))
+        await blocked(watcher, waiting.get_server_pid())
+        # This one's number is higher, and its message in the third is first.
+        await run(fast, push(three))
+    await late
+
+    rows = await watcher.fetch(
+        "select base_offset, xid::text::bigint as xid from queen.segments"
+        " where partition_id = $1 order by base_offset",
+        three,
+    )
+    own = await watcher.fetchval(
+        "select min(xid::text::bigint) from queen.segments where partition_id = $1", one
+    )
+
+    assert len(rows) == 2
+    assert own < rows[0]["xid"]  # They did run against each other …
+    assert rows[1]["xid"] == rows[0]["xid"]  # … and are one step for a reader.
+
+
+async def test_a_batch_ends_before_the_transaction_that_would_be_too_much(
+    connect: Connect,
+) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+    xids: list[int] = []
+    for _ in range(5):
+        (row,) = await run(connection, push(lane))
+        xids.append(row["xid"])
+    end = await horizon(connection)
+
+    assert await planned(connection, 0, end) == end
+    assert await planned(connection, 0, end, 2) == xids[2]
+    assert await planned(connection, xids[2], end, 2) == xids[4]
+    assert await planned(connection, xids[4], end, 2) == end
+    assert await planned(connection, 0, end, 0) == xids[1]  # One at the least.
+    assert await planned(connection, 0, end, None, 3) == xids[2]  # Payloads have two bytes.
+    assert await planned(connection, end, end + 1, 2) == end  # Nothing.
+
+
+async def test_a_batch_does_not_go_past_a_transaction_that_is_open(connect: Connect) -> None:
+    writer, reader = await connect(), await connect()
+    one, two = await lanes(reader, "a", "b")
+    async with writer.transaction():
+        (row,) = await run(writer, push(one))
+        await run(reader, push(two))
+
+        end = await horizon(reader)
+
+        assert end <= row["xid"]
+    assert await horizon(reader) > row["xid"]
+
+
+async def test_the_parts_of_a_batch_are_about_equal(connect: Connect) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+    for _ in range(12):
+        await run(connection, push(lane))
+    end = await horizon(connection)
+    queue = await queue_id(connection)
+
+    rows = await run(connection, ("split_batch", queue, 0, end, 4, 1))
+    few = await run(connection, ("split_batch", queue, 0, end, 4, 6))
+
+    assert [row["messages"] for row in rows] == [3, 3, 3, 3]
+    assert [row["messages"] for row in few] == [6, 6]
+
+
+async def test_a_time_is_found_among_the_transactions(connect: Connect, clock: Clock) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+    rows: list[asyncpg.Record] = []
+    for _ in range(6):
+        rows += await run(connection, push(lane))
+        await clock.advance(seconds=60)
+    queue = await queue_id(connection)
+
+    found = [
+        (await run(connection, ("xid_at", queue, row["created_at"])))[0]["xid"] for row in rows
+    ]
+    after = await run(connection, ("xid_at", queue, rows[-1]["created_at"] + timedelta(days=1)))
+
+    before = [-1, *(row["xid"] for row in rows)]
+    assert all(low < at <= row["xid"] for low, at, row in zip(before, found, rows, strict=False))
+    assert after[0]["xid"] > rows[-1]["xid"]
+
+
+async def missed(connection: "Connection", at: int, since: int) -> bool:
+    queue = await queue_id(connection)
+    return (await run(connection, ("missed", queue, at, since)))[0]["is_missed"]
+
+
+async def purge(connection: "Connection", lane: int, end: int) -> None:
+    await connection.fetch(
+        "select c.* from queen.queues q, queen.cut($1, q.id, $2, 1000, 'age') c"
+        " where q.name = 'orders'",
+        lane,
+        end,
+    )
+
+
+async def test_a_reader_learns_what_was_removed_before_it_came_there(connect: Connect) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+    xids = [(await run(connection, push(lane)))[0]["xid"] for _ in range(3)]
+    since = await horizon(connection)
+    assert not await missed(connection, 0, since)
+
+    await purge(connection, lane, 2)
+
+    assert await missed(connection, 0, since)
+    assert await missed(connection, xids[1], since)
+    assert not await missed(connection, xids[2], since)  # It had read them.
+    assert not await missed(connection, 0, await horizon(connection))  # It began later.
+
+
+async def test_a_loss_is_known_when_its_record_is_forgotten(connect: Connect) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+    xids = [(await run(connection, push(lane)))[0]["xid"] for _ in range(3)]
+    since = await horizon(connection)
+    await purge(connection, lane, 2)
+    (duty,) = await connection.fetch(
+        "insert into queen.duties (name, epoch) values ('retention', 7)"
+        " on conflict (name) do update set epoch = 7 returning epoch"
+    )
+
+    await connection.fetch("select queen.forget_removals($1, -1.0, 100)", duty["epoch"])
+
+    assert await connection.fetchval("select count(*) from queen.removals") == 0
+    assert await missed(connection, xids[1], since)
+    assert not await missed(connection, xids[2], since)
