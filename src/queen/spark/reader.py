@@ -100,9 +100,10 @@ class QueueReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         with connect(options.dsn) as connection:
-            queue_id = find_queue(connection, options.queue)["id"]
+            queue = find_queue(connection, options.queue)
+            queue_id = queue["id"]
             end = horizon(connection)
-            whole = _bounded(connection, options, queue_id)._replace(
+            whole = _bounded(connection, options, queue)._replace(
                 end_xid=end, since_xid=end if options.fail_on_data_loss else 0
             )
             if options.starting_at is not None:
@@ -140,7 +141,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, int]:
         options = self._options
-        queue_id = self._queue_id()
+        queue_id = self._queue()["id"]
         now = self._call("horizon")[0]["xid"]
         if options.txn_app_id is not None:
             for row in self._ledger("first_plan", options.txn_app_id, queue_id):
@@ -183,14 +184,14 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, int]:
         now = self._call("horizon")[0]["xid"]
-        return _offset(self._queue_id(), now, 0)
+        return _offset(self._queue()["id"], now, 0)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         if start["xid"] >= end["xid"]:
             return []
-        self._check(start)
+        queue = self._check(start)
         connection = self._connected()
-        whole = _bounded(connection, self._options, start["queue"])._replace(
+        whole = _bounded(connection, self._options, queue)._replace(
             start_xid=start["xid"],
             end_xid=end["xid"],
             since_xid=start["since"] if self._options.fail_on_data_loss else 0,
@@ -204,22 +205,23 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._connection is not None:
             self._connection.close()
 
-    def _check(self, start: dict[str, int]) -> None:
-        """Raise DataLost if the stream cannot go on from where it is without leaving some out."""
-        options = self._options
-        if self._queue_id() != start["queue"]:
+    def _check(self, start: dict[str, int]) -> dict[str, Any]:
+        """The queue. Raises DataLost if the stream cannot go on without leaving something out."""
+        options, queue = self._options, self._queue()
+        if queue["id"] != start["queue"]:
             raise errors.DataLost(
                 f"queue {options.queue} was deleted and made anew since this stream began: give it"
                 " another checkpoint"
             )
         if not options.fail_on_data_loss:
-            return
+            return queue
         row = self._call("missed", start["queue"], start["xid"], start["since"])[0]
         if row["is_missed"]:
             raise errors.DataLost(
                 f"messages of queue {options.queue} were removed before this stream has read them:"
                 " go on without them by option failOnDataLoss=false"
             )
+        return queue
 
     def _horizon(self, xid: int) -> int:
         row = self._call("horizon")[0]
@@ -230,11 +232,11 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return row["xid"]
 
-    def _queue_id(self) -> int:
+    def _queue(self) -> dict[str, Any]:
         rows = self._call("pipeline_queue", self._options.queue)
         if not rows:
             raise errors.QueueNotFound(f"there is no queue {self._options.queue}")
-        return rows[0]["id"]
+        return rows[0]
 
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
@@ -266,21 +268,22 @@ def _xid_at(connection: Connection, queue_id: int, at: datetime) -> int:
     return call(connection, "xid_at", queue_id, at)[0]["xid"]
 
 
-def _bounded(connection: Connection, options: SourceOptions, queue_id: int) -> SegmentRange:
+def _bounded(connection: Connection, options: SourceOptions, queue: dict[str, Any]) -> SegmentRange:
     """All of the queue inside the bounds that were asked for, but for its transactions."""
     names = set(options.partitions or ())
     for offsets in (options.starting_offset, options.ending_offset):
         names |= set() if offsets is None or isinstance(offsets, int) else set(offsets)
     ids: dict[str, list[int]] = {}
     if names:
-        for row in call(connection, "partitions_named", queue_id, sorted(names)):
+        for row in call(connection, "partitions_named", queue["id"], sorted(names)):
             ids.setdefault(row["name"], []).append(row["id"])
     wanted = options.partitions
     return SegmentRange(
         queue=options.queue,
-        queue_id=queue_id,
+        queue_id=queue["id"],
         start_xid=0,
         end_xid=0,
+        is_sealed=queue["has_data_keys"],
         partition_ids=(
             None if wanted is None else tuple(each for name in wanted for each in ids.get(name, ()))
         ),

@@ -15,6 +15,7 @@ from adbc_driver_postgresql import connect as open_database
 
 from queen import errors
 from queen.codec.encryption import MARK, DataKey, Wrapped
+from queen.codec.identity import message_id
 from queen.codec.keyrings import keyring_of_environment
 from queen.codec.sealing import key_ids_of, open_segment
 from queen.codec.segment import Segment
@@ -37,6 +38,8 @@ _BATCH_BYTES: Final = 16 * 2**20
 """Of segments that come over at a time."""
 _HEX: Final = np.frombuffer(bytes.hex(bytes(range(256))).encode(), dtype=np.uint16)
 _LOW_BITS: Final = 42
+_HEAD: Final = 24
+"""Letters of an id that all messages of a segment share, if it does not cross 2^42 offsets."""
 
 
 class SegmentRange(NamedTuple):
@@ -55,6 +58,8 @@ class SegmentRange(NamedTuple):
     """By partition id, or of all."""
     end_offsets: Mapping[int, int] | int | None = None
     shard: int = 0
+    is_sealed: bool = True
+    """Whether payloads may be encrypted."""
 
 
 class _Extra(msgspec.Struct, rename="camel"):
@@ -135,7 +140,7 @@ class _Expander:
         body = segments.column("body")
         _, _, data = body.buffers()
         # No JSON has this byte, so one look says that all of it is plain.
-        if data is None or MARK not in data.to_pybytes():
+        if data is None or not self._range.is_sealed or MARK not in data.to_pybytes():
             return _Columns(body, segments.column("ends"), segments.column("extras"))
         opened = [self._open(row) for row in segments.to_pylist()]
         return _Columns(
@@ -206,9 +211,6 @@ class _Messages:
         bases = _numbers(self._segments.column("base_offset")) - self._firsts
         return np.repeat(bases, self._counts) + np.arange(self._count)
 
-    def _partition_ids(self) -> np.ndarray:
-        return np.repeat(_numbers(self._segments.column("partition_id")), self._counts)
-
     def created_at(self) -> pa.Array:
         instants = self._segments.column("created_at").cast(pa.int64())
         return pa.array(np.repeat(_numbers(instants), self._counts)).cast(TYPES["createdAt"])
@@ -229,7 +231,10 @@ class _Messages:
 
     def id(self) -> pa.Array:
         if self._ids is None:
-            self._ids = _ids(self._range.shard, self._partition_ids(), self._offsets())
+            ids, bases = (
+                _numbers(self._segments.column(name)) for name in ("partition_id", "base_offset")
+            )
+            self._ids = _ids(self._range.shard, ids, bases, self._counts, self._offsets())
         return self._ids
 
     def transaction_id(self) -> pa.Array:
@@ -311,19 +316,24 @@ def _joined(ends: pa.Array) -> np.ndarray:
     return np.frombuffer(data, "<i4", (end - first) // 4, first)
 
 
-def _ids(shard: int, partition_ids: np.ndarray, offsets: np.ndarray) -> pa.Array:
-    """What `queen.codec.identity.message_id` says, of many: 16 bytes in hexadecimal digits."""
+def _ids(
+    shard: int,
+    partition_ids: np.ndarray,
+    bases: np.ndarray,
+    counts: np.ndarray,
+    offsets: np.ndarray,
+) -> pa.Array:
+    """What `queen.codec.identity.message_id` says, of many: those of a segment end differently."""
     count = len(offsets)
-    halves = np.empty((count, 2), ">u8")
-    offsets = offsets.astype(np.uint64)
-    high = partition_ids.astype(np.uint64) << np.uint64(16)
-    halves[:, 0] = high | np.uint64(8 << 12) | offsets >> np.uint64(_LOW_BITS)
-    head = np.uint64(2 << 62 | shard << 52)
-    halves[:, 1] = head | offsets & np.uint64(2**_LOW_BITS - 1)
-    digits = _HEX[halves.view(np.uint8).reshape(count, 16)].view(np.uint8)
-    texts = np.full((count, 36), ord("-"), np.uint8)
-    for dashes, (start, end) in enumerate(((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))):
-        texts[:, start + dashes : end + dashes] = digits[:, start:end]
+    heads = b"".join(
+        message_id(shard, partition_id, base)[:_HEAD].encode()
+        for partition_id, base in zip(partition_ids.tolist(), bases.tolist(), strict=True)
+    )
+    texts = np.empty((count, 36), np.uint8)
+    by_segment = np.frombuffer(heads, np.uint8).reshape(len(counts), _HEAD)
+    texts[:, :_HEAD] = np.repeat(by_segment, counts, axis=0)
+    lows = (offsets & (2**_LOW_BITS - 1)).astype(">u8").view(np.uint8).reshape(count, 8)
+    texts[:, _HEAD:] = _HEX[lows[:, 2:]].view(np.uint8)
     positions = np.arange(0, 36 * (count + 1), 36, dtype=np.int32)
     return pa.StringArray.from_buffers(count, pa.py_buffer(positions), pa.py_buffer(texts))
 

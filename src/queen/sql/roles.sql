@@ -5,7 +5,7 @@
 -- queen_retention  removes what is old
 -- queen_readonly   reads everything but keys and tickets
 -- queen_producer   calls `queen.enqueue`, for applications, and nothing else
--- queen_pipeline   runs Spark: reads as queen_readonly does, the sealed data keys too, writes to queues, and keeps books
+-- queen_pipeline   runs Spark: reads as queen_readonly does, writes to queues, and keeps books
 --
 -- A login role is made a member: create role queen_server login password '…' in role queen_app.
 do $$

@@ -2,9 +2,11 @@
 
 -- name: pipeline_queue
 -- A queue, as readers and writers of the whole of it need it.
-select id, encrypted, ordered, max_size, max_payload_bytes, schema::text as schema
-from queen.queues
-where name = $1 and deleted_at is null;
+select
+  q.id, q.encrypted, q.max_size, q.max_payload_bytes, q.schema::text as schema,
+  exists (select 1 from queen.data_keys k where k.queue_id = q.id) as has_data_keys
+from queen.queues q
+where q.name = $1 and q.deleted_at is null;
 
 -- name: horizon
 -- All transactions below have ended.
