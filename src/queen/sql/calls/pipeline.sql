@@ -82,8 +82,10 @@ where s.queue_id = $1
 order by s.xid, s.partition_id, s.base_offset;
 
 -- name: published
--- The last batch of an application, and the time.
-select (select p.version from queen.publications p where p.app_id = $1) as version, queen.now() as now;
+-- The last batch of an application, how many messages it has published, and the time.
+select p.version, coalesce(p.messages, 0) as messages, n.now
+from (select queen.now() as now) n
+left join queen.publications p on p.app_id = $1;
 
 -- name: stage
 -- Segments of a task that nobody sees yet, in binary form.
