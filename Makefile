@@ -3,6 +3,8 @@
 PYTHON ?= python3
 UV_VERSION := 0.13.7
 WORKERS ?= 4
+# Each starts Spark, which takes as many cores as it gets.
+SPARK_WORKERS ?= 2
 
 BIN := .venv/bin
 LOCK := requirements.lock
@@ -13,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: setup packages check check-lock test test-fast test-model test-faults \
+.PHONY: setup packages check check-lock test test-fast test-model test-faults test-spark-short test-spark \
 	bench-client bench-encryption bench-engine bench-growth bench-http bench-retention schema reference sync-types lock \
 	format
 
@@ -41,7 +43,7 @@ check-lock:
 	diff -u $(LOCK) .venv/$(LOCK)
 
 test:
-	$(PYTEST) -n $(WORKERS) --dist worksteal
+	$(PYTEST) -n $(WORKERS) --dist worksteal --ignore=tests/spark
 
 test-fast:
 	$(PYTEST) -n $(WORKERS) --dist worksteal -x tests/unit tests/sql
@@ -51,6 +53,13 @@ test-model:
 
 test-faults:
 	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql
+
+# A file stays with one process: so there is a session and a cluster for each process, not for each test.
+test-spark-short:
+	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile tests/spark
+
+test-spark:
+	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile -m "slow or not slow" --timeout=3600 tests/spark
 
 bench-engine:
 	$(BIN)/python -m benchmarks.engine

@@ -1,0 +1,74 @@
+"""The cluster that the other tests stand on is a real one: executors are processes, and die."""
+
+# pyright: basic
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.spark import processes
+from tests.spark.cluster import Cluster
+from tests.spark.driver import Driver
+
+HOSTS = ("-m", "tests.spark.drivers.hosts")
+TOTAL = sum(range(100_000))
+
+
+def running(folder: Path) -> int:
+    """How many tasks have begun."""
+    return len(list(folder.iterdir()))
+
+
+def test_a_job_runs_on_two_executors(cluster: Cluster, tmp_path: Path) -> None:
+    with Driver(*HOSTS, cluster.url, str(tmp_path), confs=cluster.confs) as driver:
+        driver.until("started")
+        cluster.wait_for_executors(2)
+        driver.go_on()
+        processes.wait(lambda: running(tmp_path) >= 2, 120, lambda: driver.log)
+        (tmp_path / "go").touch()
+
+        answer = driver.answer()
+
+        assert answer == {"processes": 2, "attempts": 1, "total": TOTAL}
+        assert driver.wait() == 0
+
+
+def test_a_job_survives_the_death_of_an_executor(cluster: Cluster, tmp_path: Path) -> None:
+    with Driver(*HOSTS, cluster.url, str(tmp_path), confs=cluster.confs) as driver:
+        driver.until("started")
+        killed = cluster.wait_for_executors(2)[0]
+        driver.go_on()
+        processes.wait(lambda: running(tmp_path) >= 2, 120, lambda: driver.log)
+
+        processes.kill([killed])
+        processes.wait(lambda: running(tmp_path) >= 3, 120, lambda: driver.log)
+        (tmp_path / "go").touch()
+        answer = driver.answer()
+
+        assert answer["total"] == TOTAL
+        assert answer["attempts"] == 2
+        assert killed not in cluster.executors()
+
+
+def test_a_driver_that_is_killed_leaves_nothing_behind(cluster: Cluster, tmp_path: Path) -> None:
+    with Driver(*HOSTS, cluster.url, str(tmp_path), confs=cluster.confs) as driver:
+        driver.until("started")
+        below = processes.descendants(driver.pid)
+
+        driver.kill()
+
+        assert below  # The JVM.
+        assert not any(processes.is_alive(pid) for pid in below)
+        # The master sees the connection go, and takes the executors back for the next driver.
+        processes.wait(lambda: not cluster.executors(), 60, lambda: cluster.logs)
+
+
+def test_a_session_in_this_process_has_our_package_in_its_tasks(spark: SparkSession) -> None:
+    def name(_: int) -> str:
+        import queen
+
+        return str(queen.__file__)
+
+    (found,) = spark.sparkContext.parallelize([1], 1).map(name).collect()
+
+    assert Path(found).is_relative_to(Path(__file__).parents[2])
