@@ -3,6 +3,7 @@
 # pyright: basic
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.spark.cluster import Cluster, confs
 
 TIMEOUT_SECONDS = 300
+KEY = "0123456789abcdef" * 4
 _HERE = Path(__file__).parent
 
 
@@ -27,6 +29,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session in this process, of which there is one: other drivers are `Driver`s."""
     folder = tmp_path_factory.mktemp("spark")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["QUEEN_ENCRYPTION_KEY"] = KEY  # Tasks have what is there when they start.
+    # Of the processes in which Spark plans: they are the driver's, not an executor's.
+    os.environ["PYTHONPATH"] = confs()["spark.executorEnv.PYTHONPATH"]
     builder = SparkSession.builder.master("local[2]").appName("tests")
     settings = {
         **confs(),

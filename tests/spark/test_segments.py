@@ -1,0 +1,168 @@
+"""What an executor makes of segments is what was pushed, message by message."""
+
+# pyright: basic
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+import pytest
+
+from queen import errors
+from queen.codec.identity import place_of
+from queen.engine.engine import Engine
+from queen.settings import Settings
+from queen.spark import reader
+from queen.spark.database import connect
+from queen.spark.segments import COLUMNS, SegmentRange, read_range
+from queen.wire.messages import PushItem
+from tests.engine.helpers import push
+
+KEY = "0123456789abcdef" * 4
+
+
+def whole(dsn: str, queue: str = "orders") -> SegmentRange:
+    with connect(dsn) as connection:
+        row = reader.find_queue(connection, queue)
+        return SegmentRange(queue, row["id"], 0, reader.horizon(connection))
+
+
+def rows(
+    dsn: str, range_: SegmentRange | None = None, columns: Sequence[str] = COLUMNS
+) -> list[dict[str, Any]]:
+    batches = read_range(dsn, range_ or whole(dsn), columns)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+async def read(dsn: str, range_: SegmentRange | None = None) -> list[dict[str, Any]]:
+    """Beside the loop: what reads is not of it."""
+    return await asyncio.to_thread(rows, dsn, range_)
+
+
+async def test_a_message_has_all_that_a_consumer_would_see(engine: Engine, dsn: str) -> None:
+    headers = {"x-a": "1", "grüße": "⚡"}
+    items = [
+        PushItem(queue="orders", partition="p", payload=b'{"a": 1}'),
+        PushItem(queue="orders", partition="p", payload=b'"\xc3\xa4"', transaction_id="mine"),
+        PushItem(queue="orders", partition="p", payload=b"[]", headers=headers, trace_id="t"),
+    ]
+    pushed = list(await engine.push(items))
+
+    found = await read(dsn)
+
+    assert [row["payload"] for row in found] == ['{"a": 1}', '"ä"', "[]"]
+    assert [row["offset"] for row in found] == [0, 1, 2]
+    assert [row["id"] for row in found] == [each.id for each in pushed]
+    assert [row["transactionId"] for row in found] == [each.transaction_id for each in pushed]
+    assert [row["headers"] for row in found][:2] == [None, None]
+    assert found[2]["headers"] == '{"x-a":"1","grüße":"⚡"}'
+    assert [row["traceId"] for row in found] == [None, None, "t"]
+    assert {row["queue"] for row in found} == {"orders"}
+    assert {row["partition"] for row in found} == {"p"}
+    assert all(abs(row["createdAt"] - datetime.now(UTC)).total_seconds() < 60 for row in found)
+
+
+async def test_many_segments_of_many_partitions_come_in_order(engine: Engine, dsn: str) -> None:
+    for number in range(30):
+        await push(engine, "orders", *range(number % 4 + 1), partition=f"p{number % 7}")
+
+    found = await read(dsn)
+
+    assert len(found) == sum(number % 4 + 1 for number in range(30))
+    for partition in {row["partition"] for row in found}:
+        offsets = [row["offset"] for row in found if row["partition"] == partition]
+        assert offsets == list(range(len(offsets)))
+
+
+async def test_only_the_columns_that_are_wanted_are_made(engine: Engine, dsn: str) -> None:
+    await push(engine, "orders", 1)
+
+    (row,) = await asyncio.to_thread(rows, dsn, None, ("payload", "offset"))
+
+    assert row == {"payload": "1", "offset": 0}
+
+
+async def test_what_was_erased_is_left_out(engine: Engine, dsn: str) -> None:
+    pushed = await engine.push([PushItem(queue="orders", payload=b"%d" % n) for n in range(3)])
+    place = place_of(pushed[1].id or "")
+    assert place is not None
+    await engine.redact(place.partition_id, place.offset, by="someone")
+
+    assert [row["payload"] for row in await read(dsn)] == ["0", "2"]
+    assert [row["offset"] for row in await read(dsn)] == [0, 2]
+
+
+async def test_what_retention_emptied_has_no_messages(engine: Engine, dsn: str) -> None:
+    await push(engine, "orders", 1, 2)
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("update queen.segments set body = null, ends = null, extras = null")
+    await connection.close()
+
+    assert await read(dsn) == []
+
+
+async def test_bounds_cut_inside_a_segment(engine: Engine, dsn: str) -> None:
+    await push(engine, "orders", 0, 1, 2, 3, partition="a")
+    await push(engine, "orders", 10, 11, 12, partition="b")
+    with connect(dsn) as connection:
+        ids = {
+            row["name"]: row["id"]
+            for row in connection.execute(b"select id, name from queen.partitions").fetchall()
+        }
+    range_ = whole(dsn)
+
+    by_partition = range_._replace(start_offsets={ids["a"]: 2}, end_offsets={ids["b"]: 1})
+    of_all = range_._replace(start_offsets=1, end_offsets=3)
+    of_one = range_._replace(partition_ids=(ids["b"],))
+
+    assert [row["payload"] for row in await read(dsn, by_partition)] == ["2", "3", "10"]
+    assert [row["payload"] for row in await read(dsn, of_all)] == ["1", "2", "11", "12"]
+    assert [row["payload"] for row in await read(dsn, of_one)] == ["10", "11", "12"]
+
+
+async def test_a_removal_while_it_was_read_is_not_passed_over(engine: Engine, dsn: str) -> None:
+    await push(engine, "orders", 1)
+    await push(engine, "orders", 2)
+    range_ = whole(dsn)
+    range_ = range_._replace(since_xid=range_.end_xid)
+    assert len(await read(dsn, range_)) == 2
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "select queen.cut(s.partition_id, s.queue_id, 1, 10, 'age') from queen.segments s limit 1"
+    )
+    await connection.close()
+
+    with pytest.raises(errors.DataLost, match="failOnDataLoss"):
+        await read(dsn, range_)
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEEN_ENCRYPTION_KEY", KEY)
+
+
+async def sealed(dsn: str) -> None:
+    async with await Engine.open(dsn, settings=Settings(encryption_key=KEY)) as engine:
+        await engine.configure("orders", {"encrypted": True})
+        headers = {"h": "secret too"}
+        items = [PushItem(queue="orders", payload=b'"canary"', headers=headers, trace_id="t")]
+        await engine.push([*items, PushItem(queue="orders", payload=b"1")])
+
+
+@pytest.mark.usefixtures("key")
+async def test_an_encrypted_queue_is_read_with_the_key_of_the_environment(dsn: str) -> None:
+    await sealed(dsn)
+
+    found = await read(dsn)
+
+    assert [row["payload"] for row in found] == ['"canary"', "1"]
+    assert [row["headers"] for row in found] == ['{"h":"secret too"}', None]
+    assert [row["traceId"] for row in found] == ["t", None]
+
+
+async def test_an_encrypted_queue_is_not_read_without_the_key(dsn: str) -> None:
+    await sealed(dsn)
+
+    with pytest.raises(errors.EncryptionUnavailable, match="master key default"):
+        await read(dsn)

@@ -1,0 +1,253 @@
+"""A DataFrame into a queue: what is written, what is refused, and what is written once."""
+
+# pyright: basic
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Self
+
+import psycopg
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from queen.engine.engine import Engine
+from queen.settings import Settings
+from queen.spark import register
+from queen.spark.staging import LEFT_OUT, WRITTEN
+from queen.wire.messages import PopRequest
+from tests.engine.helpers import pop_one, push, values
+from tests.spark.conftest import KEY
+from tests.spark.filling import fill, make
+from tests.spark.oracle import assert_same, digests
+
+Frame = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> Frame:
+    register(spark)
+
+    def frame(
+        *rows: tuple[Any, ...], columns: str = "partition string, payload string"
+    ) -> DataFrame:
+        return spark.createDataFrame(list(rows), columns).coalesce(1)
+
+    return frame
+
+
+class Running:
+    """An engine beside the test: a session of Spark is known to the thread that made it alone."""
+
+    def __init__(self, dsn: str, settings: Settings) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.engine = self.wait(Engine.open(dsn, settings=settings))
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def wait(self, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
+        return self.begin(work).result(60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait(self.engine.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def write(frame: DataFrame, dsn: str, queue: str = "orders", **options: str) -> None:
+    writer = frame.write.format("queen").mode("append")
+    writer.options(dsn=dsn, queue=queue, **options).save()
+
+
+def log(dsn: str, queue: str = "orders") -> list[tuple[str, int, str]]:
+    with psycopg.connect(dsn) as connection:
+        return connection.execute(
+            'select partition, "offset", payload from queen.messages where queue = %s'
+            ' order by partition, "offset"',
+            (queue,),
+        ).fetchall()
+
+
+def count(dsn: str, table: str) -> int:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(f"select count(*) from queen.{table}".encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def test_rows_become_messages_in_their_order(frame: Frame, dsn: str) -> None:
+    make(dsn, "orders")
+    rows = [("a", "1"), ("b", "2"), ("a", "3"), (None, '"ä"'), ("a", "4")]
+
+    write(frame(*rows), dsn)
+
+    assert log(dsn) == [
+        ("Default", 0, '"ä"'),
+        ("a", 0, "1"),
+        ("a", 1, "3"),
+        ("a", 2, "4"),
+        ("b", 0, "2"),
+    ]
+    assert count(dsn, "staged") == 0
+
+
+def test_tasks_are_published_in_the_order_of_the_frame(spark: SparkSession, dsn: str) -> None:
+    register(spark)
+    make(dsn, "orders")
+    numbers = spark.range(0, 10_000, 1, 7).select(
+        F.lit("p").alias("partition"), F.col("id").cast("string").alias("payload")
+    )
+
+    write(numbers, dsn)
+
+    assert [int(payload) for _, _, payload in log(dsn)] == list(range(10_000))
+
+
+def test_who_waits_is_woken_and_gets_headers(frame: Frame, dsn: str) -> None:
+    with Running(dsn, Settings(safety_poll_ms=600_000)) as running:
+        running.wait(running.engine.configure("orders", {}))
+        request = PopRequest(queue="orders", wait=True)
+        waiting = running.begin(running.engine.pop(request))
+        columns = "payload string, headers map<string,string>, traceId string"
+
+        write(frame(('{"n": 1}', {"a": "b"}, "trace"), columns=columns), dsn)
+
+        ((message,),) = [list(each.messages()) for each in waiting.result(60)]
+        assert json.loads(bytes(message.data)) == {"n": 1}
+        assert message.headers == {"a": "b"}
+        assert message.trace_id == "trace"
+
+
+def test_a_queue_is_copied_whole(spark: SparkSession, dsn: str) -> None:
+    register(spark)
+    make(dsn, "orders")
+    make(dsn, "copy")
+    fill(dsn, "orders", 12_000, partitions=6, transactions=20)
+
+    source = spark.read.format("queen").options(dsn=dsn, queue="orders").load()
+    write(source, dsn, "copy")
+
+    assert assert_same(digests(dsn, "orders"), digests(dsn, "copy")) == 12_000
+
+
+def test_a_write_with_a_name_and_a_number_is_done_once(frame: Frame, dsn: str) -> None:
+    make(dsn, "orders")
+
+    for payload, version in (("1", "0"), ("2", "0"), ("3", "1")):
+        write(frame(("a", payload)), dsn, txnAppId="nightly", txnVersion=version)
+
+    assert [payload for _, _, payload in log(dsn)] == ["1", "3"]
+    assert count(dsn, "staged") == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "said"),
+    [
+        ("partition string", ("a",), "payload is missing"),
+        ("payload string, total bigint", ("1", 1), "column total"),
+        ("payload struct<a: int>", ((1,),), "to_json|not a string"),
+        ("payload string", (None,), "payload is null"),
+        ("payload string", ("{",), "not JSON"),
+        ("payload string", ("[" * 65 + "]" * 65,), "deeper than 64"),
+        ("payload string", ('"' + "x" * 2**20 + '"',), "at most 1048576"),
+        ("payload string, headers string", ("1", "[]"), "headers are a JSON object"),
+        ("payload string, partition string", ("1", "."), "partition"),
+    ],
+)
+def test_what_cannot_be_a_message_is_refused_and_nothing_is_stored(
+    frame: Frame, dsn: str, columns: str, row: tuple[Any, ...], said: str
+) -> None:
+    make(dsn, "orders")
+
+    with pytest.raises(PySparkException, match=said):
+        write(frame(row, columns=columns), dsn)
+
+    assert log(dsn) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"queue": "none"}, "there is no queue none"),
+        ({"txnAppId": "a"}, "together"),
+        ({"txnVersion": "1"}, "together"),
+        ({"startingOffset": "earliest"}, "no option startingOffset"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(
+    frame: Frame, dsn: str, options: dict[str, str], said: str
+) -> None:
+    make(dsn, "orders")
+
+    with pytest.raises(PySparkException, match=f"(?i){said}"):
+        write(frame(("a", "1")), dsn, **{"queue": "orders", **options})
+
+
+def test_a_queue_is_not_overwritten(frame: Frame, dsn: str) -> None:
+    make(dsn, "orders")
+
+    with pytest.raises(PySparkException, match="append"):
+        frame(("a", "1")).write.format("queen").mode("overwrite").options(
+            dsn=dsn, queue="orders"
+        ).save()
+
+
+def test_the_schema_and_the_size_of_a_queue_hold_for_the_sink(frame: Frame, dsn: str) -> None:
+    make(dsn, "orders", schema={"type": "object"}, max_payload_bytes=20)
+
+    with pytest.raises(PySparkException, match="object"):
+        write(frame(("a", "1")), dsn)
+    with pytest.raises(PySparkException, match="at most 20"):
+        write(frame(("a", '{"long": "0123456789"}')), dsn)
+    write(frame(("a", '{"a": 1}')), dsn)
+
+    assert len(log(dsn)) == 1
+
+
+def test_a_batch_that_never_fits_a_full_queue_says_so(frame: Frame, dsn: str) -> None:
+    make(dsn, "orders", max_size=2)
+
+    write(frame(("a", "1"), ("a", "2")), dsn)
+    with pytest.raises(PySparkException, match="maxMessagesPerTrigger"):
+        write(frame(("a", "1"), ("a", "2"), ("a", "3")), dsn)
+
+
+def test_an_encrypted_queue_is_sealed_by_the_tasks(frame: Frame, dsn: str) -> None:
+    with Running(dsn, Settings(encryption_key=KEY)) as running:
+        running.wait(running.engine.configure("orders", {"encrypted": True}))
+
+        write(frame(("a", '"canary"'), ("b", '"canary"')), dsn)
+
+        delivery = running.wait(pop_one(running.engine, "orders", partition="a"))
+        assert values(delivery) == ["canary"]
+    with psycopg.connect(dsn) as connection:
+        bodies = connection.execute("select body from queen.segments").fetchall()
+    assert bodies
+    assert not any(b"canary" in body for (body,) in bodies)
+
+
+def test_without_the_key_of_a_queue_nothing_is_written(frame: Frame, dsn: str) -> None:
+    with Running(dsn, Settings(encryption_keys=f"other:{'22' * 32}")) as running:
+        running.wait(running.engine.configure("orders", {"encrypted": True}))
+        running.wait(push(running.engine, "orders", 1))
+
+        with pytest.raises(PySparkException, match="master key other"):
+            write(frame(("a", '"canary"')), dsn)
+
+    assert count(dsn, "staged") == 0
+
+
+def test_columns_that_are_written_and_left_out_are_those_of_the_source() -> None:
+    from queen.spark.segments import COLUMNS
+
+    assert sorted((*WRITTEN, *LEFT_OUT)) == sorted(COLUMNS)
