@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.cluster import Cluster, confs
+from tests.spark.cluster import Cluster, confs, environment
 
 TIMEOUT_SECONDS = 300
 _HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session in this process, of which there is one: other drivers are `Driver`s."""
     folder = tmp_path_factory.mktemp("spark")
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ.update(environment())
     builder = SparkSession.builder.master("local[2]").appName("tests")
     settings = {
         **confs(),
