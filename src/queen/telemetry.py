@@ -176,6 +176,24 @@ TABLE_BYTES: Final = _gauge(
 OLDEST_TRANSACTION: Final = _gauge(
     "oldest_transaction_age_seconds", "Age of the oldest open transaction.", merge="max"
 )
+PIPELINE_LAG_MESSAGES: Final = _gauge(
+    "pipeline_lag_messages",
+    "Messages that a pipeline on Spark has not done; absent where that is not known.",
+    "pipeline",
+    merge="max",
+)
+PIPELINE_LAG: Final = _gauge(
+    "pipeline_lag_seconds",
+    "Age of the oldest message that a pipeline on Spark has not done.",
+    "pipeline",
+    merge="max",
+)
+PIPELINE_UPDATED: Final = _gauge(
+    "pipeline_last_update_timestamp_seconds",
+    "When a pipeline on Spark that has not ended was last heard of.",
+    "pipeline",
+    merge="max",
+)
 STARTED: Final = _gauge(
     "start_timestamp_seconds", "When the youngest process started.", merge="max"
 )

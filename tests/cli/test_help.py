@@ -49,6 +49,8 @@ def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
         ("typer", ["--help"], "queenmq[cli]"),
         ("asyncpg", ["migrate", "status"], "queenmq[server]"),
         ("uvloop", ["serve"], "queenmq[server]"),
+        ("pyspark", ["pipeline", "rollup"], "queenmq[spark]"),
+        ("psycopg", ["pipeline", "ls", "--dsn", "postgresql://"], "queenmq[spark]"),
     ],
 )
 def test_a_missing_extra_is_named_with_what_to_install(

@@ -29,6 +29,11 @@ STOP_SECONDS = 30
 SMALL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
+def environment() -> dict[str, str]:
+    """What a driver must have before its session starts: Spark does not take these as confs."""
+    return {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
 def confs() -> dict[str, str]:
     """What every session of the tests is made with, local or on a cluster."""
     return {
@@ -37,7 +42,6 @@ def confs() -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join((str(SOURCE), str(SOURCE.parent))),
-        "spark.pyspark.python": sys.executable,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
@@ -166,10 +170,10 @@ class Cluster:
         )
 
     def _spawn(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        environment = {
+        told = {
             **os.environ,
+            **environment(),
             "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(self.directory / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": SMALL,
@@ -179,7 +183,7 @@ class Cluster:
             return subprocess.Popen(
                 [SPARK_HOME / "bin" / "spark-class", *arguments],
                 cwd=self.directory,
-                env=environment,
+                env=told,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

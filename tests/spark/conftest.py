@@ -3,14 +3,13 @@
 # pyright: basic
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.cluster import Cluster, confs
+from tests.spark.cluster import Cluster, confs, environment
 
 TIMEOUT_SECONDS = 300
 KEY = "0123456789abcdef" * 4
@@ -28,11 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session in this process, of which there is one: other drivers are `Driver`s."""
     folder = tmp_path_factory.mktemp("spark")
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["QUEEN_ENCRYPTION_KEY"] = KEY  # Tasks have what is there when they start.
-    # Of the processes in which Spark plans: they are the driver's, not an executor's.
-    os.environ["PYTHONPATH"] = confs()["spark.executorEnv.PYTHONPATH"]
+    os.environ.update(environment())
+    os.environ[\"QUEEN_ENCRYPTION_KEY\"] = KEY  # Tasks have what is there when they start.
     builder = SparkSession.builder.master("local[2]").appName("tests")
     settings = {
         **confs(),

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from tests.spark import processes
+from tests.spark.cluster import environment as cluster_environment
 
 ROOT = Path(__file__).parents[2]
 LINE_SECONDS = 180  # A session's start on a busy machine is in it.
@@ -62,7 +63,7 @@ class Driver:
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
-                "SPARK_LOCAL_IP": "127.0.0.1",
+                **cluster_environment(),
                 "TEST_SPARK_CONFS": json.dumps(dict(confs or {})),
                 **(environment or {}),
             },

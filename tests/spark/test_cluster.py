@@ -2,6 +2,7 @@
 
 # pyright: basic
 
+import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -64,11 +65,12 @@ def test_a_driver_that_is_killed_leaves_nothing_behind(cluster: Cluster, tmp_pat
 
 
 def test_a_session_in_this_process_has_our_package_in_its_tasks(spark: SparkSession) -> None:
-    def name(_: int) -> str:
+    def name(_: int) -> tuple[str, str]:
         import queen
 
-        return str(queen.__file__)
+        return str(queen.__file__), sys.executable
 
-    (found,) = spark.sparkContext.parallelize([1], 1).map(name).collect()
+    ((found, python),) = spark.sparkContext.parallelize([1], 1).map(name).collect()
 
     assert Path(found).is_relative_to(Path(__file__).parents[2])
+    assert python == sys.executable

@@ -2478,6 +2478,34 @@ ALTER TABLE queen.partitions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: pipelines; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.pipelines (
+    name text NOT NULL,
+    run_id uuid NOT NULL,
+    kind text NOT NULL,
+    queues text[] NOT NULL,
+    target text,
+    state text NOT NULL,
+    "position" xid8,
+    lag_messages bigint,
+    lag_seconds double precision,
+    batch_id bigint,
+    batch_millis bigint,
+    rows_per_second double precision,
+    rows_total bigint,
+    detail jsonb,
+    error text,
+    ui_url text,
+    started_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT state_is_known CHECK ((state = ANY (ARRAY['running'::text, 'idle'::text, 'failed'::text, 'stopped'::text])))
+)
+WITH (fillfactor='50');
+
+
+--
 -- Name: plans; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -3030,6 +3058,14 @@ ALTER TABLE ONLY queen.partitions
 
 ALTER TABLE ONLY queen.partitions
     ADD CONSTRAINT partitions_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: pipelines pipelines_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.pipelines
+    ADD CONSTRAINT pipelines_pkey PRIMARY KEY (name);
 
 
 --

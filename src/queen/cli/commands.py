@@ -56,6 +56,9 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "dlq": Place("dead_letters:app", "Dead letters."),
         "cron": Place("cron:app", "Messages that come again and again."),
         "operation": Place("operations:app", "Long work on the server."),
+        "pipeline": Place(
+            "pipeline:app", "Jobs on Spark: archive, rollup, window, replay, compact."
+        ),
     },
     "Admin": {
         "token": Place("token:app", "Keys of callers, in the database itself."),

@@ -10,11 +10,12 @@ import msgspec
 from queen.client.access import Access
 from queen.client.analytics import Analytics
 from queen.client.calls import API, answer, name_of, query_of
+from queen.client.pipelines import Pipelines
 from queen.client.schedules import Schedules
 from queen.wire import resources as wire
 
 
-class Admin(Analytics, Access, Schedules):
+class Admin(Analytics, Access, Schedules, Pipelines):
     """
     Everything that an operator may do, by the routes of the contract.
 

@@ -16,7 +16,8 @@ _MOST_QUEUES: Final = 2_000
 _MOST_PARTITIONS: Final = 1_000
 """Visited of each group; beyond, the depth is estimated from these."""
 _TABLES_SECONDS: Final = 60.0
-"""How often the tables are looked at, which change slowly."""
+"""How often the tables are looked at, which change slowly, and what pipelines say of themselves."""
+_MOST_PIPELINES: Final = 100
 
 
 class Sampler:
@@ -87,6 +88,14 @@ class Sampler:
             snapshot.add(telemetry.TABLE_BYTES, row["bytes"], row["table"])
         (row,) = await self._database.fetch("oldest_transaction_age")
         snapshot.add(telemetry.OLDEST_TRANSACTION, row["seconds"])
+        for row in await self._database.fetch("pipeline_lags", _MOST_PIPELINES):
+            snapshot.add(telemetry.PIPELINE_UPDATED, row["updated_at"].timestamp(), row["name"])
+            for metric, value in (
+                (telemetry.PIPELINE_LAG_MESSAGES, row["lag_messages"]),
+                (telemetry.PIPELINE_LAG, row["lag_seconds"]),
+            ):
+                if value is not None:
+                    snapshot.add(metric, value, row["name"])
         return snapshot
 
 

@@ -27,6 +27,7 @@ grant insert on queen.segments, queen.partitions, queen.consumers, queen.data_ke
 -- A row is locked only by who may change it.
 grant update on queen.partitions, queen.consumers, queen.queues, queen.data_keys, queen.duties to queen_pipeline;
 grant insert, update, delete on queen.staged, queen.publications, queen.plans, queen.replays, queen.holds to queen_pipeline;
+grant insert, update, delete on queen.pipelines to queen_pipeline;
 
 grant insert, select (id) on queen.outbox to queen_producer;
 grant select on queen.appender to queen_producer;

@@ -14,6 +14,7 @@ from queen.store.keys import Keys
 from queen.store.messages import Messages
 from queen.store.operations import Operations
 from queen.store.outbox import Outbox
+from queen.store.pipelines import Pipelines
 from queen.store.queues import Queues
 from queen.store.schedules import Schedules
 from queen.store.traces import Traces
@@ -39,6 +40,7 @@ class Store:
         self.audit = Audit(database)
         self.outbox = Outbox(database)
         self.schedules = Schedules(database)
+        self.pipelines = Pipelines(database)
         self.data_keys = DataKeys(database)
 
     @classmethod

@@ -47,6 +47,7 @@ from queen.wire.resources.paging import (
     PageQuery,
     Text,
 )
+from queen.wire.resources.pipelines import Pipeline, Pipelines
 from queen.wire.resources.queues import (
     Deliveries,
     DeliveriesQuery,
@@ -157,6 +158,8 @@ __all__ = [
     "Partitions",
     "PartitionsQuery",
     "Paused",
+    "Pipeline",
+    "Pipelines",
     "PurgeRequest",
     "QueueDetail",
     "QueueSummary",

@@ -1,0 +1,213 @@
+"""A pipeline by its name: its options, a session to run it in, and the run itself, reported."""
+
+# pyright: basic
+
+import ast
+import inspect
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib import import_module, resources
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from queen import errors
+from queen.spark import register
+from queen.spark.pipelines.listener import listening
+from queen.spark.pipelines.report import Report
+
+MODULES: Final = {
+    "archive": "archive",
+    "compact": "compact",
+    "replay": "replay",
+    "rollup": "rollup",
+    "window": "windows",
+}
+"""By kind, as people say it."""
+SPARK_ERRORS: Final = (PySparkException, Py4JError)
+_SOURCES: Final = ("queues", "queue", "from_queue")
+"""What a configuration calls the queues that it reads, if it names some."""
+_TARGETS: Final = ("to_queue", "target", "table", "path", "location")
+"""And the place that it writes to."""
+
+
+class Job(NamedTuple):
+    """A kind of pipeline."""
+
+    kind: str
+    config: type[msgspec.Struct]
+    run: Callable[..., Any]
+
+
+class Option(NamedTuple):
+    """A field of a pipeline's configuration."""
+
+    name: str
+    type: str
+    default: str | None
+    """None: it must be given."""
+    help: str
+
+
+def job(kind: str) -> Job:
+    """A pipeline by its kind. Raises BadRequest where this release has none."""
+    module = f"queen.spark.pipelines.{MODULES[kind]}"
+    try:
+        loaded = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise errors.BadRequest(f"this release has no pipeline {kind}") from error
+    return Job(kind, loaded.Config, loaded.run)
+
+
+def options(job: Job) -> list[Option]:
+    """What a configuration may say."""
+    told = _docstrings(job.config)
+    return [
+        Option(
+            field.encode_name,
+            _type_name(field.type),
+            None if field.required else _default(field),
+            told.get(field.name, ""),
+        )
+        for field in msgspec.structs.fields(job.config)
+    ]
+
+
+def configured(job: Job, given: Mapping[str, Any], *, dsn: str | None) -> Any:  # noqa: ANN401 - its Config
+    """The configuration from what was given, texts of a command line too. Raises InvalidOption."""
+    names = job.config.__struct_encode_fields__
+    for name in given:
+        if name not in names:
+            near = get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
+            raise errors.InvalidOption(f"a pipeline {job.kind} has no option {name}; {hint}")
+    filled = dict(given)
+    if dsn is not None and "dsn" in names:
+        filled.setdefault("dsn", dsn)
+    try:
+        return msgspec.convert(filled, job.config, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise errors.InvalidOption(f"pipeline {job.kind}: {error}") from error
+
+
+@contextmanager
+def session(
+    name: str, master: str, confs: Mapping[str, str], *, is_quiet: bool = True
+) -> Iterator[SparkSession]:
+    """A session of our own, stopped at the end."""
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        raise errors.BadSettings("Spark needs Java 17 or later: none is on the PATH")
+    settings = {"spark.sql.session.timeZone": "UTC", **confs}
+    python = settings.get("spark.pyspark.python")
+    if master.startswith("local"):
+        # Tasks are processes of this machine: they need the packages that we have.
+        python = python or os.environ.get("PYSPARK_PYTHON") or sys.executable
+        settings.setdefault("spark.driver.host", "127.0.0.1")
+        settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+    if is_quiet:
+        java = "spark.driver.extraJavaOptions"
+        settings[java] = f"{settings.get(java, '')} {_quiet()}".strip()
+        settings.setdefault("spark.ui.showConsoleProgress", "false")
+    if python is not None:
+        # A driver that `spark-submit` did not start looks here alone.
+        os.environ["PYSPARK_PYTHON"] = python
+    builder = SparkSession.builder.master(master).appName(name)
+    for each, value in settings.items():
+        builder = builder.config(each, value)
+    spark = builder.getOrCreate()
+    if is_quiet:
+        spark.sparkContext.setLogLevel("ERROR")
+    try:
+        register(spark)
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def reporting(job: Job, config: Any, name: str, spark: SparkSession) -> Iterator[Report]:  # noqa: ANN401 - its Config
+    """A report of one run, also of the streaming queries that it starts."""
+    queues, target = _first(config, _SOURCES) or (), _first(config, _TARGETS)
+    with (
+        Report(
+            config.dsn,
+            name=name,
+            kind=job.kind,
+            queues=[queues] if isinstance(queues, str) else [str(each) for each in queues],
+            target=None if target is None else str(target),
+            ui_url=spark.sparkContext.uiWebUrl,
+        ) as report,
+        listening(spark, report),
+    ):
+        yield report
+
+
+def name_of(job: Job, config: Any) -> str:  # noqa: ANN401 - its Config
+    """What a run is called where nobody named it."""
+    named = _first(config, ("name", *_SOURCES))
+    return f"{job.kind}-{named}" if isinstance(named, str) else job.kind
+
+
+def _first(config: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - its Config
+    return next((value for each in names if (value := getattr(config, each, None))), None)
+
+
+def reason(error: Exception) -> errors.QueenError | str:
+    """
+    What went wrong, without traces: an error of ours if there is one in what Spark says.
+
+    Spark carries errors of a source or a sink, which run in processes of their own, as text alone.
+    """
+    lines = [line.strip() for line in str(error).splitlines()]
+    for line in reversed(lines):
+        name, _, text = line.removeprefix("queen.errors.").partition(": ")
+        kind = getattr(errors, name, None) if line.startswith("queen.errors.") else None
+        if isinstance(kind, type) and issubclass(kind, errors.QueenError):
+            return kind(text)
+    return next((line for line in lines if line), type(error).__name__)
+
+
+def _quiet() -> str:
+    path = resources.files("queen.spark.pipelines") / "log4j2.properties"
+    return f"-Dlog4j2.configurationFile={path}"
+
+
+def _docstrings(config: type) -> dict[str, str]:
+    """The texts under the fields, which Python does not keep."""
+    found: dict[str, str] = {}
+    for base in reversed(config.__mro__[:-2]):  # Without Struct and object.
+        try:
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        except (OSError, TypeError, ValueError):
+            continue
+        body = tree.body if isinstance(tree, ast.ClassDef) else []
+        for field, below in pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                text = below.value if isinstance(below, ast.Expr) else None
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    found[field.target.id] = " ".join(text.value.split())
+    return found
+
+
+def _type_name(type_: Any) -> str:  # noqa: ANN401 - whatever annotates a field
+    bare = getattr(type_, "__origin__", type_) if hasattr(type_, "__metadata__") else type_
+    name = bare.__name__ if isinstance(bare, type) and not hasattr(bare, "__args__") else str(bare)
+    return name.replace("typing.", "")
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.default is not msgspec.NODEFAULT:
+        return str(field.default)
+    factory = field.default_factory
+    return "" if factory is msgspec.NODEFAULT else str(factory())

@@ -1,0 +1,236 @@
+"""How far a pipeline is, told to PostgreSQL: what the server, the dashboard and alerts look at."""
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, cast
+from uuid import uuid4
+
+import msgspec
+import psycopg
+
+from queen import errors
+from queen.spark.database import Connection, call, connect
+from queen.wire.resources import Pipeline
+from queen.wire.resources.pipelines import STALE_SECONDS
+
+BEAT_SECONDS: Final = 10.0
+"""How often it is said that the pipeline is there."""
+_LEAST_SECONDS: Final = 2.0
+"""Between two rows, however often the pipeline has something to say."""
+_CLOSE_SECONDS: Final = 15.0
+_MOST_SEGMENTS: Final = 10_000
+_MOST_TEXT: Final = 2_000
+_MOST_DETAIL: Final = 8_000
+_SECRET: Final = re.compile(r"(?<=://)[^/@\s]*@|password=\S+", re.IGNORECASE)
+
+
+class Figures(msgspec.Struct, kw_only=True):
+    """What is known of a run; None is not known."""
+
+    state: str = "running"
+    position: int | None = None
+    """What transactions below have stored is done."""
+    batch_id: int | None = None
+    batch_millis: int | None = None
+    rows_per_second: float | None = None
+    rows: int | None = None
+    """Of this run, so far."""
+    queue_ids: tuple[int, ...] = ()
+    """What it reads, where only the ids are known."""
+    error: str | None = None
+
+
+_NAMES: Final = frozenset(Figures.__struct_fields__)
+
+
+class Report:
+    """
+    One run of a pipeline, as others see it.
+
+    What the pipeline says is kept and written by a thread of its own, the latest only: saying
+    costs nothing, and a database that is slow, away or read-only never stops a pipeline. What
+    a pipeline has done is in the ledgers; this is for people.
+
+    Usage::
+
+        with Report(dsn, name="orders-archive", kind="archive", queues=["orders"]) as report:
+            run(spark, config, report=report)  # Calls report(figures), again and again.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        name: str,
+        kind: str,
+        queues: Iterable[str] = (),
+        target: str | None = None,
+        ui_url: str | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.queues = tuple(queues)
+        self.target = None if target is None else without_secrets(target)
+        self.ui_url = ui_url
+        self.figures = Figures()
+        self.lag_messages: int | None = None
+        self.lag_seconds: float | None = None
+        self.is_listening = False
+        """Streaming queries of the session tell it how far they are."""
+        self.watch: Callable[[], None] | None = None
+        """Called after each thing said, for those who show it."""
+        self._detail: dict[str, Any] = {}
+        self._dsn = dsn
+        self._run_id = str(uuid4())
+        self._connection: Connection | None = None
+        self._has_begun = False
+        self._is_replaced = False
+        self._has_news = True
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._write_on, name="queen-report", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        is_failure = error is not None and not isinstance(error, KeyboardInterrupt | SystemExit)
+        self.close(error if is_failure else None)
+
+    def __call__(self, said: object = None, /, **figures: object) -> None:
+        """
+        Note what a pipeline says of itself.
+
+        Fields of ``said``, a struct or a mapping, that have the name of a figure are that figure;
+        all others are shown as they are.
+        """
+        told = {**_plain(said), **figures}
+        with self._changed:
+            for name, value in told.items():
+                if name in _NAMES:
+                    setattr(self.figures, name, value)
+                else:
+                    self._detail[name] = value
+            if "state" not in told:
+                self.figures.state = "running"
+            self._tell()
+        if self.watch is not None:
+            self.watch()
+
+    def idle(self) -> None:
+        """There was nothing to do."""
+        with self._changed:
+            self.figures.state = "idle"
+            self._tell()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """The run has ended, well or by an error; waits for the last row, for a bounded time."""
+        with self._changed:
+            if self._closing.is_set():
+                return
+            self._closing.set()
+            self.figures.state = "stopped" if error is None else "failed"
+            if error is not None:
+                self.figures.error = f"{type(error).__name__}: {error}"
+            self._tell()
+        self._thread.join(_CLOSE_SECONDS)
+        self._over.set()
+
+    def _tell(self) -> None:
+        self._has_news = True
+        self._changed.notify_all()
+
+    def _write_on(self) -> None:
+        """The thread: the latest row, again and again; the last one is tried until it is there."""
+        while not self._is_replaced:
+            with self._changed:
+                self._changed.wait_for(lambda: self._has_news, BEAT_SECONDS)
+                self._has_news = False
+                is_last = self._closing.is_set()
+            is_written = self._try_to_write()
+            if is_last and (is_written or self._over.wait(_LEAST_SECONDS)):
+                break
+            self._has_news = self._has_news or is_last
+            self._closing.wait(_LEAST_SECONDS)
+        self._hang_up()
+
+    def _try_to_write(self) -> bool:
+        try:
+            self._write()
+        except (psycopg.Error, errors.QueenError, OSError):
+            # A row of figures is not worth a word in the log of a pipeline: `stale` tells of it.
+            self._hang_up()
+            return False
+        return True
+
+    def _write(self) -> None:
+        if self._connection is None:
+            self._connection = connect(self._dsn)
+        connection = self._connection
+        if not self._has_begun:
+            call(
+                connection, "begin_pipeline",
+                *(self.name, self._run_id, self.kind, [*self.queues], self.target, self.ui_url),
+            )  # fmt: skip
+            self._has_begun = True
+        with self._changed:
+            figures = msgspec.structs.replace(self.figures)
+            detail = _bounded(self._detail)
+        lag: dict[str, Any] = {"queues": [], "messages": None, "seconds": None}
+        if figures.position is not None:
+            (lag,) = call(
+                connection, "pipeline_lag",
+                *([*self.queues], [*figures.queue_ids], figures.position, _MOST_SEGMENTS),
+            )  # fmt: skip
+        self.lag_messages, self.lag_seconds = lag["messages"], lag["seconds"]
+        rows = call(
+            connection, "report_pipeline",
+            *(self.name, self._run_id, figures.state, lag["queues"] or [*self.queues]),
+            *(figures.position, lag["messages"], lag["seconds"], figures.batch_id),
+            *(figures.batch_millis, figures.rows_per_second, figures.rows, detail),
+            None if figures.error is None else without_secrets(figures.error)[:_MOST_TEXT],
+        )  # fmt: skip
+        self._is_replaced = not rows
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+
+def reports(dsn: str, *, limit: int) -> list[Pipeline]:
+    """What pipelines say of themselves, by name, straight from the database."""
+    with connect(dsn) as connection:
+        rows = call(connection, "list_pipelines", "", limit, STALE_SECONDS)
+    return [Pipeline(**row) for row in rows]
+
+
+def without_secrets(text: str) -> str:
+    """An error or a place may name a database as it was given, with its password."""
+    return _SECRET.sub("***@", text)
+
+
+def _plain(said: object) -> Mapping[str, Any]:
+    """The fields of a struct or a mapping; of whatever else there are none."""
+    if isinstance(said, msgspec.Struct):
+        return msgspec.structs.asdict(said)
+    return cast("Mapping[str, Any]", said) if isinstance(said, Mapping) else {}
+
+
+def _bounded(detail: Mapping[str, Any]) -> str | None:
+    """As JSON, or nothing where it would be too much."""
+    if not detail:
+        return None
+    text = msgspec.json.encode(detail, enc_hook=str).decode()
+    return text if len(text) <= _MOST_DETAIL else None

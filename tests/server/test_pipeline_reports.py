@@ -1,0 +1,163 @@
+"""What jobs on Spark say of themselves, over HTTP."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from queen.store.store import Store
+from tests.clock import Clock
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Server, until
+from tests.server.test_metrics import text, value
+from tests.server.verbs import pages
+
+
+@pytest.fixture
+async def guarded(dsn: str) -> AsyncIterator[Server]:
+    async with Server(dsn, KEYS) as server:
+        yield server
+
+
+async def begin(store: Store, name: str, *queues: str) -> str:
+    """A run begins, as `queen.spark.pipelines.report` writes it."""
+    run_id = str(uuid4())
+    place = ("lake.orders", "http://spark:4040")
+    await store.database.fetch("begin_pipeline", name, run_id, "archive", list(queues), *place)
+    return run_id
+
+
+async def report(store: Store, name: str, run_id: str, **figures: Any) -> bool:  # noqa: ANN401
+    known: dict[str, Any] = {
+        "state": "running", "queues": ["orders"], "position": None, "messages": None,
+        "seconds": None, "batch_id": None, "batch_millis": None, "rows_per_second": None,
+        "rows": None, "detail": None, "error": None, **figures,
+    }  # fmt: skip
+    return bool(await store.database.fetch("report_pipeline", name, run_id, *known.values()))
+
+
+async def test_a_pipeline_is_shown_as_it_reports_itself(
+    clock: Clock, store: Store, server: Server
+) -> None:
+    run_id = await begin(store, "a/b", "orders")
+    await report(
+        store, "a/b", run_id, position="7000000000", messages=12, seconds=1.5, batch_id=3,
+        batch_millis=250, rows_per_second=4000.0, rows=1000, detail='{"files": 2}',
+    )  # fmt: skip
+
+    shown = await server.get("/pipelines/a%2Fb")
+
+    assert shown.status == 200, shown
+    assert shown.body.pop("startedAt") < shown.body.pop("updatedAt")
+    assert shown.body == {
+        "name": "a/b",
+        "kind": "archive",
+        "queues": ["orders"],
+        "target": "lake.orders",
+        "state": "running",
+        "stale": False,
+        "position": 7_000_000_000,
+        "lagMessages": 12,
+        "lagSeconds": 1.5,
+        "batchId": 3,
+        "batchMillis": 250,
+        "rowsPerSecond": 4000.0,
+        "rowsTotal": 1000,
+        "detail": {"files": 2},
+        "error": None,
+        "uiUrl": "http://spark:4040",
+    }
+
+
+async def test_one_that_is_not_heard_of_is_stale_unless_it_ended(
+    clock: Clock, store: Store, server: Server
+) -> None:
+    for name, state in (("a", "running"), ("b", "idle"), ("c", "stopped"), ("d", "failed")):
+        await report(store, name, await begin(store, name), state=state)
+    await clock.advance(seconds=61)
+
+    listed = (await server.get("/pipelines")).body["pipelines"]
+
+    stale = {each["name"]: each["stale"] for each in listed}
+    assert stale == {"a": True, "b": True, "c": False, "d": False}
+
+
+async def test_a_run_that_was_replaced_is_not_heard_any_more(store: Store, server: Server) -> None:
+    first = await begin(store, "archive", "orders")
+    await report(store, "archive", first, batch_id=9, error="once")
+    second = await begin(store, "archive", "orders")
+
+    assert not await report(store, "archive", first, batch_id=10)
+
+    shown = (await server.get("/pipelines/archive")).body
+    assert (shown["batchId"], shown["error"]) == (None, None)
+    assert await report(store, "archive", second, batch_id=1)
+
+
+async def test_what_was_not_heard_of_for_a_month_is_forgotten(
+    clock: Clock, store: Store, server: Server
+) -> None:
+    await begin(store, "old")
+    await clock.advance(seconds=31 * 86_400)
+    await begin(store, "new")
+
+    assert [each["name"] for each in (await server.get("/pipelines")).body["pipelines"]] == ["new"]
+
+
+async def test_a_list_comes_in_pages(store: Store, server: Server) -> None:
+    for number in range(5):
+        await begin(store, f"p{number}")
+
+    found = await pages(server, "/pipelines", "pipelines", limit=2)
+
+    assert [[each["name"] for each in page] for page in found] == [
+        ["p0", "p1"],
+        ["p2", "p3"],
+        ["p4"],
+    ]
+
+
+async def test_a_pipeline_that_is_not_there_is_not_found(server: Server) -> None:
+    reply = await server.get("/pipelines/none")
+
+    assert (reply.status, reply.code) == (404, "not_found")
+
+
+async def test_a_caller_sees_pipelines_that_read_its_queues_alone(
+    dsn: str, store: Store, guarded: Server
+) -> None:
+    await begin(store, "all")
+    await begin(store, "both", "shop.a", "secret")
+    await begin(store, "mine", "shop.a", "shop.b")
+    await begin(store, "other", "secret")
+    shop = Caller(guarded, await make_key(dsn, scopes=[{"queue": "shop.*"}]))
+    admin = Caller(guarded, await make_key(dsn))
+
+    seen = [each["name"] for each in (await shop.get("/pipelines")).body["pipelines"]]
+
+    assert seen == ["mine"]
+    assert (await shop.get("/pipelines/mine")).status == 200
+    for name in ("all", "both", "other", "none"):
+        assert (await shop.get(f"/pipelines/{name}")).code == "forbidden"
+    assert len((await admin.get("/pipelines")).body["pipelines"]) == 4
+
+
+async def test_metrics_tell_the_lag_of_what_has_not_ended(dsn: str, store: Store) -> None:
+    for name, state in (("live", "running"), ("over", "stopped")):
+        run_id = await begin(store, name)
+        await report(store, name, run_id, state=state, messages=12, seconds=1.5)
+    await report(store, "unknown", await begin(store, "unknown"))
+    async with Server(dsn) as server:
+
+        async def is_sampled() -> bool:
+            return await value(server, "queen_pipeline_lag_messages", pipeline="live") == 12
+
+        await until(is_sampled, seconds=30)
+
+        assert await value(server, "queen_pipeline_lag_seconds", pipeline="live") == 1.5
+        assert await value(server, "queen_pipeline_last_update_timestamp_seconds") > 0
+        served = await text(server)
+        assert 'queen_pipeline_last_update_timestamp_seconds{pipeline="unknown"}' in served
+        assert 'queen_pipeline_lag_seconds{pipeline="unknown"}' not in served
+        assert 'pipeline="over"' not in served

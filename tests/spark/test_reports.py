@@ -1,0 +1,182 @@
+"""A pipeline tells PostgreSQL how far it is, and nothing that happens there stops it."""
+
+# pyright: basic
+
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from queen.engine.engine import Engine
+from queen.spark import register
+from queen.spark.database import call, connect
+from queen.spark.pipelines.listener import Listener
+from queen.spark.pipelines.report import Report, reports, without_secrets
+from queen.store.migrations import migrate
+from queen.wire.resources import Pipeline
+from tests.engine.helpers import push
+from tests.postgres import Postgres, Server
+from tests.spark import processes
+
+
+class Done(msgspec.Struct, kw_only=True):
+    """What a job says: some of it figures, some not."""
+
+    rows: int
+    position: int
+    files: int
+
+
+def wait_for(dsn: str, name: str, condition: Callable[[Pipeline], bool]) -> Pipeline:
+    """The row of a pipeline, once it is as told."""
+    found: list[Pipeline] = []
+
+    def is_so() -> bool:
+        found[:] = [each for each in reports(dsn, limit=100) if each.name == name]
+        return bool(found) and condition(found[0])
+
+    processes.wait(is_so, 60, lambda: f"{found}")
+    return found[0]
+
+
+async def test_what_a_job_says_is_a_row(dsn: str, engine: Engine) -> None:
+    await push(engine, "orders", *range(60), partition="a")
+    await push(engine, "orders", *range(40), partition="b")
+
+    with Report(dsn, name="a", kind="archive", queues=["orders"], target="lake.orders") as report:
+        report(Done(rows=10, position=1, files=3), batch_id=4)
+        row = wait_for(dsn, "a", lambda row: row.rows_total == 10)
+
+    assert (row.kind, row.queues, row.target, row.state) == (
+        "archive", ["orders"], "lake.orders", "running",
+    )  # fmt: skip
+    assert (row.batch_id, row.position, row.detail) == (4, 1, {"files": 3})
+    assert row.lag_messages == 100
+    assert row.lag_seconds is not None
+    (row,) = reports(dsn, limit=10)
+    assert (row.state, row.error) == ("stopped", None)
+
+
+async def test_what_is_done_does_not_lag(dsn: str, engine: Engine) -> None:
+    await push(engine, "orders", *range(50))
+    with connect(dsn) as connection:
+        position = call(connection, "horizon")[0]["xid"]
+
+    with Report(dsn, name="a", kind="archive", queues=["orders"]) as report:
+        report(position=position)
+        row = wait_for(dsn, "a", lambda row: row.position is not None)
+
+    assert (row.lag_messages, row.lag_seconds) == (0, 0)
+
+
+def test_a_failure_is_told_without_passwords(dsn: str) -> None:
+    def fail() -> None:
+        with Report(dsn, name="a", kind="archive"):
+            raise ValueError("no postgresql://me:secret@host/db")
+
+    with pytest.raises(ValueError, match="secret"):
+        fail()
+
+    (row,) = reports(dsn, limit=10)
+    assert (row.state, row.error) == ("failed", "ValueError: no postgresql://***@host/db")
+    assert without_secrets("host=h password=secret") == "host=h ***@"
+
+
+def test_a_run_that_was_replaced_says_no_more(dsn: str) -> None:
+    with Report(dsn, name="a", kind="archive") as old:
+        wait_for(dsn, "a", lambda row: row.state == "running")
+        with Report(dsn, name="a", kind="archive") as new:
+            new(batch_id=1)
+            wait_for(dsn, "a", lambda row: row.batch_id == 1)
+            old(batch_id=7)
+            old.close()
+
+            (row,) = reports(dsn, limit=10)
+            assert (row.state, row.batch_id) == ("running", 1)
+
+
+async def test_a_database_that_is_away_stops_nobody_and_is_told_later() -> None:
+    with Postgres() as postgres:
+        dsn = postgres.create_database("queen")
+        await migrate(dsn)
+        with Report(dsn, name="a", kind="archive") as report:
+            report(batch_id=1)
+            wait_for(dsn, "a", lambda row: row.batch_id == 1)
+            postgres.stop()
+            report(batch_id=2)
+            postgres.start()
+            wait_for(dsn, "a", lambda row: row.batch_id == 2)
+
+
+def test_a_run_ends_though_its_database_has_nothing_of_ours(postgres: Server) -> None:
+    dsn = postgres.create_database(f"test_{uuid4().hex}")
+
+    with Report(dsn, name="a", kind="archive") as report:
+        report(batch_id=1)
+
+
+def test_whatever_a_job_says_it_goes_on(dsn: str) -> None:
+    with Report(dsn, name="a", kind="archive") as report:
+        report(object())
+        report({"what": object()}, rows=1)
+        row = wait_for(dsn, "a", lambda row: row.rows_total == 1)
+
+    assert row.state == "running"
+
+
+async def test_a_streaming_query_reports_itself(
+    dsn: str, engine: Engine, spark: SparkSession, tmp_path: Path
+) -> None:
+    await push(engine, "orders", *range(200))
+    register(spark)
+    listener = Listener(dsn)
+    spark.streams.addListener(listener)
+    try:
+        query = (
+            spark.readStream.format("queen")
+            .option("dsn", dsn)
+            .option("queue", "orders")
+            .load()
+            .writeStream.format("noop")
+            .queryName("copy")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(processingTime="200 milliseconds")
+            .start()
+        )
+        row = wait_for(dsn, "copy", lambda row: row.rows_total == 200)
+        assert (row.kind, row.queues, row.state) == ("stream", ["orders"], "running")
+        assert (row.lag_messages, row.error) == (0, None)
+        assert row.batch_millis is not None
+        query.stop()
+        wait_for(dsn, "copy", lambda row: row.state == "stopped")
+    finally:
+        spark.streams.removeListener(listener)
+
+
+async def test_a_streaming_query_that_fails_says_why(
+    dsn: str, engine: Engine, spark: SparkSession, tmp_path: Path
+) -> None:
+    await push(engine, "orders", 1)
+    register(spark)
+    listener = Listener(dsn)
+    spark.streams.addListener(listener)
+    try:
+        query = (
+            spark.readStream.format("queen")
+            .option("dsn", dsn)
+            .option("queue", "orders")
+            .load()
+            .selectExpr("raise_error('no such order')")
+            .writeStream.format("noop")
+            .queryName("broken")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .start()
+        )
+        row = wait_for(dsn, "broken", lambda row: row.state == "failed")
+        assert row.error
+        assert query.exception() is not None
+    finally:
+        spark.streams.removeListener(listener)
