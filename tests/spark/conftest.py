@@ -28,7 +28,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session in this process, of which there is one: other drivers are `Driver`s."""
     folder = tmp_path_factory.mktemp("spark")
     os.environ.update(environment())
-    os.environ[\"QUEEN_ENCRYPTION_KEY\"] = KEY  # Tasks have what is there when they start.
+    os.environ["QUEEN_ENCRYPTION_KEY"] = KEY  # Tasks have what is there when they start.
     builder = SparkSession.builder.master("local[2]").appName("tests")
     settings = {
         **confs(),

@@ -82,6 +82,17 @@ def fill(
             push(connection, [ids[name] for name in names], payloads)
 
 
+def push_against_each_other(dsn: str, queue: str, partition: str = "p0") -> None:
+    """The transaction with the lower number is the later one in the partition."""
+    with psycopg.connect(dsn) as late, psycopg.connect(dsn) as early:
+        lane = partition_ids(early, queue, [partition])[partition]
+        early.commit()
+        late.execute("select pg_current_xact_id()")
+        for number, each in enumerate((early, late)):
+            push(each, [lane], [[_payload(partition, -1 - number)]])
+            each.commit()
+
+
 class Producers:
     """
     Connections that push to several partitions at a time, and so wait for each other's locks.

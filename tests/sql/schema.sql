@@ -1305,10 +1305,10 @@ CREATE FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit intege
 
 
 --
--- Name: publish(text, bigint, uuid[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: publish(text, bigint, bigint, uuid[], integer[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.publish(p_app_id text, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint) RETURNS record
+CREATE FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -2514,7 +2514,6 @@ CREATE TABLE queen.plans (
     queue_id bigint NOT NULL,
     start_xid xid8 NOT NULL,
     end_xid xid8 NOT NULL,
-    since_xid xid8 NOT NULL,
     planned_at timestamp with time zone NOT NULL
 );
 
@@ -2536,6 +2535,7 @@ CREATE TABLE queen.producers (
 
 CREATE TABLE queen.publications (
     app_id text NOT NULL,
+    queue_id bigint NOT NULL,
     version bigint NOT NULL,
     messages bigint NOT NULL,
     published_at timestamp with time zone NOT NULL
@@ -2626,6 +2626,20 @@ ALTER TABLE queen.removals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+
+
+--
+-- Name: replays; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.replays (
+    name text NOT NULL,
+    source text NOT NULL,
+    target text NOT NULL,
+    bounds timestamp with time zone[] NOT NULL,
+    messages bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL
 );
 
 
@@ -2725,6 +2739,19 @@ CREATE UNLOGGED TABLE queen.staged (
 );
 ALTER TABLE ONLY queen.staged ALTER COLUMN body SET STORAGE EXTERNAL;
 ALTER TABLE ONLY queen.staged ALTER COLUMN extras SET STORAGE EXTERNAL;
+
+
+--
+-- Name: streams; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.streams (
+    app_id text NOT NULL,
+    queue_id bigint NOT NULL,
+    start_xid xid8 NOT NULL,
+    since_xid xid8 NOT NULL,
+    began_at timestamp with time zone NOT NULL
+);
 
 
 --
@@ -3089,7 +3116,7 @@ ALTER TABLE ONLY queen.producers
 --
 
 ALTER TABLE ONLY queen.publications
-    ADD CONSTRAINT publications_pkey PRIMARY KEY (app_id);
+    ADD CONSTRAINT publications_pkey PRIMARY KEY (app_id, queue_id);
 
 
 --
@@ -3122,6 +3149,14 @@ ALTER TABLE ONLY queen.relay
 
 ALTER TABLE ONLY queen.removals
     ADD CONSTRAINT removals_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: replays replays_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.replays
+    ADD CONSTRAINT replays_pkey PRIMARY KEY (name);
 
 
 --
@@ -3178,6 +3213,14 @@ ALTER TABLE ONLY queen.segments
 
 ALTER TABLE ONLY queen.staged
     ADD CONSTRAINT staged_pkey PRIMARY KEY (write_id, entry);
+
+
+--
+-- Name: streams streams_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.streams
+    ADD CONSTRAINT streams_pkey PRIMARY KEY (app_id);
 
 
 --
@@ -4361,10 +4404,10 @@ REVOKE ALL ON FUNCTION queen.promote_due(p_epoch bigint, p_after bigint, p_limit
 
 
 --
--- Name: FUNCTION publish(p_app_id text, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.publish(p_app_id text, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.publish(p_app_id text, p_queue_id bigint, p_version bigint, p_writes uuid[], p_entries integer[], OUT outcome text, OUT messages bigint) FROM PUBLIC;
 
 
 --

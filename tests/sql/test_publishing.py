@@ -49,10 +49,15 @@ async def stage(connection: "Connection", *entries: tuple[int, Sequence[bytes]])
 
 
 async def publish(
-    connection: "Connection", version: int, *writes: tuple[UUID, int], app: str | None = "app"
+    connection: "Connection",
+    version: int,
+    *writes: tuple[UUID, int],
+    app: str | None = "app",
+    queue: str = "orders",
 ) -> tuple[str, int | None]:
     ids, counts = [write for write, _ in writes], [count for _, count in writes]
-    (row,) = await run(connection, ("publish", app, version, ids, counts))
+    queue_id = (await run(connection, ("pipeline_queue", queue)))[0]["id"]
+    (row,) = await run(connection, ("publish", app, queue_id, version, ids, counts))
     return row["outcome"], row["messages"]
 
 
@@ -90,6 +95,21 @@ async def test_a_batch_is_published_once_whatever_tasks_brought_it(connect: Conn
     assert (again, before, after) == (("replayed", None), ("replayed", None), ("published", 1))
     assert await log(connection, lane) == ["1", "4"]
     assert await connection.fetchval("select count(*) from queen.staged") == 0
+
+
+async def test_an_application_counts_its_batches_for_each_queue(connect: Connect) -> None:
+    connection = await connect()
+    (lane,) = await lanes(connection, "a")
+    await run(connection, configure("others"))
+    rows = await run(connection, partition_ids("others", "a"))
+    other = rows[0]["partition_id"]
+    await publish(connection, 0, (await stage(connection, (lane, [b"1"])), 1))
+
+    write = await stage(connection, (other, [b"1"]))
+    answer = await publish(connection, 0, (write, 1), queue="others")
+
+    assert answer == ("published", 1)
+    assert await log(connection, other) == ["1"]
 
 
 async def test_two_drivers_with_one_batch_publish_it_once(connect: Connect) -> None:

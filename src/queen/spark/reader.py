@@ -143,9 +143,6 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         queue_id = self._queue()["id"]
         now = self._call("horizon")[0]["xid"]
-        if options.txn_app_id is not None:
-            for row in self._ledger("first_plan", options.txn_app_id, queue_id):
-                return _offset(queue_id, row["xid"], row["since"])
         if options.is_from_latest:
             start = now
         elif options.starting_at is not None:
@@ -153,7 +150,17 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             rows = self._call("first_xid", queue_id)
             start = rows[0]["xid"] if rows else now
-        return _offset(queue_id, min(start, now), now)
+        start = min(start, now)
+        if options.txn_app_id is None:
+            return _offset(queue_id, start, now)
+        # Before its first batch: of two at once, both begin where one did.
+        (row,) = self._ledger("begin_stream", options.txn_app_id, queue_id, start, now)
+        if row["queue_id"] != queue_id:
+            raise errors.InvalidOption(
+                f"txnAppId: {options.txn_app_id} has read another queue, or {options.queue} before"
+                " it was deleted and made anew; its batches would pass for published: take another"
+            )
+        return _offset(queue_id, row["xid"], row["since"])
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         options, queue_id, xid = self._options, start["queue"], start["xid"]
@@ -171,9 +178,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end == xid:
             return start
         if app_id is not None:
-            since = start["since"]
-            (row,) = self._ledger("remember_plan", app_id, queue_id, xid, end, since)
-            end = row["xid"]
+            end = self._ledger("remember_plan", app_id, queue_id, xid, end)[0]["xid"]
         return _offset(queue_id, end, start["since"])
 
     def getDefaultReadLimit(self) -> ReadLimit:

@@ -86,31 +86,44 @@ def read_range(
         _instant(range_.end_at, "infinity"),
         "null" if range_.partition_ids is None else _array(range_.partition_ids),
     )
-    for segments in _copied(dsn, statement):
-        if segments.num_rows:
-            yield expand(segments)
-    if range_.since_xid:
-        check_missed(dsn, range_)
+    # On one connection, for behind a DSN there may be several replicas, each as far as it is.
+    with open_database(dsn) as database, AdbcConnection(database) as connection:
+        _check_horizon(connection, range_)
+        for segments in _copied(connection, statement):
+            if segments.num_rows:
+                yield expand(segments)
+        if range_.since_xid:
+            _check_missed(connection, range_)
 
 
-def _copied(dsn: str, text: str) -> Iterator[pa.RecordBatch]:
+def _copied(connection: AdbcConnection, text: str) -> Iterator[pa.RecordBatch]:
     """What a statement answers, by COPY. The module `dbapi` would load pandas, for a second."""
-    with (
-        open_database(dsn) as database,
-        AdbcConnection(database) as connection,
-        AdbcStatement(connection) as statement,
-    ):
+    with AdbcStatement(connection) as statement:
         statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(_BATCH_BYTES)})
         statement.set_sql_query(text)
         stream, _ = statement.execute_query()
         yield from pa.RecordBatchReader._import_from_c(stream.address)
 
 
-def check_missed(dsn: str, range_: SegmentRange) -> None:
+def _asked(connection: AdbcConnection, name: str, *values: int) -> dict[str, Any]:
+    """The one row that a named statement answers."""
+    (row,) = [row for each in _copied(connection, bound(name, *values)) for row in each.to_pylist()]
+    return row
+
+
+def _check_horizon(connection: AdbcConnection, range_: SegmentRange) -> None:
+    """Raise DatabaseUnavailable if this replica is behind the one that the range was planned by."""
+    if _asked(connection, "horizon")["xid"] < range_.end_xid:
+        raise errors.DatabaseUnavailable(
+            f"this replica does not have all yet that is to be read of queue {range_.queue}: the"
+            " task can be run again"
+        )
+
+
+def _check_missed(connection: AdbcConnection, range_: SegmentRange) -> None:
     """Raise DataLost if something was removed that this reader has not seen."""
-    with connect(dsn) as connection:
-        (row,) = call(connection, "missed", range_.queue_id, range_.start_xid, range_.since_xid)
-    if row["is_missed"]:
+    at = (range_.queue_id, range_.start_xid, range_.since_xid)
+    if _asked(connection, "missed", *at)["is_missed"]:
         raise errors.DataLost(
             f"retention or a purge removed messages of queue {range_.queue} that were still to be"
             " read: keep them longer, hold them (queen pipeline archive does), or go on without"

@@ -61,7 +61,7 @@ class Staging:
         self._name = name
         self._shard = shard
         self._write_id = write_id
-        self._now = call(connection, "published", None)[0]["now"]
+        self._now = call(connection, "published", None, None)[0]["now"]
         self._ids: dict[str, int] = {}
         self._keyring: Keyring | None = None
         self._schema = None if queue["schema"] is None else _schema(queue["schema"])

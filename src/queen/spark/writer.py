@@ -102,7 +102,7 @@ def _stage(
     with connect(options.dsn, settings={"options": "-c synchronous_commit=off"}) as connection:
         queue = find_queue(connection, options.queue)
         staging = Staging(connection, queue, options.queue, options.shard, write_id)
-        if not _is_published(connection, app_id, version):
+        if not _is_published(connection, queue["id"], app_id, version):
             waiting: list[pa.RecordBatch] = []
             size_bytes = 0
             for batch in batches:
@@ -124,10 +124,12 @@ def _stage(
     )
 
 
-def _is_published(connection: Connection, app_id: str | None, version: int | None) -> bool:
+def _is_published(
+    connection: Connection, queue_id: int, app_id: str | None, version: int | None
+) -> bool:
     if app_id is None or version is None:
         return False
-    published = call(connection, "published", app_id)[0]["version"]
+    published = call(connection, "published", app_id, queue_id)[0]["version"]
     return published is not None and version <= published
 
 
@@ -144,7 +146,8 @@ def _publish(
         if queue["max_size"]:
             _wait_for_room(connection, options, queue, sum(each.messages for each in written))
         ids, entries = [each.write_id for each in written], [each.entries for each in written]
-        (row,) = call(connection, "publish", written[0].app_id, version, ids, entries)
+        app_id = written[0].app_id
+        (row,) = call(connection, "publish", app_id, queue["id"], version, ids, entries)
         if row["outcome"] == "lost":
             raise errors.DatabaseUnavailable(
                 "PostgreSQL lost what tasks had staged, as it does when it crashes: nothing was"

@@ -17,8 +17,7 @@ revoke all on queen.keys, queen.tickets, queen.allowances from queen_retention;
 revoke update, delete on queen.migrations, queen.audit, queen.audit_end from queen_retention;
 
 grant select on all tables in schema queen to queen_readonly;
--- Data keys are sealed, as what they seal is.
-revoke all on queen.keys, queen.tickets, queen.allowances from queen_readonly;
+revoke all on queen.keys, queen.tickets, queen.allowances, queen.data_keys from queen_readonly;
 
 grant select on all tables in schema queen to queen_pipeline;
 revoke all on queen.keys, queen.tickets, queen.allowances from queen_pipeline;
@@ -26,8 +25,8 @@ grant usage on all sequences in schema queen to queen_pipeline;
 grant insert on queen.segments, queen.partitions, queen.consumers, queen.data_keys to queen_pipeline;
 -- A row is locked only by who may change it.
 grant update on queen.partitions, queen.consumers, queen.queues, queen.data_keys, queen.duties to queen_pipeline;
-grant insert, update, delete on queen.staged, queen.publications, queen.plans, queen.replays, queen.holds to queen_pipeline;
-grant insert, update, delete on queen.pipelines to queen_pipeline;
+grant insert, update, delete on queen.staged, queen.publications, queen.streams, queen.plans, queen.replays to queen_pipeline;
+grant insert, update, delete on queen.pipelines, queen.holds to queen_pipeline;
 
 grant insert, select (id) on queen.outbox to queen_producer;
 grant select on queen.appender to queen_producer;

@@ -22,6 +22,7 @@ from queen.spark import register
 from queen.spark.database import Connection, call, connect
 from queen.spark.lakes import open_lake
 from queen.spark.lakes.places import normal
+from queen.spark.reader import find_queue
 
 TRANSACTION_HEADER: Final = "queen-transaction-id"
 """A message that is replayed is a new one; this says which it was."""
@@ -215,7 +216,8 @@ def _write(messages: DataFrame, config: Config, number: int) -> int:
 
 def _published(config: Config) -> dict[str, Any]:
     with connect(config.dsn) as connection:
-        return call(connection, "published", _app_id(config))[0]
+        queue_id = find_queue(connection, config.to_queue)["id"]
+        return call(connection, "published", _app_id(config), queue_id)[0]
 
 
 def as_messages(messages: DataFrame, tasks: int) -> DataFrame:

@@ -32,20 +32,19 @@ select exists (
 -- Where a batch ends.
 select queen.plan_batch($1, $2::bigint::text::xid8, $3::bigint::text::xid8, $4, $5)::text::bigint as xid;
 
+-- name: begin_stream
+-- Where the stream of an application begins, as it was first said, and of which queue.
+insert into queen.streams as s (app_id, queue_id, start_xid, since_xid, began_at)
+values ($1, $2, $3::bigint::text::xid8, $4::bigint::text::xid8, queen.now())
+on conflict (app_id) do update set queue_id = s.queue_id
+returning queue_id, start_xid::text::bigint as xid, since_xid::text::bigint as since;
+
 -- name: remember_plan
 -- Where the batch of an application ends that starts here, as it was first planned.
-insert into queen.plans as p (app_id, queue_id, start_xid, end_xid, since_xid, planned_at)
-values ($1, $2, $3::bigint::text::xid8, $4::bigint::text::xid8, $5::bigint::text::xid8, queen.now())
+insert into queen.plans as p (app_id, queue_id, start_xid, end_xid, planned_at)
+values ($1, $2, $3::bigint::text::xid8, $4::bigint::text::xid8, queen.now())
 on conflict (app_id, queue_id, start_xid) do update set end_xid = p.end_xid
 returning end_xid::text::bigint as xid;
-
--- name: first_plan
--- Where the stream of an application began.
-select start_xid::text::bigint as xid, since_xid::text::bigint as since
-from queen.plans
-where app_id = $1 and queue_id = $2
-order by start_xid
-limit 1;
 
 -- name: find_plan
 -- Where the batch of an application ends that starts here, if it was planned.
@@ -82,10 +81,10 @@ where s.queue_id = $1
 order by s.xid, s.partition_id, s.base_offset;
 
 -- name: published
--- The last batch of an application, how many messages it has published, and the time.
+-- The last batch of an application to a queue, how many messages it has published, and the time.
 select p.version, coalesce(p.messages, 0) as messages, n.now
 from (select queen.now() as now) n
-left join queen.publications p on p.app_id = $1;
+left join queen.publications p on p.app_id = $1 and p.queue_id = $2;
 
 -- name: stage
 -- Segments of a task that nobody sees yet, in binary form.
@@ -94,7 +93,7 @@ from stdin (format binary);
 
 -- name: publish
 -- Move what was staged to the log.
-select outcome, messages from queen.publish($1, $2, $3, $4);
+select outcome, messages from queen.publish($1, $2, $3, $4, $5);
 
 -- name: unstage
 -- Drop what tasks have staged in vain.

@@ -88,6 +88,7 @@ begin
       delete from queen.holds h where h.queue_id = v_id;
       delete from queen.forgotten_removals f where f.queue_id = v_id;
       delete from queen.plans p where p.queue_id = v_id;
+      delete from queen.publications p where p.queue_id = v_id;
       delete from queen.data_keys k
       where k.queue_id = v_id and not exists (select 1 from queen.dead_letters l where l.queue_id = v_id);
       delete from queen.queues q where q.id = v_id;

@@ -1,6 +1,6 @@
 -- Move what tasks have staged to the log, and remember the batch: all of it, once.
 --
--- p_app_id: null for a write that nobody will repeat.
+-- p_app_id: null for a write that nobody will repeat; p_queue_id: where all of it goes.
 -- p_writes: the attempts of tasks that count, in the order of the DataFrame; p_entries: how many segments each has staged.
 -- Answers `published`, and how many messages; `replayed` when the batch had been published before; `lost` when something that was
 -- staged is not there any more, and nothing is published. Raises QN004 when a partition is gone, QN017 when a queue was encrypted
@@ -8,6 +8,7 @@
 -- Locks: the publication, partitions by id, then as queen.push.
 create or replace function queen.publish (
   p_app_id     text,
+  p_queue_id   bigint,
   p_version    bigint,
   p_writes     uuid[],
   p_entries    integer[],
@@ -27,11 +28,14 @@ declare
   v_chunk    record;
   v_code     text;
 begin
-  insert into queen.publications (app_id, version, messages, published_at)
-  select p_app_id, -1, 0, queen.now()
+  insert into queen.publications (app_id, queue_id, version, messages, published_at)
+  select p_app_id, p_queue_id, -1, 0, queen.now()
   where p_app_id is not null
-  on conflict (app_id) do nothing;
-  select p.version into v_version from queen.publications p where p.app_id = p_app_id for no key update;
+  on conflict (app_id, queue_id) do nothing;
+  select p.version into v_version
+  from queen.publications p
+  where p.app_id = p_app_id and p.queue_id = p_queue_id
+  for no key update;
   if p_version <= v_version then
     delete from queen.staged s where s.write_id = any (p_writes);
     outcome := 'replayed';
@@ -101,7 +105,7 @@ begin
   delete from queen.staged s where s.write_id = any (p_writes);
   update queen.publications p
   set version = p_version, messages = p.messages + publish.messages, published_at = queen.now()
-  where p.app_id = p_app_id;
+  where p.app_id = p_app_id and p.queue_id = p_queue_id;
 end
 $$;
 

@@ -30,13 +30,27 @@ create index staged_old on queen.staged (staged_at);
 alter table queen.staged alter column body set storage external;
 alter table queen.staged alter column extras set storage external;
 
--- The last batch that an application of Spark has published. Never forgotten: a query may go on after years.
+-- The last batch that an application of Spark has published to a queue. Never forgotten while there is the queue: a query may
+-- go on after years.
 create table queen.publications (
-  app_id       text primary key,
+  app_id       text not null,
+  queue_id     bigint not null,
   version      bigint not null,
   messages     bigint not null,
-  published_at timestamptz not null
+  published_at timestamptz not null,
+  primary key (app_id, queue_id)
 ) with (fillfactor = 50);
+
+-- Where the stream of an application began, so that one that lost its checkpoint, and one beside it, begin there as well.
+-- Never forgotten, as publications are not: batches of another queue would have the same numbers, and pass for published.
+create table queen.streams (
+  app_id    text primary key,
+  queue_id  bigint not null,
+  start_xid xid8 not null,
+  -- Removals by transactions from here on are ones that the stream may have missed.
+  since_xid xid8 not null,
+  began_at  timestamptz not null
+);
 
 -- Where the batches of a stream end, so that one that lost its checkpoint makes the same ones again.
 create table queen.plans (
@@ -44,8 +58,6 @@ create table queen.plans (
   queue_id   bigint not null,
   start_xid  xid8 not null,
   end_xid    xid8 not null,
-  -- Removals by transactions from here on are ones that the stream may have missed.
-  since_xid  xid8 not null,
   planned_at timestamptz not null,
   primary key (app_id, queue_id, start_xid)
 );

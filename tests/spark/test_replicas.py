@@ -1,0 +1,57 @@
+"""A replica is read as far as it is, and never further than it is."""
+
+# pyright: basic
+
+import asyncio
+
+import pytest
+import uvloop
+
+from queen import errors
+from queen.spark.database import connect
+from queen.spark.reader import find_queue, horizon
+from queen.spark.segments import SegmentRange, read_range
+from queen.store.migrations import migrate
+from tests.pair import Pair
+from tests.spark import filling, processes
+
+
+def whole(dsn: str) -> SegmentRange:
+    """All that is in the log, as a driver plans it here."""
+    with connect(dsn) as connection:
+        queue_id = find_queue(connection, "a")["id"]
+        return SegmentRange("a", queue_id, 0, horizon(connection))
+
+
+def read(dsn: str, range_: SegmentRange) -> int:
+    return sum(batch.num_rows for batch in read_range(dsn, range_, ("offset",)))
+
+
+@pytest.mark.timeout(180)
+def test_what_was_planned_by_one_replica_is_not_read_from_one_that_is_behind() -> None:
+    with Pair() as pair:
+        primary = pair.primary.create_database("queues")
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(migrate(primary))
+        replica = pair.standby.dsn("queues")
+        filling.make(primary, "a")
+        filling.fill(primary, "a", 480)
+        first = whole(primary)
+        processes.wait(
+            lambda: whole(replica).end_xid >= first.end_xid, 60, lambda: "the replica is behind"
+        )
+        assert read(replica, first) == 480
+
+        pair.standby.execute("select pg_wal_replay_pause()")
+        filling.fill(primary, "a", 480, start=480)
+        second = whole(primary)
+
+        assert read(primary, second) == 960
+        with pytest.raises(errors.DatabaseUnavailable, match="does not have all yet"):
+            read(replica, second)
+        assert read(replica, first) == 480
+        pair.standby.execute("select pg_wal_replay_resume()")
+        processes.wait(
+            lambda: whole(replica).end_xid >= second.end_xid, 60, lambda: "the replica is behind"
+        )
+        assert read(replica, second) == 960
