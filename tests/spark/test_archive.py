@@ -17,11 +17,8 @@ from queen.spark.lakes.iceberg import IcebergLake
 from queen.spark.pipelines import archive
 from queen.spark.pipelines.archive import Config, Progress
 from tests.postgres import Postgres
-from tests.spark import archiver
 from tests.spark.databases import migrated
 from tests.spark.log import Identity, Log, identity
-
-pytestmark = pytest.mark.timeout(300)
 
 Format = Literal["iceberg", "delta", "parquet"]
 Write = Callable[[int], Sequence[DataFile]]
@@ -319,26 +316,3 @@ def test_postgresql_that_restarts_stops_nothing(spark: SparkSession, tmp_path: P
         with Log(dsn, "orders") as log:
             assert archived(config) == log.messages()
             assert figures(log)["messages"] == 600
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", STEPS)
-def test_a_driver_killed_after_any_step_loses_and_repeats_nothing(
-    spark: SparkSession, log: Log, config: Config, step: str
-) -> None:
-    log.fill()
-
-    assert archiver.start(config, after=step).wait(120) == -9
-    archive.run(spark, config)
-
-    assert archived(config) == log.messages()
-
-
-@pytest.mark.slow
-def test_two_processes_at_once_archive_everything_once(log: Log, config: Config) -> None:
-    log.fill(segments=20)
-
-    drivers = [archiver.start(config) for _ in range(2)]
-
-    assert [driver.wait(200) for driver in drivers] == [0, 0]
-    assert archived(config) == log.messages()

@@ -19,8 +19,6 @@ from queen.spark.pipelines.archive import Config
 from tests.spark.log import Log
 from tests.spark.test_archive import archived
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def config_of(dsn: str, tmp_path: Path, format: Literal["iceberg", "delta"] = "iceberg") -> Config:
     return Config(

@@ -8,19 +8,25 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
 import sqlalchemy.exc
+from psycopg.conninfo import make_conninfo
 
 from queen import errors
 from queen.spark.lakes import Batch, DataFile, Lake, open_lake
 from queen.spark.lakes.day_files import DayFiles
 from queen.spark.lakes.iceberg import IcebergLake
 from queen.spark.lakes.places import normal
+from queen.spark.pipelines.ledger import Ledger
 from queen.spark.segments import TYPES
+from queen.store.migrations import make_roles
+from tests.postgres import Server
+from tests.spark.log import Log
 
 FORMATS = ("iceberg", "delta", "parquet")
 BEGIN = datetime(2026, 11, 14, 23, 59, tzinfo=UTC)
@@ -28,14 +34,18 @@ BEGIN = datetime(2026, 11, 14, 23, 59, tzinfo=UTC)
 
 @pytest.fixture(params=FORMATS)
 def lake(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> Iterator[Lake]:
-    with open_lake(dsn, name="orders", format=request.param, location=str(tmp_path)) as lake:
+    with make_lake(dsn, tmp_path, request.param) as lake:
         yield lake
 
 
 @pytest.fixture
 def iceberg(dsn: str, tmp_path: Path) -> Iterator[IcebergLake]:
-    with IcebergLake(dsn, "orders", str(tmp_path)) as lake:
+    with IcebergLake(dsn, "orders", str(tmp_path), make=True) as lake:
         yield lake
+
+
+def make_lake(dsn: str, folder: Path, format: str) -> Lake:
+    return open_lake(dsn, name="orders", format=format, location=str(folder), make=True)
 
 
 def rows(first: int, count: int, *, begin: datetime = BEGIN) -> pa.RecordBatch:
@@ -187,7 +197,7 @@ def test_an_answer_that_never_came_is_found_out_by_reading(
 def test_files_are_replaced_in_one_step_and_the_number_stays(
     dsn: str, tmp_path: Path, format: str
 ) -> None:
-    with open_lake(dsn, name="orders", format=format, location=str(tmp_path)) as lake:
+    with make_lake(dsn, tmp_path, format) as lake:
         last = [archive(lake, number) for number in (1, 2, 3)][-1]
         old = [file for file in lake.files() if file.day.isoformat() == "2026-11-14"]
         new = write(lake, "0000000001-00000", 1_000, 180, begin=BEGIN - timedelta(hours=1))
@@ -206,7 +216,7 @@ def test_files_are_replaced_in_one_step_and_the_number_stays(
 def test_files_that_somebody_else_replaced_are_left_alone(
     dsn: str, tmp_path: Path, format: str
 ) -> None:
-    with open_lake(dsn, name="orders", format=format, location=str(tmp_path)) as lake:
+    with make_lake(dsn, tmp_path, format) as lake:
         archive(lake, 1)
         old = lake.files()[:1]
         first = write(lake, "0000000001-00000", 0, 60)
@@ -283,6 +293,34 @@ def test_the_table_is_read_by_others_as_it_was_written(iceberg: IcebergLake) -> 
     assert table.column("createdAt").to_pylist()[0] == BEGIN
     day = iceberg.load().scan("createdAt >= '2026-11-15T00:00:00+00:00'")
     assert len(list(day.plan_files())) == 2
+
+
+async def test_the_role_of_pipelines_may_archive(
+    dsn: str, postgres: Server, tmp_path: Path
+) -> None:
+    await make_roles(dsn)
+    name = f"archiver_{uuid4().hex}"
+    postgres.execute(f"create role {name} login in role queen_pipeline")
+    theirs = make_conninfo(dsn, user=name)
+    with Log(dsn, "orders") as log:
+        log.push("a", [1])
+
+    with Ledger(theirs) as ledger:
+        ledger.open("orders", "orders", "iceberg", str(tmp_path))
+        plan = ledger.plan("orders", ledger.call("horizon")[0]["xid"])
+        assert plan is not None
+        with make_lake(theirs, tmp_path, "iceberg") as lake:
+            ledger.archive("orders", archive(lake, plan.batch, token=plan.token))
+
+        assert ledger.find("orders")["batch"] == 1
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_lake_is_made_by_an_archive_alone(dsn: str, tmp_path: Path, format: str) -> None:
+    with pytest.raises(errors.NotFound):
+        open_lake(dsn, name="orders", format=format, location=str(tmp_path / "lake"))
+
+    assert not (tmp_path / "lake").exists()
 
 
 def test_plain_parquet_is_refused_where_folders_cannot_be_renamed(dsn: str) -> None:

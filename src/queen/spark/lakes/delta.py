@@ -17,6 +17,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from queen import errors
 from queen.spark.lakes.day_files import SCHEMA
 from queen.spark.lakes.lake import Batch, DataFile, Lake, Raced, Unclear
 from queen.spark.lakes.places import Place
@@ -31,9 +32,14 @@ _FIELDS: Final = Batch.__struct_fields__
 class DeltaLake(Lake):
     """The table at a location, in folders by day."""
 
-    def __init__(self, name: str, location: str) -> None:
+    def __init__(self, name: str, location: str, *, make: bool = False) -> None:
         super().__init__(name, Place(location))
-        DeltaTable.create(self.place.location, schema=_SCHEMA, partition_by=[_DAY], mode="ignore")
+        if make:
+            DeltaTable.create(
+                self.place.location, schema=_SCHEMA, partition_by=[_DAY], mode="ignore"
+            )
+        elif not DeltaTable.is_deltatable(self.place.location):
+            raise errors.NotFound(f"there is no Delta table at {location}")
 
     @property
     def folder(self) -> str:

@@ -64,23 +64,23 @@ _PROPERTIES: Final = {
 class IcebergLake(Lake):
     """The table ``queen.<name of the archive>``."""
 
-    def __init__(self, dsn: str, name: str, location: str) -> None:
+    def __init__(self, dsn: str, name: str, location: str, *, make: bool = False) -> None:
         super().__init__(name, Place(location))
         self._catalog = SqlCatalog(
             NAMESPACE, uri=_url(dsn), init_catalog_tables="false", pool_pre_ping="true"
         )
         self._identifier = (NAMESPACE, name)
         try:
-            self._open()
+            self._open(make=make)
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> None:
+    def _open(self, *, make: bool) -> None:
         for wait_seconds in waits():
             try:
                 with _translated():
-                    location = self._made().location()
+                    location = self._table(make=make).location()
                 break
             except (Unclear, sqlalchemy.exc.IntegrityError):  # Another one made it just now.
                 time.sleep(wait_seconds)
@@ -155,11 +155,13 @@ class IcebergLake(Lake):
         known = _known(self.load())
         return self.place.delete(path for path in old if path not in known)
 
-    def _made(self) -> Table:
+    def _table(self, *, make: bool) -> Table:
         try:
             return self._catalog.load_table(self._identifier)
-        except NoSuchTableError:
-            self._catalog.create_namespace_if_not_exists(NAMESPACE)
+        except NoSuchTableError as error:
+            if not make:
+                raise errors.NotFound(f"there is no table {NAMESPACE}.{self.name}") from error
+        self._catalog.create_namespace_if_not_exists(NAMESPACE)
         try:
             return self._catalog.create_table(
                 self._identifier, _SCHEMA, self.place.location, _BY_DAY, properties=_PROPERTIES

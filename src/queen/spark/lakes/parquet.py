@@ -31,7 +31,7 @@ _NO_EXCHANGE: Final = "plain Parquet cannot exchange files in one step: use form
 class ParquetLake(Lake):
     """Files at ``<location>/batch=<number>/day=<day>/<name>.parquet``."""
 
-    def __init__(self, name: str, location: str) -> None:
+    def __init__(self, name: str, location: str, *, make: bool = False) -> None:
         super().__init__(name, Place(location))
         if not self.place.is_local:
             raise errors.InvalidOption(
@@ -39,7 +39,10 @@ class ParquetLake(Lake):
                 " use format iceberg for an object store"
             )
         self._root = Path(self.place.location)
-        self._root.mkdir(parents=True, exist_ok=True)
+        if make:
+            self._root.mkdir(parents=True, exist_ok=True)
+        elif not self._root.is_dir():
+            raise errors.NotFound(f"there is no folder {location}")
         self._staged = str(self._root / f"_staged-{uuid4().hex}")
 
     @property

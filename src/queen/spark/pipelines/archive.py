@@ -91,7 +91,9 @@ def run(spark: "SparkSession", config: Config, *, report: Report | None = None) 
     with Ledger(config.dsn) as ledger:
         # The hold is there before anything is planned, and before the lake is made.
         queue_id = ledger.open(name, config.queue, config.format, location)
-        with open_lake(config.dsn, name=name, format=config.format, location=location) as lake:
+        with open_lake(
+            config.dsn, name=name, format=config.format, location=location, make=True
+        ) as lake:
             archive = _Archive(spark, config, queue_id, ledger, lake, report or (lambda _: None))
             end_xid = None if config.interval_seconds else ledger.ask(horizon)
             while True:
