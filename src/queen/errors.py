@@ -55,6 +55,7 @@ Every error Queen raises on purpose.
   x UndecodablePayload      of a client: a message is not what its consumer's type says
   x PushError               of a client: not everything is stored; says what is
   x DataLost                of a pipeline: what it was still to read is gone
+  x LakeDiverged            of a pipeline: the lake and the ledger tell different stories
 """
 
 from collections.abc import Iterator, Sequence
@@ -465,6 +466,13 @@ class DataLost(QueenError):
     """A pipeline was still to read what retention or somebody has removed."""
 
     code = "data_lost"
+    applied = False
+
+
+class LakeDiverged(QueenError):
+    """A lake does not have the batches that the ledger of its archive says, or has others."""
+
+    code = "lake_diverged"
     applied = False
 
 

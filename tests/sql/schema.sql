@@ -139,6 +139,16 @@ CREATE FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_counts 
 
 
 --
+-- Name: archive_batch(text, bigint, bigint, bigint, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: are_settled(text[], bigint[], bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -481,6 +491,16 @@ CREATE FUNCTION queen.delete_group(p_queue text, p_group text) RETURNS bigint
 --
 
 CREATE FUNCTION queen.delete_queue(p_queue text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: drop_archive(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.drop_archive(p_name text) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -1171,6 +1191,16 @@ CREATE FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp with ti
 
 
 --
+-- Name: open_archive(text, text, text, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.open_archive(p_name text, p_queue text, p_format text, p_location text) RETURNS TABLE(queue_id bigint, archive_queue_id bigint, format text, location text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: open_of(queen.deliveries, int8multirange); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1241,6 +1271,16 @@ CREATE FUNCTION queen.passable(p_partition_id bigint, p_end bigint) RETURNS bigi
 
 CREATE FUNCTION queen.payload_at(p_body bytea, p_ends bytea, p_index integer) RETURNS bytea
     LANGUAGE sql IMMUTABLE
+    AS $$ … $$;
+
+
+--
+-- Name: plan_archive(text, xid8); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.plan_archive(p_name text, p_end xid8) RETURNS TABLE(batch bigint, token bigint, start_xid bigint, end_xid bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -1893,6 +1933,44 @@ CREATE TABLE queen.appender (
 
 
 --
+-- Name: archive_batches; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.archive_batches (
+    archive text NOT NULL,
+    batch bigint NOT NULL,
+    token bigint NOT NULL,
+    start_xid xid8 NOT NULL,
+    end_xid xid8 NOT NULL,
+    state text DEFAULT 'planned'::text NOT NULL,
+    files bigint,
+    messages bigint,
+    bytes bigint,
+    planned_at timestamp with time zone NOT NULL,
+    archived_at timestamp with time zone,
+    CONSTRAINT batches_are_not_empty CHECK ((end_xid > start_xid)),
+    CONSTRAINT batches_are_planned_or_archived CHECK ((((state = 'planned'::text) AND (archived_at IS NULL)) OR ((state = 'archived'::text) AND (num_nulls(archived_at, files, messages, bytes) = 0))))
+);
+
+
+--
+-- Name: archives; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.archives (
+    name text NOT NULL,
+    queue_id bigint NOT NULL,
+    format text NOT NULL,
+    location text NOT NULL,
+    xid xid8 DEFAULT '0'::xid8 NOT NULL,
+    batch bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT format_is_known CHECK ((format = ANY (ARRAY['iceberg'::text, 'delta'::text, 'parquet'::text])))
+)
+WITH (fillfactor='50');
+
+
+--
 -- Name: audit; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -2242,6 +2320,33 @@ CREATE TABLE queen.holds (
     xid xid8 NOT NULL,
     held_at timestamp with time zone NOT NULL
 );
+
+
+--
+-- Name: iceberg_namespace_properties; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.iceberg_namespace_properties (
+    catalog_name character varying(255) NOT NULL,
+    namespace character varying(255) NOT NULL,
+    property_key character varying(255) NOT NULL,
+    property_value character varying(1000) NOT NULL
+);
+
+
+--
+-- Name: iceberg_tables; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.iceberg_tables (
+    catalog_name character varying(255) NOT NULL,
+    table_namespace character varying(255) NOT NULL,
+    table_name character varying(255) NOT NULL,
+    metadata_location character varying(1000),
+    previous_metadata_location character varying(1000),
+    iceberg_type character varying(5)
+)
+WITH (fillfactor='50');
 
 
 --
@@ -2920,6 +3025,22 @@ ALTER TABLE ONLY queen.appender
 
 
 --
+-- Name: archive_batches archive_batches_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.archive_batches
+    ADD CONSTRAINT archive_batches_pkey PRIMARY KEY (archive, batch);
+
+
+--
+-- Name: archives archives_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.archives
+    ADD CONSTRAINT archives_pkey PRIMARY KEY (name);
+
+
+--
 -- Name: audit audit_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -3005,6 +3126,22 @@ ALTER TABLE ONLY queen.groups
 
 ALTER TABLE ONLY queen.holds
     ADD CONSTRAINT holds_pkey PRIMARY KEY (queue_id, name);
+
+
+--
+-- Name: iceberg_namespace_properties iceberg_namespace_properties_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.iceberg_namespace_properties
+    ADD CONSTRAINT iceberg_namespace_properties_pkey PRIMARY KEY (catalog_name, namespace, property_key);
+
+
+--
+-- Name: iceberg_tables iceberg_tables_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.iceberg_tables
+    ADD CONSTRAINT iceberg_tables_pkey PRIMARY KEY (catalog_name, table_namespace, table_name);
 
 
 --
@@ -3697,6 +3834,13 @@ REVOKE ALL ON FUNCTION queen.append(p_ids bigint[], p_partition_ids bigint[], p_
 
 
 --
+-- Name: FUNCTION archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.archive_batch(p_name text, p_batch bigint, p_token bigint, p_files bigint, p_messages bigint, p_bytes bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION are_settled(p_groups text[], p_partition_ids bigint[], p_offsets bigint[], p_transaction_ids text[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -3869,6 +4013,13 @@ REVOKE ALL ON FUNCTION queen.delete_group(p_queue text, p_group text) FROM PUBLI
 --
 
 REVOKE ALL ON FUNCTION queen.delete_queue(p_queue text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION drop_archive(p_name text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.drop_archive(p_name text) FROM PUBLIC;
 
 
 --
@@ -4320,6 +4471,13 @@ REVOKE ALL ON FUNCTION queen.offset_after(p_partition_id bigint, p_at timestamp 
 
 
 --
+-- Name: FUNCTION open_archive(p_name text, p_queue text, p_format text, p_location text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.open_archive(p_name text, p_queue text, p_format text, p_location text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION open_of(p_delivery queen.deliveries, p_offsets int8multirange); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4366,6 +4524,13 @@ REVOKE ALL ON FUNCTION queen.passable(p_partition_id bigint, p_end bigint) FROM 
 --
 
 REVOKE ALL ON FUNCTION queen.payload_at(p_body bytea, p_ends bytea, p_index integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION plan_archive(p_name text, p_end xid8); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.plan_archive(p_name text, p_end xid8) FROM PUBLIC;
 
 
 --

@@ -27,6 +27,8 @@ grant insert on queen.segments, queen.partitions, queen.consumers, queen.data_ke
 grant update on queen.partitions, queen.consumers, queen.queues, queen.data_keys, queen.duties to queen_pipeline;
 grant insert, update, delete on queen.staged, queen.publications, queen.streams, queen.plans, queen.replays to queen_pipeline;
 grant insert, update, delete on queen.pipelines, queen.holds to queen_pipeline;
+grant insert, update, delete on queen.archives, queen.archive_batches, queen.iceberg_tables,
+  queen.iceberg_namespace_properties to queen_pipeline;
 
 grant insert, select (id) on queen.outbox to queen_producer;
 grant select on queen.appender to queen_producer;

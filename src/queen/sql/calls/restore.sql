@@ -62,7 +62,9 @@ select
     (select coalesce(max(s.xid::text::bigint), 0) from queen.segments s),
     (select coalesce(max(h.xid::text::bigint), 0) from queen.holds h),
     (select coalesce(max(w.xid::text::bigint), 0) from queen.sweeps w),
-    (select coalesce(max(o.xid::text::bigint), 0) from queen.outbox o)
+    (select coalesce(max(o.xid::text::bigint), 0) from queen.outbox o),
+    (select coalesce(max(a.xid::text::bigint), 0) from queen.archives a),
+    (select coalesce(max(b.end_xid::text::bigint), 0) from queen.archive_batches b where b.state = 'planned')
   ) - pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1 as xids_ahead;
 
 -- name: check_alive

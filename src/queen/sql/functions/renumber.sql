@@ -1,7 +1,7 @@
 -- After a restore into another server: give segments numbers of transactions that this server has reached, in the order that they had.
 --
 -- Readers of a whole queue and retention go by these numbers, and would not see what is stored under lower ones. Sweeps begin anew; a hold
--- keeps what it kept. False when nothing is ahead. Nobody else may write meanwhile.
+-- keeps what it kept, and an archive goes on where it was. False when nothing is ahead. Nobody else may write meanwhile.
 create or replace function queen.renumber ()
   returns boolean
   language plpgsql
@@ -10,30 +10,44 @@ create or replace function queen.renumber ()
 as $$
 declare
   v_next  bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
-  v_count bigint;
+  -- Places between segments that must stay between them, however few numbers there are.
+  v_edges xid8[];
+  -- How many numbers there are from one to the next.
+  v_room  bigint;
 begin
-  lock table queen.segments, queen.sweeps, queen.holds, queen.outbox in exclusive mode;
+  lock table queen.segments, queen.sweeps, queen.holds, queen.outbox, queen.archives in exclusive mode;
+  v_edges := array(
+    select h.xid from queen.holds h
+    union select a.xid from queen.archives a
+    union select unnest(array[b.start_xid, b.end_xid]) from queen.archive_batches b where b.state = 'planned'
+    order by 1
+  );
   if not exists (select 1 from queen.segments s where s.xid >= v_next::text::xid8)
     and not exists (select 1 from queen.sweeps w where w.xid >= v_next::text::xid8)
-    and not exists (select 1 from queen.holds h where h.xid >= v_next::text::xid8)
     and not exists (select 1 from queen.outbox o where o.xid >= v_next::text::xid8)
+    and coalesce(v_edges[cardinality(v_edges)] < v_next::text::xid8, true)
   then
     return false;
   end if;
-  v_count := greatest((select count(distinct s.xid) from queen.segments s), 1);
   -- 3 is the first number that a transaction has.
-  update queen.holds h
-  set xid = case
-    when exists (select 1 from queen.segments s where s.xid >= h.xid)
-      then 3 + (select count(distinct s.xid) from queen.segments s where s.xid < h.xid) * (v_next - 3) / v_count
-    else v_next
-  end::text::xid8;
+  v_room := greatest((v_next - 3) / (cardinality(v_edges) + 1), 1);
   update queen.segments s
-  set xid = (3 + (n.place - 1) * (v_next - 3) / v_count)::text::xid8
+  set xid = (3 + n.edge * v_room + (n.place - 1) * v_room / n.places)::text::xid8
   from (
-    select d.xid, dense_rank() over (order by d.xid) as place from (select distinct s.xid from queen.segments s) d
+    select r.xid, r.edge, r.place, max(r.place) over (partition by r.edge) as places
+    from (
+      select d.xid, d.edge, dense_rank() over (partition by d.edge order by d.xid) as place
+      from (select distinct s.xid, width_bucket(s.xid, v_edges) as edge from queen.segments s) d
+    ) r
   ) n
   where n.xid = s.xid;
+  update queen.holds h set xid = (3 + width_bucket(h.xid, v_edges) * v_room)::text::xid8;
+  update queen.archives a set xid = (3 + width_bucket(a.xid, v_edges) * v_room)::text::xid8;
+  update queen.archive_batches b
+  set
+    start_xid = (3 + width_bucket(b.start_xid, v_edges) * v_room)::text::xid8,
+    end_xid = (3 + width_bucket(b.end_xid, v_edges) * v_room)::text::xid8
+  where b.state = 'planned';
   update queen.outbox o set xid = '3'::xid8;
   delete from queen.sweeps w where true;
   return true;

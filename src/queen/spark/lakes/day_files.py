@@ -1,0 +1,135 @@
+"""Messages into Parquet files, one a day: what tasks write."""
+
+# pyright: basic, reportAttributeAccessIssue=false
+import contextlib
+import os
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from queen.spark.lakes.lake import DataFile
+from queen.spark.lakes.places import Place, open_file
+from queen.spark.segments import TYPES
+
+OPTIONAL: Final = frozenset({"headers", "traceId"})
+SCHEMA: Final = pa.schema(
+    [
+        # By these numbers Iceberg knows columns, whatever they are called later.
+        pa.field(name, type_, name in OPTIONAL, metadata={"PARQUET:field_id": str(number)})
+        for number, (name, type_) in enumerate(TYPES.items(), 1)
+    ]
+)
+_GROUP_BYTES: Final = 64 * 2**20
+"""Of Arrow columns, that become one group of rows."""
+_HELD_BYTES: Final = 256 * 2**20
+"""Of all days together: then the largest is written."""
+_DAY_MICROS: Final = 86_400_000_000
+_REPEATED: Final = ["queue", "partition"]
+_BOUNDED: Final = ["queue", "partition", "offset", "id", "transactionId", "traceId", "createdAt"]
+_EPOCH: Final = date(1970, 1, 1)
+
+
+class DayFiles:
+    """
+    The files of one attempt of one task; their names are its own, so that attempts never meet.
+
+    Usage::
+
+        with DayFiles(folder, "0000000001-00000") as files:
+            files.write(batch)
+        files.closed  # What was written.
+    """
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder = folder
+        self._name = f"{name}-{uuid4().hex}.parquet"
+        self._open: dict[int, _DayFile] = {}
+        self.closed: list[DataFile] = []
+
+    def __enter__(self) -> "DayFiles":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for each in self._open.values():
+                each.abandon()
+            return
+        self.closed += [self._open[day].close() for day in sorted(self._open)]
+        Place(self._folder).make_durable(file.path for file in self.closed)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for day, rows in _by_day(batch.cast(SCHEMA)):
+            if day not in self._open:
+                named = (_EPOCH + timedelta(days=day)).isoformat()
+                self._open[day] = _DayFile(f"{self._folder}/day={named}/{self._name}", day)
+            self._open[day].write(rows)
+        if sum(each.held_bytes for each in self._open.values()) >= _HELD_BYTES:
+            max(self._open.values(), key=lambda each: each.held_bytes).flush()
+
+
+class _DayFile:
+    """One file, written in groups of rows that are worth reading at a time."""
+
+    def __init__(self, path: str, day: int) -> None:
+        self._path = path
+        self._day = _EPOCH + timedelta(days=day)
+        self._stream: Any = open_file(path)
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            SCHEMA,
+            compression="zstd",
+            use_dictionary=_REPEATED,  # pyright: ignore[reportArgumentType] - it takes names
+            write_statistics=_BOUNDED,  # pyright: ignore[reportArgumentType] - likewise
+            store_schema=False,
+        )
+        self._held: list[pa.RecordBatch] = []
+        self._messages = 0
+        self.held_bytes = 0
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self._held.append(rows)
+        self._messages += rows.num_rows
+        self.held_bytes += rows.nbytes
+        if self.held_bytes >= _GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._held:
+            table = pa.Table.from_batches(self._held)
+            self._writer.write_table(table, row_group_size=table.num_rows)
+            self._held = []
+            self.held_bytes = 0
+
+    def close(self) -> DataFile:
+        self.flush()
+        self._writer.close()
+        size_bytes = self._stream.tell()
+        self._stream.close()
+        return DataFile(self._path, self._day, self._messages, size_bytes)
+
+    def abandon(self) -> None:
+        """The attempt failed: what is there is of no use."""
+        with contextlib.suppress(Exception):  # It is thrown away, whatever it says.
+            self._writer.close()
+        self._stream.close()
+        if self._path.startswith("/"):
+            os.unlink(self._path)
+
+
+def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Days since 1970 and the rows of each, in their order."""
+    if not batch.num_rows:
+        return
+    instants = batch.column("createdAt").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    first, last = int(instants.min()) // _DAY_MICROS, int(instants.max()) // _DAY_MICROS
+    if first == last:
+        yield first, batch
+        return
+    days = instants // _DAY_MICROS
+    for day in np.unique(days).tolist():
+        yield day, batch.filter(pa.array(days == day))

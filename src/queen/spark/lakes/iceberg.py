@@ -1,0 +1,233 @@
+"""
+An Iceberg table; its catalogue is in Queen's own database.
+
+The batch is a property of the table, set in the commit that takes the files in: expiry of snapshots
+cannot lose it. Each commit makes a snapshot, also one without files, and names the snapshot that it
+comes after, so of two commits one fails. pyiceberg's own retry is off, for it would append without
+reading the number again.
+"""
+
+# pyright: basic
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+import psycopg.conninfo
+import sqlalchemy.exc
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ValidationException,
+)
+from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import DayTransform
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+from queen import errors
+from queen.spark.lakes.day_files import OPTIONAL
+from queen.spark.lakes.lake import Batch, DataFile, Lake, Raced, Unclear, waits
+from queen.spark.lakes.places import Place, local
+from queen.spark.segments import COLUMNS
+
+NAMESPACE: Final = "queen"
+_BATCH: Final = "queen.batch"
+_EPOCH: Final = date(1970, 1, 1)
+_TYPES: Final = {"offset": LongType(), "createdAt": TimestamptzType()}
+_SCHEMA: Final = Schema(
+    *(
+        NestedField(number, name, _TYPES.get(name, StringType()), required=name not in OPTIONAL)
+        for number, name in enumerate(COLUMNS, 1)
+    )
+)
+_BY_DAY: Final = PartitionSpec(
+    PartitionField(COLUMNS.index("createdAt") + 1, 1000, DayTransform(), "day")
+)
+_PROPERTIES: Final = {
+    "commit.retry.num-retries": "0",
+    "commit.manifest-merge.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "write.metadata.metrics.column.payload": "none",
+    "write.metadata.metrics.column.headers": "none",
+}
+
+
+class IcebergLake(Lake):
+    """The table ``queen.<name of the archive>``."""
+
+    def __init__(self, dsn: str, name: str, location: str, *, make: bool = False) -> None:
+        super().__init__(name, Place(location))
+        self._catalog = SqlCatalog(
+            NAMESPACE, uri=_url(dsn), init_catalog_tables="false", pool_pre_ping="true"
+        )
+        self._identifier = (NAMESPACE, name)
+        try:
+            self._open(make=make)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, *, make: bool) -> None:
+        for wait_seconds in waits():
+            try:
+                with _translated():
+                    location = self._table(make=make).location()
+                break
+            except (Unclear, sqlalchemy.exc.IntegrityError):  # Another one made it just now.
+                time.sleep(wait_seconds)
+        else:
+            raise errors.DatabaseUnavailable("the catalogue of the lake does not answer")
+        if local(location).rstrip("/") != self.place.location:
+            raise errors.InvalidOption(
+                f"the Iceberg table {NAMESPACE}.{self.name} is at {location} already"
+            )
+
+    def close(self) -> None:
+        self._catalog.close()
+
+    @property
+    def folder(self) -> str:
+        return f"{self.place.location}/data"
+
+    def look(self) -> Table:
+        with _translated():
+            return self._catalog.load_table(self._identifier)
+
+    def last_in(self, table: Table) -> Batch | None:
+        text = table.properties.get(_BATCH)
+        return msgspec.json.decode(text, type=Batch) if text else None
+
+    def files_in(self, table: Table) -> list[DataFile]:
+        return [_data_file(file) for file in _files(table)]
+
+    def append(self, table: Table, batch: Batch, files: Sequence[DataFile]) -> None:
+        text = msgspec.json.encode(batch).decode()
+        with _translated():
+            transaction = table.transaction()
+            transaction.set_properties({_BATCH: text})
+            known_by = {_BATCH: text}
+            with transaction.update_snapshot(known_by).merge_append() as snapshot:
+                for file in files:
+                    snapshot.append_data_file(_iceberg_file(table, file))
+            self._settle(transaction.commit_transaction())
+
+    def exchange(self, table: Table, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
+        if tuple(table.schema().column_names) != COLUMNS:
+            raise errors.InvalidOption(
+                f"table {NAMESPACE}.{self.name} has columns that are not Queen's"
+            )
+        paths = {file.path for file in old}
+        with _translated():
+            transaction = table.transaction()
+            with transaction.update_snapshot().overwrite() as snapshot:
+                for file in _files(table):
+                    if file.file_path in paths:
+                        snapshot.delete_data_file(file)
+                for file in new:
+                    snapshot.append_data_file(_iceberg_file(table, file))
+            self._settle(transaction.commit_transaction())
+
+    def expire(self, seconds: float) -> int:
+        table = self.load()
+        before = datetime.now(UTC) - timedelta(seconds=seconds)
+        count = len(table.snapshots())
+        with _translated():
+            table.maintenance.expire_snapshots().older_than(before).commit()
+        return count - len(self.load().snapshots())
+
+    def remove_orphans(self, seconds: float) -> int:
+        before = datetime.now(UTC).timestamp() - seconds
+        # Listed first: what is committed meanwhile is known afterwards.
+        old = [
+            entry.path
+            for entry in self.place.entries(self.place.location)
+            if entry.modified_at < before
+        ]
+        known = _known(self.load())
+        return self.place.delete(path for path in old if path not in known)
+
+    def _table(self, *, make: bool) -> Table:
+        try:
+            return self._catalog.load_table(self._identifier)
+        except NoSuchTableError as error:
+            if not make:
+                raise errors.NotFound(f"there is no table {NAMESPACE}.{self.name}") from error
+        self._catalog.create_namespace_if_not_exists(NAMESPACE)
+        try:
+            return self._catalog.create_table(
+                self._identifier, _SCHEMA, self.place.location, _BY_DAY, properties=_PROPERTIES
+            )
+        except TableAlreadyExistsError:
+            return self._catalog.load_table(self._identifier)
+
+    def _settle(self, table: Table) -> None:
+        """The ledger may rest on it only when a failure of the power cannot take it back."""
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        manifests = [each.manifest_path for each in snapshot.manifests(table.io)]
+        self.place.make_durable([table.metadata_location, snapshot.manifest_list, *manifests])
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Errors of Iceberg and of its catalogue as what they mean for a commit."""
+    try:
+        yield
+    except (CommitFailedException, ValidationException) as error:
+        raise Raced(str(error)) from error
+    except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError) as error:
+        raise Unclear(str(error)) from error
+
+
+def _files(table: Table) -> list[IcebergFile]:
+    """Files of the table as it is, in the order of their names, which is that of the archive."""
+    tasks = list(table.scan().plan_files())
+    if any(task.delete_files for task in tasks):
+        raise errors.InvalidOption(
+            f"{'.'.join(table.name())} has delete files: let its data files be rewritten first"
+        )
+    return sorted((task.file for task in tasks), key=lambda file: file.file_path)
+
+
+def _data_file(file: IcebergFile) -> DataFile:
+    day: Any = file.partition[0]
+    if not isinstance(day, date):
+        day = _EPOCH + timedelta(days=day)
+    return DataFile(file.file_path, day, file.record_count, file.file_size_in_bytes)
+
+
+def _iceberg_file(table: Table, file: DataFile) -> IcebergFile:
+    return parquet_file_to_data_file(table.io, table.metadata, file.path)
+
+
+def _known(table: Table) -> set[str]:
+    """Every file that some state of the table needs, and those of its metadata."""
+    known = {table.metadata_location, *(log.metadata_file for log in table.metadata.metadata_log)}
+    seen: set[str] = set()
+    for snapshot in table.snapshots():
+        known.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path not in seen:
+                seen.add(manifest.manifest_path)
+                entries = manifest.fetch_manifest_entry(table.io)
+                known.update(entry.data_file.file_path for entry in entries)
+    known.update(file.statistics_path for file in table.metadata.statistics)
+    return {local(path) for path in known | seen}
+
+
+def _url(dsn: str) -> str:
+    """A DSN of libpq as one of SQLAlchemy; the catalogue's tables are in the schema ``queen``."""
+    options = psycopg.conninfo.conninfo_to_dict(dsn)
+    path = f"{options.pop('options', '')} -c search_path=queen".strip()
+    query = {name: str(value) for name, value in options.items() if value is not None}
+    made = sqlalchemy.URL.create("postgresql+psycopg", query={**query, "options": path})
+    return made.render_as_string(hide_password=False)

@@ -1,0 +1,117 @@
+"""
+Plain Parquet files, in a folder a batch.
+
+A batch is put together under a name that begins with `_`, which readers pass over, and renamed in
+one step; that fails where the batch is there. Object stores cannot rename a folder: they are
+refused.
+"""
+
+# pyright: basic
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+import pyarrow.parquet as pq
+
+from queen import errors
+from queen.spark.lakes.lake import Batch, DataFile, Lake, Raced
+from queen.spark.lakes.places import Place
+
+_RECORD: Final = "_batch.json"
+_PREFIX: Final = "batch="
+_NO_EXCHANGE: Final = "plain Parquet cannot exchange files in one step: use format iceberg for it"
+
+
+class ParquetLake(Lake):
+    """Files at ``<location>/batch=<number>/day=<day>/<name>.parquet``."""
+
+    def __init__(self, name: str, location: str, *, make: bool = False) -> None:
+        super().__init__(name, Place(location))
+        if not self.place.is_local:
+            raise errors.InvalidOption(
+                f"{location}: plain Parquet needs a file system that renames folders in one step;"
+                " use format iceberg for an object store"
+            )
+        self._root = Path(self.place.location)
+        if make:
+            self._root.mkdir(parents=True, exist_ok=True)
+        elif not self._root.is_dir():
+            raise errors.NotFound(f"there is no folder {location}")
+        self._staged = str(self._root / f"_staged-{uuid4().hex}")
+
+    @property
+    def folder(self) -> str:
+        return self._staged
+
+    def look(self) -> tuple[int, ...]:
+        """The numbers of its batches."""
+        names = (path.name for path in self._root.glob(f"{_PREFIX}*"))
+        return tuple(sorted(int(name.removeprefix(_PREFIX)) for name in names))
+
+    def last_in(self, table: tuple[int, ...]) -> Batch | None:
+        if not table:
+            return None
+        return msgspec.json.decode((self._batch(table[-1]) / _RECORD).read_bytes(), type=Batch)
+
+    def files_in(self, table: tuple[int, ...]) -> list[DataFile]:
+        return [
+            DataFile(str(path), _day(path), pq.read_metadata(path).num_rows, path.stat().st_size)
+            for number in table
+            for path in sorted(self._batch(number).glob("day=*/*.parquet"))
+        ]
+
+    def append(self, table: tuple[int, ...], batch: Batch, files: Sequence[DataFile]) -> None:
+        made = self._root / f"_{_PREFIX}{batch.batch}-{uuid4().hex}"
+        made.mkdir()
+        try:
+            moved = [_link(Path(file.path), made) for file in files]
+            (made / _RECORD).write_bytes(msgspec.json.encode(batch))
+            self.place.make_durable([*map(str, moved), str(made / _RECORD)])
+            # A folder that has something in it is never replaced.
+            os.rename(made, self._batch(batch.batch))
+        except OSError as error:
+            shutil.rmtree(made, ignore_errors=True)
+            if self._batch(batch.batch).exists():
+                raise Raced(str(error)) from error
+            raise
+        self.place.make_durable([str(self._batch(batch.batch) / _RECORD)])
+        shutil.rmtree(self._staged, ignore_errors=True)
+
+    def exchange(
+        self, table: tuple[int, ...], old: Sequence[DataFile], new: Sequence[DataFile]
+    ) -> None:
+        raise errors.InvalidOption(_NO_EXCHANGE)
+
+    def expire(self, seconds: float) -> int:
+        return 0
+
+    def remove_orphans(self, seconds: float) -> int:
+        before = time.time() - seconds
+        count = 0
+        for folder in self._root.glob("_*"):
+            entries = list(self.place.entries(str(folder)))
+            if all(entry.modified_at < before for entry in entries):
+                count += len(entries)
+                shutil.rmtree(folder, ignore_errors=True)
+        return count
+
+    def _batch(self, number: int) -> Path:
+        return self._root / f"{_PREFIX}{number}"
+
+
+def _link(path: Path, folder: Path) -> Path:
+    """A second name: a task that was given up can still write only under the first."""
+    target = folder / path.parent.name / path.name
+    target.parent.mkdir(exist_ok=True)
+    os.link(path, target)
+    return target
+
+
+def _day(path: Path) -> date:
+    return date.fromisoformat(path.parent.name.removeprefix("day="))

@@ -1,0 +1,90 @@
+"""A folder of a file system or an object store, by path or URI."""
+
+# pyright: basic
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from pyarrow import fs
+
+
+class Entry(NamedTuple):
+    """A file that is there."""
+
+    path: str
+    modified_at: float
+    """Seconds since 1970."""
+    bytes: int
+
+
+class Place:
+    """Paths in it begin with ``location``, which has no slash at its end."""
+
+    def __init__(self, location: str) -> None:
+        self.location = normal(location)
+
+    @property
+    def is_local(self) -> bool:
+        return self.location.startswith("/")
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """Every file in a folder and those in it."""
+        system, path = fs.FileSystem.from_uri(folder)
+        selector = fs.FileSelector(path, allow_not_found=True, recursive=True)
+        for info in system.get_file_info(selector):
+            if info.type == fs.FileType.File:
+                seconds = info.mtime.timestamp() if info.mtime else 0.0
+                yield Entry(folder + info.path.removeprefix(path), seconds, info.size)
+
+    def delete(self, paths: Iterable[str]) -> int:
+        """Delete files; those that are gone already are none of our business."""
+        count = 0
+        for path in paths:
+            system, inner = fs.FileSystem.from_uri(path)
+            with contextlib.suppress(FileNotFoundError):
+                system.delete_file(inner)
+                count += 1
+        return count
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        """Wait until files are on disk, with their names; object stores see to that themselves."""
+        if not self.is_local:
+            return
+        files = {local(path) for path in paths}
+        folders = {os.path.dirname(file) for file in files}
+        for path in (*files, *folders, *{os.path.dirname(folder) for folder in folders}):
+            with contextlib.suppress(FileNotFoundError):
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+
+def open_file(path: str) -> Any:  # noqa: ANN401 - a file of Python's or a stream of Arrow's
+    """A new file to write to; folders are made."""
+    if path.startswith("/"):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return open(path, "xb")
+    system, inner = fs.FileSystem.from_uri(path)
+    return system.open_output_stream(inner)
+
+
+def read_file(path: str) -> Any:  # noqa: ANN401 - likewise
+    """A file to read from any place of it."""
+    system, inner = fs.FileSystem.from_uri(path)
+    return system.open_input_file(inner)
+
+
+def normal(location: str) -> str:
+    """The one form of a location: an absolute path where it is local, else a URI."""
+    if "://" not in location or location.startswith("file:"):
+        location = str(Path(local(location)).absolute())
+    return location.rstrip("/")
+
+
+def local(path: str) -> str:
+    return unquote(urlsplit(path).path) if path.startswith("file:") else path

@@ -1,0 +1,249 @@
+"""
+The log of a queue into a lake, exactly once.
+
+A batch is planned in the ledger before any work. Tasks read its segments and write files that
+nothing references; one commit takes them into the lake, together with the number of the batch; then
+the ledger says archived, and retention may remove what was. Whoever comes after a crash, or at the
+same time, does the planned batch and finds it in the lake or not.
+"""
+
+# pyright: basic
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import msgspec
+import pyarrow as pa
+
+from queen import errors
+from queen.spark.lakes import Batch, DataFile, Lake, open_lake
+from queen.spark.lakes.day_files import DayFiles
+from queen.spark.lakes.places import normal
+from queen.spark.pipelines.ledger import Ledger, Plan
+from queen.spark.reader import horizon, split
+from queen.spark.reader import plan as plan_end
+from queen.spark.segments import SegmentRange, read_range
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WRITTEN: Final = "task long, path string, day string, messages long, bytes long"
+"""What a task says of each of its files."""
+_ARROW: Final = pa.schema(
+    [
+        ("task", pa.int64()),
+        ("path", pa.string()),
+        ("day", pa.string()),
+        ("messages", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+_JOBS: Final = 3
+"""How often a job is run: in local mode Spark itself tries a task once."""
+
+Step = Literal["planned", "written", "committed", "archived", "idle"]
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is archived, and where to."""
+
+    dsn: str
+    queue: str
+    location: str
+    """A folder, or a URI as s3://bucket/orders; it becomes the table's."""
+    format: Literal["iceberg", "delta", "parquet"] = "iceberg"
+    name: str = ""
+    """Of the archive; else that of the queue."""
+    tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 8
+    """Into how many tasks a batch is split at most."""
+    max_messages: Annotated[int, msgspec.Meta(ge=1)] = 5_000_000
+    """Of a batch, about."""
+    max_bytes: Annotated[int, msgspec.Meta(ge=1)] = 4 * 2**30
+    """Of payloads of a batch, about."""
+    interval_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0
+    """Go on for ever, and look for more so often; 0: end with what is there at the start."""
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an archive is, after each step."""
+
+    step: Step
+    state: Literal["running", "idle"] = "running"
+    queue_ids: tuple[int, ...]
+    position: int
+    batch_id: int
+    batch_millis: int = 0
+    rows_per_second: float = 0
+    rows: int = 0
+    """Of this run."""
+    files: int = 0
+    bytes: int = 0
+
+
+Report = Callable[[Progress], object]
+
+
+def run(spark: "SparkSession", config: Config, *, report: Report | None = None) -> Progress:
+    """Archive what is there and end, or go on for ever; how far it came."""
+    location = normal(config.location)
+    name = config.name or config.queue
+    with Ledger(config.dsn) as ledger:
+        # The hold is there before anything is planned, and before the lake is made.
+        queue_id = ledger.open(name, config.queue, config.format, location)
+        with open_lake(
+            config.dsn, name=name, format=config.format, location=location, make=True
+        ) as lake:
+            archive = _Archive(spark, config, queue_id, ledger, lake, report or (lambda _: None))
+            end_xid = None if config.interval_seconds else ledger.ask(horizon)
+            while True:
+                if archive.advance(end_xid):
+                    continue
+                progress = archive.say("idle")
+                if not config.interval_seconds:
+                    return progress
+                time.sleep(config.interval_seconds)
+
+
+class _Archive:
+    """One run of an archive."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        config: Config,
+        queue_id: int,
+        ledger: Ledger,
+        lake: Lake,
+        report: Report,
+    ) -> None:
+        self._spark = spark
+        self._config = config
+        self._queue_id = queue_id
+        self._ledger = ledger
+        self._lake = lake
+        self._report = report
+        self._position = self._batch = self._rows = self._files = self._bytes = 0
+        self._began_at = time.monotonic()
+
+    def advance(self, end_xid: int | None) -> bool:
+        """Archive the next batch; False when there is none before ``end_xid``."""
+        self._began_at = time.monotonic()
+        plan = self._plan(end_xid)
+        if plan is None:
+            return False
+        self.say("planned")
+        try:
+            batch = self._carry(plan)
+        except errors.LakeDiverged:
+            if self._ledger.find(self._lake.name)["batch"] < plan.batch:
+                raise
+            return True  # Another driver did this batch, and the next one, meanwhile.
+        self._ledger.archive(self._lake.name, batch)
+        self._position, self._batch = plan.end_xid, plan.batch
+        self._rows += batch.messages
+        self._files += batch.files
+        self._bytes += batch.bytes
+        self.say("archived", rows=batch.messages)
+        return True
+
+    def say(self, step: Step, *, rows: int = 0) -> Progress:
+        seconds = time.monotonic() - self._began_at
+        progress = Progress(
+            step=step,
+            state="idle" if step == "idle" else "running",
+            queue_ids=(self._queue_id,),
+            position=self._position,
+            batch_id=self._batch,
+            batch_millis=int(seconds * 1000),
+            rows_per_second=rows / seconds,
+            rows=self._rows,
+            files=self._files,
+            bytes=self._bytes,
+        )
+        self._report(progress)
+        return progress
+
+    def _plan(self, end_xid: int | None) -> Plan | None:
+        """The batch that somebody has planned, or the next one, written down."""
+        archive = self._ledger.find(self._lake.name)
+        if archive["queue_id"] != self._queue_id:
+            raise errors.QueueNotFound(f"queue {self._config.queue} was deleted")
+        self._position, self._batch = archive["xid"], archive["batch"]
+        if archive["planned_batch"] is not None:
+            return Plan(*(archive[name] for name in ("planned_batch", *Plan._fields[1:])))
+        config = self._config
+        until = self._ledger.ask(horizon)
+        if end_xid is not None:
+            until = min(until, end_xid)
+        scope = (self._queue_id, archive["xid"], until, config.max_messages, config.max_bytes)
+        end = self._ledger.ask(lambda connection: plan_end(connection, *scope))
+        if end <= archive["xid"]:
+            return None
+        plan = self._ledger.plan(self._lake.name, end)
+        if plan is None:
+            raise errors.QueueNotFound(f"queue {config.queue} was deleted")
+        return plan
+
+    def _carry(self, plan: Plan) -> Batch:
+        """Bring a batch into the lake, unless it is there."""
+        if there := self._lake.find(plan.batch, plan.token):
+            return there
+        files = self._write(plan)
+        self.say("written")
+        batch = self._lake.commit(Batch.of(plan.batch, plan.token, files), files)
+        self.say("committed")
+        return batch
+
+    def _write(self, plan: Plan) -> list[DataFile]:
+        whole = SegmentRange(self._config.queue, self._queue_id, plan.start_xid, plan.end_xid)
+        ranges = self._ledger.ask(lambda connection: split(connection, whole, self._config.tasks))
+        names = [f"{plan.batch:010d}-{number:05d}" for number in range(len(ranges))]
+        dsn, folder = self._config.dsn, self._lake.folder
+
+        def write(number: int) -> list[DataFile]:
+            with DayFiles(folder, names[number]) as files:
+                for batch in read_range(dsn, ranges[number]):
+                    files.write(batch)
+            return files.closed
+
+        for job in range(1, _JOBS + 1):
+            try:
+                return run_tasks(self._spark, len(ranges), write)
+            except Exception:
+                if job == _JOBS:
+                    raise
+                self._ledger.ask(horizon)  # Waits until PostgreSQL answers again.
+        raise AssertionError
+
+
+def run_tasks(
+    spark: "SparkSession", count: int, write: Callable[[int], Sequence[DataFile]]
+) -> list[DataFile]:
+    """Run ``write(0)`` to ``write(count - 1)``, a task each; files of the attempts that count."""
+
+    def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                rows = [(number, None, None, 0, 0)]
+                rows += [
+                    (number, file.path, file.day.isoformat(), file.messages, file.bytes)
+                    for file in write(number)
+                ]
+                columns = [
+                    pa.array(column, field.type)
+                    for column, field in zip(zip(*rows, strict=True), _ARROW, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+
+    if not count:
+        return []
+    # A number in each partition: messages don't pass the JVM, and Spark Connect can do it too.
+    rows: list[Any] = spark.range(0, count, 1, count).mapInArrow(described, WRITTEN).collect()
+    if sorted(row.task for row in rows if row.path is None) != list(range(count)):
+        raise errors.QueenError("Spark has lost or repeated what a task said")
+    return [
+        DataFile(row.path, date.fromisoformat(row.day), row.messages, row.bytes)
+        for row in rows
+        if row.path is not None
+    ]

@@ -1,0 +1,318 @@
+"""The log of a queue is in the lake exactly once, whatever fails, before retention removes it."""
+
+# pyright: basic
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from queen import errors
+from queen.codec.identity import message_id
+from queen.spark.lakes import DataFile, open_lake
+from queen.spark.lakes.iceberg import IcebergLake
+from queen.spark.pipelines import archive
+from queen.spark.pipelines.archive import Config, Progress
+from tests.postgres import Postgres
+from tests.spark.databases import migrated
+from tests.spark.log import Identity, Log, identity
+
+Format = Literal["iceberg", "delta", "parquet"]
+Write = Callable[[int], Sequence[DataFile]]
+STEPS = ("planned", "written", "committed", "archived")
+
+
+class Crash(Exception):
+    """The driver dies here."""
+
+
+@pytest.fixture
+def log(dsn: str) -> Iterator[Log]:
+    with Log(dsn, "orders") as log:
+        yield log
+
+
+@pytest.fixture
+def config(dsn: str, tmp_path: Path) -> Config:
+    """Of batches of 300 messages, so that there are several."""
+    return Config(
+        dsn=dsn, queue="orders", location=str(tmp_path / "lake"), tasks=2, max_messages=300
+    )
+
+
+def archived(config: Config) -> list[Identity]:
+    """What somebody who is not us finds in the lake's files, each partition in the order found."""
+    name = config.name or config.queue
+    location = config.location
+    with open_lake(config.dsn, name=name, format=config.format, location=location) as lake:
+        paths = [file.path for file in lake.files()]
+    if not paths:
+        return []
+    query = 'select partition, "offset", payload from read_parquet($1, hive_partitioning = false)'
+    with duckdb.connect() as connection:
+        connection.execute("set threads = 1")
+        found = [identity(*row) for row in connection.execute(query, [paths]).fetchall()]
+    for partition in {each.partition for each in found}:
+        offsets = [each.offset for each in found if each.partition == partition]
+        assert offsets == list(range(offsets[0], offsets[0] + len(offsets))), partition
+    return sorted(found)
+
+
+def figures(log: Log) -> dict[str, Any]:
+    (row,) = log.execute(
+        """
+        select a.batch, a.xid::text::bigint as xid, h.xid::text::bigint as held, b.messages
+        from queen.archives a
+        left join queen.holds h on h.queue_id = a.queue_id and h.name = 'archive:' || a.name
+        cross join lateral (
+          select sum(b.messages)::bigint as messages from queen.archive_batches b
+          where b.archive = a.name and b.state = 'archived'
+        ) b
+        """
+    )
+    return row
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta", "parquet"])
+def test_every_message_is_in_the_lake_once(
+    spark: SparkSession, dsn: str, tmp_path: Path, log: Log, format: Format
+) -> None:
+    log.stop_clock()
+    log.fill(segments=6)
+    log.advance(seconds=86_400)
+    log.fill(segments=6)
+    config = Config(
+        dsn=dsn, queue="orders", location=str(tmp_path), format=format, max_messages=300, tasks=2
+    )
+
+    first = archive.run(spark, config)
+    log.fill(segments=2)
+    second = archive.run(spark, config)
+
+    assert archived(config) == log.messages()
+    assert (first.rows, second.rows) == (720, 120)
+    ledger = figures(log)
+    assert ledger["messages"] == 840
+    assert ledger["held"] == ledger["xid"]
+    assert archive.run(spark, config).rows == 0
+
+
+def test_the_table_has_every_column_as_it_was_pushed(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    log.push("a", [{"n": 1}, "zwei", None])
+    archive.run(spark, config)
+
+    with IcebergLake(config.dsn, "orders", config.location) as lake:
+        rows = lake.load().scan().to_arrow().sort_by("offset").to_pylist()
+
+    (stored,) = log.execute("select partition_id, created_at from queen.segments")
+    ids = [str(message_id(0, stored["partition_id"], offset)) for offset in range(3)]
+    assert [row["payload"] for row in rows] == ['{"n": 1}', '"zwei"', "null"]
+    assert [row["id"] for row in rows] == [row["transactionId"] for row in rows] == ids
+    assert [row["createdAt"] for row in rows] == [stored["created_at"]] * 3
+    assert {(row["queue"], row["partition"], row["headers"]) for row in rows} == {
+        ("orders", "a", None)
+    }
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_driver_that_dies_after_any_step_loses_and_repeats_nothing(
+    spark: SparkSession, log: Log, config: Config, step: str
+) -> None:
+    log.fill()
+
+    def report(progress: Progress) -> None:
+        if progress.step == step:
+            raise Crash
+
+    for _ in range(2):
+        with pytest.raises(Crash):
+            archive.run(spark, config, report=report)
+    log.fill(segments=2)
+    archive.run(spark, config)
+
+    assert archived(config) == log.messages()
+    assert figures(log)["messages"] == len(log.messages())
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_task_that_fails_before_or_after_it_wrote_is_done_again(
+    spark: SparkSession,
+    log: Log,
+    config: Config,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_written: bool,
+) -> None:
+    log.fill()
+    flag = tmp_path / "failed"
+    run_tasks = archive.run_tasks
+
+    def run_failing(spark: SparkSession, count: int, write: Write) -> list[DataFile]:
+        def failing(number: int) -> Sequence[DataFile]:
+            files = write(number) if is_written else []
+            if not flag.exists():
+                flag.touch()
+                raise RuntimeError("the first attempt")
+            return files if is_written else write(number)
+
+        return run_tasks(spark, count, failing)
+
+    monkeypatch.setattr(archive, "run_tasks", run_failing)
+    archive.run(spark, config)
+
+    assert flag.exists()
+    assert archived(config) == log.messages()
+
+
+def test_two_drivers_at_once_archive_everything_once(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    log.fill(segments=20)
+    failures: list[Exception] = []
+
+    def drive() -> None:
+        try:
+            archive.run(spark, config)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=drive) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert archived(config) == log.messages()
+
+
+def test_retention_removes_only_what_is_archived(
+    spark: SparkSession, dsn: str, config: Config
+) -> None:
+    with Log(dsn, "orders", retention_enabled=True, retention_seconds=60) as log:
+        log.stop_clock()
+        log.execute("insert into queen.duties (name, epoch) values ('retention', 1)")
+        log.fill(segments=12)
+        whole = log.messages()
+        left: list[int] = []
+
+        def retain(progress: Progress) -> None:
+            """Everything is old, and retention runs at every step."""
+            log.advance(seconds=1_000)
+            while not log.execute(
+                "select is_over from queen.retain(1, (select id from queen.queues), 'age', 100, 1)"
+            )[0]["is_over"]:
+                pass
+            left.append(len(log.messages()))
+
+        archive.run(spark, config, report=retain)
+
+        assert archived(config) == whole
+        assert left[0] == len(whole)
+        assert left[-1] < left[0]
+
+
+def test_a_hold_that_was_given_up_is_made_again(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    log.fill(segments=2)
+    archive.run(spark, config)
+    log.execute("select queen.unhold('orders', 'archive:orders')")
+    log.fill(segments=2)
+
+    archive.run(spark, config)
+
+    assert figures(log)["held"] == figures(log)["xid"]
+
+
+def test_what_a_transaction_has_not_committed_yet_comes_later(
+    spark: SparkSession, dsn: str, log: Log, config: Config
+) -> None:
+    log.fill(segments=2)
+    with Log(dsn, "orders") as late:
+        with late.connection.transaction():
+            late.push("late", [1, 2, 3])
+            log.fill(segments=2)
+            archive.run(spark, config)
+            early = archived(config)
+        archive.run(spark, config)
+
+    assert len(early) == 120
+    assert archived(config) == log.messages()
+
+
+def test_a_message_that_was_erased_is_left_out(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    for number in range(4):
+        log.push("a", [number])
+    # As redaction leaves it.
+    log.execute("update queen.segments set expires_at = '-infinity' where base_offset = 2")
+    archive.run(spark, config)
+
+    with IcebergLake(config.dsn, "orders", config.location) as lake:
+        found = lake.load().scan().to_arrow().column("offset").to_pylist()
+    assert sorted(found) == [0, 1, 3]
+
+
+def test_a_queue_made_anew_is_not_the_one_that_was_archived(
+    spark: SparkSession, dsn: str, log: Log, config: Config
+) -> None:
+    log.fill(segments=1)
+    archive.run(spark, config)
+    log.execute("select queen.delete_queue('orders')")
+    with pytest.raises(errors.QueueNotFound):
+        archive.run(spark, config)
+
+    with Log(dsn, "orders"), pytest.raises(errors.InvalidOption, match="another name"):
+        archive.run(spark, config)
+
+
+def test_a_ledger_that_was_made_anew_does_not_pass_for_the_lakes(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    log.fill()
+    archive.run(spark, config)
+    before = archived(config)
+    log.execute("select queen.drop_archive('orders')")
+
+    with pytest.raises(errors.LakeDiverged):
+        archive.run(spark, config)
+
+    assert archived(config) == before
+
+
+def test_an_archive_stays_in_its_lake(
+    spark: SparkSession, log: Log, config: Config, tmp_path: Path
+) -> None:
+    archive.run(spark, config)
+    other = Config(dsn=config.dsn, queue="orders", location=str(tmp_path / "other"))
+
+    with pytest.raises(errors.InvalidOption, match="already"):
+        archive.run(spark, other)
+
+
+def test_postgresql_that_restarts_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    with Postgres() as postgres:
+        dsn = migrated(postgres)
+        config = Config(dsn=dsn, queue="orders", location=str(tmp_path), tasks=2, max_messages=300)
+        with Log(dsn, "orders") as log:
+            log.fill()
+        steps: list[str] = []
+
+        def restart(progress: Progress) -> None:
+            steps.append(progress.step)
+            if len(steps) <= len(STEPS):
+                postgres.restart()
+
+        archive.run(spark, config, report=restart)
+
+        assert steps[:4] == list(STEPS)
+        with Log(dsn, "orders") as log:
+            assert archived(config) == log.messages()
+            assert figures(log)["messages"] == 600

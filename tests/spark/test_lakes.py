@@ -1,0 +1,350 @@
+"""A lake takes a batch in once, whoever tries and however often."""
+
+# pyright: basic
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import duckdb
+import psycopg
+import pyarrow as pa
+import pytest
+import sqlalchemy.exc
+from psycopg.conninfo import make_conninfo
+
+from queen import errors
+from queen.spark.lakes import Batch, DataFile, Lake, open_lake
+from queen.spark.lakes.day_files import DayFiles
+from queen.spark.lakes.iceberg import IcebergLake
+from queen.spark.lakes.places import normal
+from queen.spark.pipelines.ledger import Ledger
+from queen.spark.segments import TYPES
+from queen.store.migrations import make_roles
+from tests.postgres import Server
+from tests.spark.log import Log
+
+FORMATS = ("iceberg", "delta", "parquet")
+BEGIN = datetime(2026, 11, 14, 23, 59, tzinfo=UTC)
+
+
+@pytest.fixture(params=FORMATS)
+def lake(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> Iterator[Lake]:
+    with make_lake(dsn, tmp_path, request.param) as lake:
+        yield lake
+
+
+@pytest.fixture
+def iceberg(dsn: str, tmp_path: Path) -> Iterator[IcebergLake]:
+    with IcebergLake(dsn, "orders", str(tmp_path), make=True) as lake:
+        yield lake
+
+
+def make_lake(dsn: str, folder: Path, format: str) -> Lake:
+    return open_lake(dsn, name="orders", format=format, location=str(folder), make=True)
+
+
+def rows(first: int, count: int, *, begin: datetime = BEGIN) -> pa.RecordBatch:
+    """Messages a second apart."""
+    texts = [f"m{number}" for number in range(first, first + count)]
+    columns = {
+        "queue": ["orders"] * count,
+        "partition": ["a"] * count,
+        "offset": list(range(first, first + count)),
+        "id": texts,
+        "transactionId": texts,
+        "payload": [f'{{"n":{number}}}' for number in range(first, first + count)],
+        "headers": [None] * count,
+        "traceId": [None] * count,
+        "createdAt": [begin + timedelta(seconds=number) for number in range(count)],
+    }
+    arrays = [pa.array(columns[name], type_) for name, type_ in TYPES.items()]
+    return pa.RecordBatch.from_arrays(arrays, list(TYPES))
+
+
+def write(lake: Lake, name: str, first: int, count: int, **at: datetime) -> list[DataFile]:
+    with DayFiles(lake.folder, name) as files:
+        files.write(rows(first, count, **at))
+    return files.closed
+
+
+def archive(lake: Lake, number: int, *, token: int = 7, count: int = 100) -> Batch:
+    files = write(lake, f"{number:010d}-00000", (number - 1) * count, count)
+    return lake.commit(Batch.of(number, token, files), files)
+
+
+def offsets(files: Sequence[DataFile]) -> list[int]:
+    """Read by somebody else."""
+    if not files:
+        return []
+    paths = [file.path for file in files]
+    query = 'select "offset" from read_parquet($1, hive_partitioning = false)'
+    with duckdb.connect() as connection:
+        return [row[0] for row in connection.execute(query, [paths]).fetchall()]
+
+
+def test_a_batch_that_was_committed_is_there_with_its_number(lake: Lake) -> None:
+    assert lake.last() is None
+
+    batch = archive(lake, 1)
+
+    assert lake.last() == batch
+    assert (batch.messages, batch.files) == (100, 2)
+    assert offsets(lake.files()) == list(range(100))
+
+
+def test_files_hold_the_messages_of_one_day_each(lake: Lake) -> None:
+    archive(lake, 1)
+
+    assert [(file.day.isoformat(), file.messages) for file in lake.files()] == [
+        ("2026-11-14", 60),
+        ("2026-11-15", 40),
+    ]
+
+
+def test_a_batch_that_is_there_is_not_taken_in_again_and_the_new_files_go(lake: Lake) -> None:
+    first = archive(lake, 1)
+    files = write(lake, "0000000001-00000", 0, 100)
+
+    again = lake.commit(Batch.of(1, 7, files), files)
+
+    assert again == first
+    assert sorted(offsets(lake.files())) == list(range(100))
+    assert not any(os.path.exists(file.path) for file in files)
+
+
+def test_a_batch_without_messages_counts_too(lake: Lake) -> None:
+    lake.commit(Batch.of(1, 7, []), [])
+    archive(lake, 2)
+
+    assert lake.find(2, 7) is not None
+    assert sorted(offsets(lake.files())) == list(range(100, 200))
+
+
+def test_a_lake_that_has_another_batch_is_not_written_to(lake: Lake) -> None:
+    archive(lake, 1, token=7)
+    archive(lake, 2, token=8)
+    before = lake.files()
+
+    for number, token in ((1, 7), (2, 9), (4, 7)):
+        with pytest.raises(errors.LakeDiverged):
+            archive(lake, number, token=token)
+
+    assert lake.files() == before
+
+
+def test_of_two_commits_at_once_one_is_in(lake: Lake, dsn: str) -> None:
+    others = [
+        open_lake(dsn, name="orders", format=_format(lake), location=lake.place.location)
+        for _ in range(4)
+    ]
+    barrier = threading.Barrier(len(others))
+    failures: list[Exception] = []
+
+    def race(other: Lake) -> None:
+        try:
+            for number in range(1, 4):
+                files = write(other, f"{number:010d}-00000", number * 10, 10)
+                barrier.wait(30)
+                other.commit(Batch.of(number, number, files), files)
+                barrier.wait(30)
+        except Exception as error:
+            failures.append(error)
+            barrier.abort()
+
+    threads = [threading.Thread(target=race, args=(other,)) for other in others]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for other in others:
+        other.close()
+
+    assert failures == []
+    assert sorted(offsets(lake.files())) == list(range(10, 40))
+
+
+def _format(lake: Lake) -> str:
+    return type(lake).__name__.removesuffix("Lake").lower()
+
+
+def test_an_answer_that_never_came_is_found_out_by_reading(
+    iceberg: IcebergLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_table = iceberg._catalog.commit_table
+    calls: list[int] = []
+
+    def commit(*arguments: Any) -> object:  # noqa: ANN401
+        calls.append(1)
+        answer = commit_table(*arguments)
+        if len(calls) == 1:
+            raise sqlalchemy.exc.OperationalError("update", None, psycopg.OperationalError("gone"))
+        return answer
+
+    monkeypatch.setattr(iceberg._catalog, "commit_table", commit)
+    batch = archive(iceberg, 1)
+
+    assert iceberg.last() == batch
+    assert sorted(offsets(iceberg.files())) == list(range(100))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_files_are_replaced_in_one_step_and_the_number_stays(
+    dsn: str, tmp_path: Path, format: str
+) -> None:
+    with make_lake(dsn, tmp_path, format) as lake:
+        last = [archive(lake, number) for number in (1, 2, 3)][-1]
+        old = [file for file in lake.files() if file.day.isoformat() == "2026-11-14"]
+        new = write(lake, "0000000001-00000", 1_000, 180, begin=BEGIN - timedelta(hours=1))
+
+        assert lake.replace(old, new)
+
+        assert lake.last() == last
+        kept = [file.path for file in lake.files()]
+        assert not set(kept) & {file.path for file in old}
+        assert set(kept) > {file.path for file in new}
+        archive(lake, 4)
+        assert len(lake.files()) == 3 + 1 + 2
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_files_that_somebody_else_replaced_are_left_alone(
+    dsn: str, tmp_path: Path, format: str
+) -> None:
+    with make_lake(dsn, tmp_path, format) as lake:
+        archive(lake, 1)
+        old = lake.files()[:1]
+        first = write(lake, "0000000001-00000", 0, 60)
+        second = write(lake, "0000000001-00000", 0, 60)
+
+        assert lake.replace(old, first)
+        assert not lake.replace(old, second)
+
+        assert sorted(offsets(lake.files())) == list(range(100))
+        assert not os.path.exists(second[0].path)
+
+
+def test_expiry_of_snapshots_keeps_the_number(iceberg: IcebergLake) -> None:
+    batches = [archive(iceberg, number) for number in range(1, 6)]
+    time.sleep(0.002)  # A snapshot's age is counted in milliseconds.
+
+    assert iceberg.expire(0) == 4
+
+    assert iceberg.last() == batches[-1]
+    assert sorted(offsets(iceberg.files())) == list(range(500))
+    archive(iceberg, 6)
+    assert len(iceberg.load().snapshots()) == 2
+
+
+def test_only_files_that_nothing_needs_and_that_are_old_are_removed(lake: Lake) -> None:
+    batch = archive(lake, 1)
+    orphan = write(lake, "0000000002-00000", 0, 10)
+    young = write(lake, "0000000002-00001", 0, 10)
+    day_ago = time.time() - 86_400
+    for path in Path(lake.place.location).rglob("*"):
+        if path.is_file() and path.name not in Path(young[0].path).name:
+            os.utime(path, (day_ago, day_ago))
+
+    # Plain Parquet goes by folders of drivers: the young file keeps the old one.
+    removed = lake.remove_orphans(3_600)
+
+    assert lake.last() == batch
+    assert sorted(offsets(lake.files())) == list(range(100))
+    assert os.path.exists(young[0].path)
+    assert os.path.exists(orphan[0].path) is (_format(lake) == "parquet")
+    assert removed == (0 if _format(lake) == "parquet" else 1)
+
+
+def test_an_expired_snapshot_gives_its_files_back(iceberg: IcebergLake) -> None:
+    for number in range(1, 4):
+        archive(iceberg, number)
+    old = iceberg.files()
+    new = write(iceberg, "0000000001-00000", 0, 60) + write(
+        iceberg, "0000000001-00000", 0, 60, begin=BEGIN + timedelta(days=1)
+    )
+    assert iceberg.replace(old, new)
+    time.sleep(0.002)
+    iceberg.expire(0)
+    day_ago = time.time() - 86_400
+    for path in Path(iceberg.place.location).rglob("*"):
+        if path.is_file():
+            os.utime(path, (day_ago, day_ago))
+
+    iceberg.remove_orphans(3_600)
+
+    assert not any(os.path.exists(file.path) for file in old)
+    assert offsets(iceberg.files()) == offsets(new)
+    assert iceberg.load().scan().to_arrow().num_rows == 120
+
+
+def test_the_table_is_read_by_others_as_it_was_written(iceberg: IcebergLake) -> None:
+    archive(iceberg, 1)
+    archive(iceberg, 2)
+
+    table = iceberg.load().scan().to_arrow().sort_by("offset")
+
+    assert table.column("offset").to_pylist() == list(range(200))
+    assert table.column("payload").to_pylist() == [f'{{"n":{number}}}' for number in range(200)]
+    assert table.column("createdAt").to_pylist()[0] == BEGIN
+    day = iceberg.load().scan("createdAt >= '2026-11-15T00:00:00+00:00'")
+    assert len(list(day.plan_files())) == 2
+
+
+async def test_the_role_of_pipelines_may_archive(
+    dsn: str, postgres: Server, tmp_path: Path
+) -> None:
+    await make_roles(dsn)
+    name = f"archiver_{uuid4().hex}"
+    postgres.execute(f"create role {name} login in role queen_pipeline")
+    theirs = make_conninfo(dsn, user=name)
+    with Log(dsn, "orders") as log:
+        log.push("a", [1])
+
+    with Ledger(theirs) as ledger:
+        ledger.open("orders", "orders", "iceberg", str(tmp_path))
+        plan = ledger.plan("orders", ledger.call("horizon")[0]["xid"])
+        assert plan is not None
+        with make_lake(theirs, tmp_path, "iceberg") as lake:
+            ledger.archive("orders", archive(lake, plan.batch, token=plan.token))
+
+        assert ledger.find("orders")["batch"] == 1
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_lake_is_made_by_an_archive_alone(dsn: str, tmp_path: Path, format: str) -> None:
+    with pytest.raises(errors.NotFound):
+        open_lake(dsn, name="orders", format=format, location=str(tmp_path / "lake"))
+
+    assert not (tmp_path / "lake").exists()
+
+
+def test_plain_parquet_is_refused_where_folders_cannot_be_renamed(dsn: str) -> None:
+    with pytest.raises(errors.InvalidOption, match="format iceberg"):
+        open_lake(dsn, name="orders", format="parquet", location="s3://bucket/orders")
+
+
+def test_a_table_that_lies_elsewhere_is_refused(iceberg: IcebergLake, dsn: str) -> None:
+    with pytest.raises(errors.InvalidOption, match="already"):
+        IcebergLake(dsn, "orders", iceberg.place.location + "-other")
+
+
+def test_an_attempt_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    def attempt() -> None:
+        with DayFiles(str(tmp_path), "0-0") as files:
+            files.write(rows(0, 100))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        attempt()
+
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_locations_have_one_form(tmp_path: Path) -> None:
+    assert normal(f"{tmp_path}/") == normal(f"file://{tmp_path}") == str(tmp_path)
+    assert normal("s3://bucket/orders/") == "s3://bucket/orders"
