@@ -17,6 +17,7 @@ begin
     and not exists (select 1 from queen.sweeps w where w.xid >= v_next::text::xid8)
     and not exists (select 1 from queen.holds h where h.xid >= v_next::text::xid8)
     and not exists (select 1 from queen.outbox o where o.xid >= v_next::text::xid8)
+    and not exists (select 1 from queen.rollup_marks m where m.xid >= v_next::text::xid8)
   then
     return false;
   end if;
@@ -36,6 +37,10 @@ begin
   where n.xid = s.xid;
   update queen.outbox o set xid = '3'::xid8;
   delete from queen.sweeps w where true;
+  -- The rollup begins anew, and what it wrote stays.
+  delete from queen.rollup_marks m where true;
+  update queen.rollups r set xid = '3'::xid8;
+  update queen.late_minutes l set xid = '3'::xid8;
   return true;
 end
 $$;
