@@ -1,10 +1,12 @@
-"""Series over time out of what processes counted and one of them sampled."""
+"""Series over time out of what processes counted and one of them sampled, and of rollups before."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from queen import errors
+from queen.engine import ranges
+from queen.engine.ranges import Range
 from queen.meters import Histogram
 from queen.settings import Settings
 from queen.store.database import Record
@@ -25,29 +27,17 @@ SAMPLED: Final = ("depth", "lag", "oldest_age_seconds")
 TIMED: Final = ("wait_millis", "processing_millis")
 METRICS: Final = (*COUNTED, *SAMPLED, *TIMED)
 
-MAX_BUCKETS: Final = 2_000
 MAX_QUEUES: Final = 1_000
 """Queues that one question sums up."""
-_BUCKETS: Final = 120
-"""About as many as a question gets that does not say."""
-_STEPS: Final = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 
-
-class Range(NamedTuple):
-    """A time in buckets; all of it in whole buckets, by the database's clock."""
-
-    start: int
-    end: int
-    bucket_seconds: int
-
-    @property
-    def instants(self) -> tuple[datetime, datetime]:
-        return datetime.fromtimestamp(self.start, UTC), datetime.fromtimestamp(self.end, UTC)
-
-    @property
-    def buckets(self) -> range:
-        return range(self.start, self.end, self.bucket_seconds)
-
+_CALLS: Final = {
+    "counts": ("counter_series", "rollup_series"),
+    "depths": ("depth_series", "rollup_depths"),
+    "latencies": ("latency_series", "rollup_latencies"),
+    "queue_counts": ("queue_totals", "rollup_totals"),
+    "queue_latencies": ("queue_latencies", "rollup_queue_latencies"),
+}
+"""What answers by counters and samples, and what answers by rollups."""
 
 Point = dict[str, Any]
 """A bucket: its instant ``t`` and a figure for each metric, None where nothing was recorded."""
@@ -63,29 +53,23 @@ class Analytics:
     async def range(
         self, start: datetime | None, end: datetime | None, bucket_seconds: int | None
     ) -> Range:
-        """The range asked for, bounded; counters are kept by the minute, so that is the least."""
-        settings = self._settings
+        """The range asked for, bounded, and what answers it."""
+        hours = self._settings.analytics_retention_hours
         (row,) = await self._database.fetch("now")
-        now: datetime = row["now"]
-        last = end or now
-        first = start.timestamp() if start else last.timestamp() - _recent_seconds(settings)
-        seconds = last.timestamp() - first
-        if seconds <= 0:
+        now: float = row["now"].timestamp()
+        last = end.timestamp() if end else now
+        first = start.timestamp() if start else last - _recent_seconds(self._settings)
+        if first >= last:
             raise errors.BadRequest("from must be before to")
-        if seconds > settings.analytics_retention_hours * 3600 + 60:
-            raise errors.BadRequest(
-                f"at most {settings.analytics_retention_hours} hours are kept; ask for less"
-            )
-        step = bucket_seconds or next((s for s in _STEPS if seconds / s <= _BUCKETS), _STEPS[-1])
-        if step % 60 or not 60 <= step <= 86_400:
-            raise errors.BadRequest("bucketSeconds must be a multiple of 60, up to 86400")
-        begin = int(first // step) * step
-        until = -int(-last.timestamp() // step) * step
-        if (until - begin) // step > MAX_BUCKETS:
-            raise errors.BadRequest(
-                f"more than {MAX_BUCKETS} buckets; ask for less, or for larger ones"
-            )
-        return Range(begin, until, step)
+        asked = ranges.Asked(first, last, bucket_seconds, now - hours * 3600)
+        if asked.is_counted:
+            return ranges.counted(asked)
+        reach = {
+            row["grain_seconds"]: row["at"].timestamp()
+            for row in await self._database.fetch("rollup_reach")
+            if row["at"] is not None
+        }
+        return ranges.rolled_up(asked, reach, hours)
 
     async def queues(
         self,
@@ -107,15 +91,14 @@ class Analytics:
             t: {"t": datetime.fromtimestamp(t, UTC), **dict.fromkeys(metrics)}
             for t in range_.buckets
         }
-        arguments = (*range_.instants, range_.bucket_seconds, queue_ids, group)
-        for call, names in (("counter_series", COUNTED), ("depth_series", SAMPLED)):
-            wanted = [name for name in names if name in metrics]
-            if wanted:
-                for row in await self._database.fetch(call, *arguments):
+        arguments = (range_.bucket_seconds, queue_ids, group)
+        for kind, names in (("counts", COUNTED), ("depths", SAMPLED)):
+            if wanted := [name for name in names if name in metrics]:
+                async for row in self._rows(range_, kind, *arguments):
                     if (point := points.get(int(row["t"]))) is not None:
                         point.update({name: row[name] for name in wanted})
         if any(name in metrics for name in TIMED):
-            rows = await self._database.fetch("latency_series", *arguments)
+            rows = [row async for row in self._rows(range_, "latencies", *arguments)]
             for (t, name), histogram in _histograms(rows, "t").items():
                 if t in points and name in metrics:
                     points[t][name] = self.percentiles(histogram)
@@ -123,16 +106,28 @@ class Analytics:
 
     async def totals(self, range_: Range, queue_ids: Sequence[int]) -> dict[int, Point]:
         """What each queue came to in a range: counts and percentiles."""
-        arguments = (*range_.instants, queue_ids)
         totals: dict[int, Point] = {
             queue_id: dict.fromkeys((*COUNTED, *TIMED)) for queue_id in queue_ids
         }
-        for row in await self._database.fetch("queue_totals", *arguments):
-            totals[row["queue_id"]].update({name: row[name] for name in COUNTED})
-        rows = await self._database.fetch("queue_latencies", *arguments)
+        async for row in self._rows(range_, "queue_counts", queue_ids):
+            total = totals[row["queue_id"]]
+            total.update(
+                {name: (total[name] or 0) + row[name] for name in COUNTED if row[name] is not None}
+            )
+        rows = [row async for row in self._rows(range_, "queue_latencies", queue_ids)]
         for (queue_id, name), histogram in _histograms(rows, "queue_id").items():
             totals[queue_id][name] = self.percentiles(histogram)
         return totals
+
+    async def _rows(self, range_: Range, kind: str, *arguments: object) -> AsyncIterator[Record]:
+        """Rows of a kind, from rollups and from counters, each for the time that it answers."""
+        counters, rollups = _CALLS[kind]
+        if (time := range_.rolled_up) is not None:
+            for row in await self._database.fetch(rollups, *time, *arguments, range_.grain_seconds):
+                yield row
+        if (time := range_.counted) is not None:
+            for row in await self._database.fetch(counters, *time, *arguments):
+                yield row
 
     async def depths(self, queue_ids: Sequence[int] | None = None) -> list[Record]:
         """What was last sampled; a row a queue (group None) and one a group."""

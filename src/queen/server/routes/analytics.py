@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.engine.analytics import COUNTED, METRICS, SAMPLED, TIMED, Analytics, Range
+from queen.engine.analytics import COUNTED, METRICS, SAMPLED, TIMED, Analytics
+from queen.engine.ranges import Range
 from queen.engine.waiters import QUEUE_MODE
 from queen.server.access import Permission
 from queen.server.http import Answer, Call

@@ -1,7 +1,8 @@
 -- Set what a process has counted in a minute. Absolute figures, so that a repeat after a lost answer changes nothing.
 --
 -- p_rows: a JSON array, one object a queue and group, keys as the columns; no queue_id where the process knows the group
--- alone. What was deleted meanwhile is left out. Answers the clock. Locks: rows that are this process's own.
+-- alone. What was deleted meanwhile is left out. A minute that was over ten minutes ago is told to the rollup, which may
+-- have passed it. Answers the clock. Locks: rows that are this process's own; the late minute.
 create or replace function queen.count (p_process bigint, p_minute timestamptz, p_rows jsonb)
   returns timestamptz
   language plpgsql
@@ -27,6 +28,11 @@ begin
     evicted = excluded.evicted, leases_expired = excluded.leases_expired, popped_at = excluded.popped_at, wait_bins = excluded.wait_bins,
     wait_counts = excluded.wait_counts, processing_bins = excluded.processing_bins,
     processing_counts = excluded.processing_counts;
+  if p_minute < queen.now() - interval '10 minutes' then
+    insert into queen.late_minutes as l (minute, xid)
+    values (p_minute, pg_current_xact_id())
+    on conflict (minute) do update set xid = greatest(excluded.xid, l.xid);
+  end if;
   return queen.now();
 end
 $$;

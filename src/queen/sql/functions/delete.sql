@@ -82,6 +82,9 @@ begin
     delete from queen.laggards l where l.partition_id = any (v_ids);
     delete from queen.partitions p where p.id = any (v_ids);
     if cardinality(v_ids) < p_limit then
+      if queen.erase_history(v_id) then
+        return false;
+      end if;
       delete from queen.limits l using queen.groups g where g.queue_id = v_id and l.group_id = g.id;
       delete from queen.groups g where g.queue_id = v_id;
       delete from queen.sweeps w where w.queue_id = v_id;
@@ -117,6 +120,22 @@ begin
     update queen.groups g set fill_end = -v_ids[p_limit] where g.id = v_group.id;
   end if;
   return false;
+end
+$$;
+
+-- Erase 2,000 rows of what is known of a queue's past; true when there may be more.
+create or replace function queen.erase_history (p_queue_id bigint)
+  returns boolean
+  language plpgsql
+  volatile
+as $$
+declare
+  v_removed bigint;
+begin
+  delete from queen.rollups r
+  where r.ctid = any (array(select o.ctid from queen.rollups o where o.queue_id = p_queue_id limit 2000));
+  get diagnostics v_removed = row_count;
+  return v_removed = 2000;
 end
 $$;
 

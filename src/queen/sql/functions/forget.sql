@@ -160,7 +160,8 @@ end
 $$;
 
 -- Forget counters and samples of p_seconds ago or earlier, at most p_limit of each; answers how many. Raises QN016.
--- Locks: the duty, counters, samples.
+-- Late minutes are forgotten with their counters, for where there is no rollup nobody takes them in.
+-- Locks: the duty, counters, samples, late minutes.
 create or replace function queen.forget_counters (p_epoch bigint, p_seconds double precision, p_limit integer)
   returns bigint
   language plpgsql
@@ -184,6 +185,7 @@ begin
     select o.ctid from queen.samples o where o.minute < v_cut order by o.minute limit p_limit
   ));
   get diagnostics v_samples = row_count;
+  delete from queen.late_minutes l where l.minute < v_cut;
   return v_counters + v_samples;
 end
 $$;

@@ -26,6 +26,7 @@ begin
     and not exists (select 1 from queen.sweeps w where w.xid >= v_next::text::xid8)
     and not exists (select 1 from queen.outbox o where o.xid >= v_next::text::xid8)
     and coalesce(v_edges[cardinality(v_edges)] < v_next::text::xid8, true)
+    and not exists (select 1 from queen.rollup_marks m where m.xid >= v_next::text::xid8)
   then
     return false;
   end if;
@@ -50,6 +51,10 @@ begin
   where b.state = 'planned';
   update queen.outbox o set xid = '3'::xid8;
   delete from queen.sweeps w where true;
+  -- The rollup begins anew, and what it wrote stays.
+  delete from queen.rollup_marks m where true;
+  update queen.rollups r set xid = '3'::xid8;
+  update queen.late_minutes l set xid = '3'::xid8;
   return true;
 end
 $$;

@@ -1,0 +1,319 @@
+"""
+The history of queues by minute, hour and day, beyond what counters and samples keep.
+
+Minutes that are over are computed from the log (what was pushed), the counters of all processes
+(what became of it, and how long that took) and samples (how much waited); hours are merged from
+minutes, days from hours. A run begins a little before the last one ended, and a row gives way only
+to one that has seen as much or more (``queen.roll_up``): it may be repeated, killed, or run twice
+at once.
+
+Tasks read by ranges, of time or of transactions, and through psycopg: what comes is a row a minute,
+queue, group and process, never a row a message, for the log is summed up by the minute where it
+lies. Tasks write too, a thousand rows a transaction: each row says how much it has seen, so
+no order between them is needed.
+"""
+
+# pyright: basic
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+from typing import Annotated, Any, Final
+
+import msgspec
+import psycopg
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from queen import sql
+from queen.spark.database import Connection, call, connect
+
+MINUTE: Final = 60
+HOUR: Final = 3_600
+DAY: Final = 86_400
+
+_LOGGED: Final = ("pushed", "bytes")
+_COUNTED: Final = (
+    "counted",
+    "duplicates",
+    "popped",
+    "acked",
+    "nacked",
+    "dead_lettered",
+    "expired",
+    "evicted",
+    "leases_expired",
+)
+"""``counted`` is what processes saw pushed, where the log has lost something."""
+_SAMPLED: Final = ("samples", "depth_sum")
+_SUMS: Final = (*_LOGGED, *_COUNTED, *_SAMPLED)
+_HISTOGRAMS: Final = ("wait", "processing")
+_TYPES: Final = {
+    "at": ("bigint", pa.int64()),
+    "queue_id": ("bigint", pa.int64()),
+    "group_id": ("bigint", pa.int64()),
+    "group": ("string", pa.string()),
+    **dict.fromkeys(_SUMS, ("bigint", pa.int64())),
+    **{f"{name}_bins": ("array<smallint>", pa.list_(pa.int16())) for name in _HISTOGRAMS},
+    **{f"{name}_counts": ("array<bigint>", pa.list_(pa.int64())) for name in _HISTOGRAMS},
+    "depth_max": ("bigint", pa.int64()),
+    "depth_last": ("bigint", pa.int64()),
+    "oldest_age_seconds": ("double", pa.float64()),
+    "xid": ("bigint", pa.int64()),
+}
+_KEY: Final = ("at", "queue_id", "group_id", "group")
+_BINS: Final = tuple(f"{name}_{part}" for name in _HISTOGRAMS for part in ("bins", "counts"))
+_LOG: Final = ("at", "queue_id", *_LOGGED)
+_COUNTERS: Final = (*_KEY, *_COUNTED, *_BINS)
+_SAMPLES: Final = (*_KEY, *_SAMPLED, "depth_max", "depth_last", "oldest_age_seconds")
+_ROLLUPS: Final = tuple(name for name in _TYPES if name != "counted")
+
+_ROWS_PER_BATCH: Final = 5_000
+_ROWS_PER_WRITE: Final = 1_000
+_ROWS_PER_STEP: Final = 10_000
+_READ_SECONDS: Final = {MINUTE: 6 * HOUR, HOUR: 4 * DAY, DAY: 90 * DAY}
+"""What one statement reads at most to make rows of a grain."""
+
+Days = Annotated[int, msgspec.Meta(ge=1)]
+Range = tuple[datetime, datetime]
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run of the rollup."""
+
+    dsn: str
+    since: datetime | None = None
+    """Compute anew from here on, also what was computed before."""
+    tasks: Annotated[int, msgspec.Meta(ge=1)] = 8
+    """How many tasks read at once, and so how many connections there are."""
+    minute_days: Annotated[int, msgspec.Meta(ge=2)] = 7
+    """How long minutes are kept. A day is computed as long as its hours may change."""
+    hour_days: Annotated[int, msgspec.Meta(ge=2)] = 90
+    day_days: Days | None = None
+    """For ever, unless said."""
+
+    def __repr__(self) -> str:
+        return f"Config(since={self.since}, …)"  # The name of the database may hold a password.
+
+
+class Rolled(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run did."""
+
+    start_at: datetime
+    end_at: datetime
+    """Up to here all that was stored is in the history."""
+    late: int
+    """Minutes before, of which a process stored its counters late."""
+    minutes: int
+    """Rows that were written, of each grain."""
+    hours: int
+    days: int
+    forgotten: int
+    seconds: float
+
+
+def run(
+    spark: SparkSession, config: Config, *, report: Callable[[Rolled], None] | None = None
+) -> Rolled:
+    """Bring the history up to the last minute that is over."""
+    began = time.monotonic()
+    with connect(config.dsn) as connection:
+        (plan,) = call(connection, "plan_rollup", config.since)
+        start, end = (int(plan[name].timestamp()) for name in ("start_at", "end_at"))
+        touched = {int(minute.timestamp()) for minute in plan["late"]} | {
+            *range(start, end, MINUTE)
+        }
+        rows = {MINUTE: _write(config, MINUTE, _minutes(spark, config, plan))}
+        for grain, of in ((HOUR, MINUTE), (DAY, HOUR)):
+            arguments = [(of, *each) for each in ranges(touched, grain)]
+            frame = _frame(spark, config, "rollups", _ROLLUPS, arguments).withColumn(
+                "counted", F.lit(0)
+            )
+            rows[grain] = _write(config, grain, merged(frame, grain))
+        call(connection, "mark_rollup", plan["planned_at"], plan["end_xid"])
+        forgotten = _forget(connection, config)
+    done = Rolled(
+        start_at=plan["start_at"],
+        end_at=plan["end_at"],
+        late=len(plan["late"]),
+        minutes=rows[MINUTE],
+        hours=rows[HOUR],
+        days=rows[DAY],
+        forgotten=forgotten,
+        seconds=time.monotonic() - began,
+    )
+    if report is not None:
+        report(done)
+    return done
+
+
+def ranges(minutes: Iterable[int], grain: int) -> list[Range]:
+    """The periods of a grain that hold these minutes, in ranges that never overlap."""
+    most = _READ_SECONDS[grain]
+    found: list[list[int]] = []
+    for start in sorted({minute - minute % grain for minute in minutes}):
+        if found and found[-1][1] == start and start - found[-1][0] < most:
+            found[-1][1] = start + grain
+        else:
+            found.append([start, start + grain])
+    return [(datetime.fromtimestamp(a, UTC), datetime.fromtimestamp(b, UTC)) for a, b in found]
+
+
+def merged(frame: DataFrame, grain: int) -> DataFrame:
+    """Rows of a finer grain as one of each queue, group and period."""
+    column = F.col
+    # Once over the rows: to sum bins apart and to join them would read the database twice.
+    sums = frame.groupBy(
+        (column("at") - column("at") % grain).alias("period"), "queue_id", "group_id"
+    ).agg(
+        F.max("group").alias("group"),
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _SUMS),
+        *(F.max(name).alias(name) for name in ("depth_max", "oldest_age_seconds", "xid")),
+        F.max_by("depth_last", F.when(column("depth_last").isNotNull(), column("at"))).alias(
+            "depth_last"
+        ),
+        *(
+            F.flatten(F.collect_list(F.arrays_zip(f"{name}_bins", f"{name}_counts"))).alias(name)
+            for name in _HISTOGRAMS
+        ),
+    )
+    return sums.select(
+        column("period").alias("at"),
+        "queue_id",
+        "group_id",
+        "group",
+        F.greatest("pushed", "counted").alias("pushed"),
+        *(name for name in _SUMS if name not in ("pushed", "counted")),
+        *(part for name in _HISTOGRAMS for part in _bins(name)),
+        "depth_max",
+        "depth_last",
+        "oldest_age_seconds",
+        "xid",
+    )
+
+
+def _bins(name: str) -> Iterator[Any]:
+    """The columns of a histogram, out of a list of its bins in which each may come many times."""
+    pairs = F.col(name)
+    bins = F.array_sort(F.array_distinct(pairs[f"{name}_bins"]))
+
+    def count(bin_: Any) -> Any:  # noqa: ANN401 - a column of Spark or of Spark Connect
+        return F.aggregate(
+            F.filter(pairs, lambda pair: pair[f"{name}_bins"] == bin_),
+            F.lit(0).cast("bigint"),
+            lambda sum_, pair: sum_ + pair[f"{name}_counts"],
+        )
+
+    yield bins.alias(f"{name}_bins")
+    yield F.transform(bins, count).alias(f"{name}_counts")
+
+
+def _minutes(spark: SparkSession, config: Config, plan: dict[str, Any]) -> DataFrame:
+    """Minutes of the plan out of the log, counters and samples."""
+    start, end = plan["start_at"], plan["end_at"]
+    first, last = plan["start_xid"], plan["end_xid"]
+    window = ranges(range(int(start.timestamp()), int(end.timestamp()), MINUTE), MINUTE)
+    # What was pushed in late minutes was seen in its time: no transaction is lost from there on.
+    late = ranges((int(minute.timestamp()) for minute in plan["late"]), MINUTE)
+    log = _frame(
+        spark,
+        config,
+        "rollup_log",
+        _LOG,
+        [(*each, start, end) for each in _split(first, last, config.tasks)],
+    ).withColumn("group_id", F.lit(0).cast("bigint"))
+    counters = _frame(
+        spark,
+        config,
+        "rollup_counters",
+        _COUNTERS,
+        [*((*each, first) for each in window), *((*each, last) for each in late)],
+    )
+    samples = _frame(spark, config, "rollup_samples", _SAMPLES, [*window, *late])
+    together = counters.unionByName(log, allowMissingColumns=True).unionByName(
+        samples, allowMissingColumns=True
+    )
+    return merged(together.withColumn("xid", F.lit(last).cast("bigint")), MINUTE)
+
+
+def _split(start: int, end: int, tasks: int) -> list[tuple[int, int]]:
+    """Transactions in about equal ranges."""
+    bounds = [start + (end - start) * n // tasks for n in range(tasks + 1)]
+    return [(a, b) for a, b in pairwise(bounds) if a < b]
+
+
+def _frame(
+    spark: SparkSession,
+    config: Config,
+    name: str,
+    columns: Sequence[str],
+    arguments: Sequence[tuple[object, ...]],
+) -> DataFrame:
+    """What a named statement answers to each of these arguments, read by tasks."""
+    schema = ", ".join(f"`{column}` {_TYPES[column][0]}" for column in columns)
+    tasks = max(1, min(config.tasks, len(arguments)))
+    return spark.range(0, len(arguments), 1, tasks).mapInArrow(
+        partial(_read, config.dsn, name, columns, arguments), schema
+    )
+
+
+def _read(
+    dsn: str,
+    name: str,
+    columns: Sequence[str],
+    arguments: Sequence[tuple[object, ...]],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """In a task: the rows of some arguments, a few thousand in memory at a time."""
+    schema = pa.schema([(column, _TYPES[column][1]) for column in columns])
+    with connect(dsn) as connection:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                with (
+                    connection.transaction(),
+                    psycopg.RawServerCursor(connection, "rows") as cursor,
+                ):
+                    cursor.execute(sql.CALLS[name].removesuffix(";").encode(), arguments[number])
+                    while rows := cursor.fetchmany(_ROWS_PER_BATCH):
+                        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _write(config: Config, grain: int, frame: DataFrame) -> int:
+    """Keep rows of a grain; how many of them were written."""
+    written = frame.mapInArrow(partial(_store, config.dsn, grain), "written bigint")
+    (row,) = written.agg(F.sum("written").alias("written")).collect()
+    return row["written"] or 0
+
+
+def _store(dsn: str, grain: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: its rows into the database; a repeat changes nothing."""
+    with connect(dsn) as connection:
+        for batch in batches:
+            written = 0
+            for start in range(0, batch.num_rows, _ROWS_PER_WRITE):
+                rows = batch.slice(start, _ROWS_PER_WRITE).to_pylist()
+                for row in rows:
+                    row["grain_seconds"] = grain
+                    row["at"] = datetime.fromtimestamp(row["at"], UTC)
+                (answer,) = call(connection, "roll_up", msgspec.json.encode(rows).decode())
+                written += answer["written"]
+            yield pa.RecordBatch.from_pydict({"written": [written]})
+
+
+def _forget(connection: Connection, config: Config) -> int:
+    """Remove what is older than the config says, in steps."""
+    removed = 0
+    for grain, days in (
+        (MINUTE, config.minute_days),
+        (HOUR, config.hour_days),
+        (DAY, config.day_days),
+    ):
+        while days is not None:
+            (step,) = call(connection, "forget_rollups", grain, days * float(DAY), _ROWS_PER_STEP)
+            removed += step["removed"]
+            if step["removed"] < _ROWS_PER_STEP:
+                break
+    return removed

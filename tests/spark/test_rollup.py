@@ -1,0 +1,463 @@
+"""The history is what the log, counters and samples say, however often it is computed."""
+
+# pyright: basic
+
+import asyncio
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+from pyspark.sql import SparkSession
+
+from queen.engine.engine import Engine
+from queen.meters import Histogram
+from queen.spark.pipelines import rollup
+from queen.spark.pipelines.rollup import DAY, HOUR, MINUTE, Config, Rolled
+from tests.clock import Clock
+from tests.engine.helpers import pop, push
+
+BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
+COUNTS = (
+    "duplicates",
+    "popped",
+    "acked",
+    "nacked",
+    "dead_lettered",
+    "expired",
+    "evicted",
+    "leases_expired",
+)
+Row = dict[str, Any]
+Key = tuple[datetime, int, int]
+
+
+class Database:
+    """A SQL prompt on the database of a test."""
+
+    def __init__(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        self._connection = connection
+
+    async def rows(self, text: str, *arguments: object) -> list[Row]:
+        return [dict(row) for row in await self._connection.fetch(text, *arguments)]
+
+    async def count(self, process: int, minute: datetime, *rows: Row) -> None:
+        """Store counters as a process does."""
+        empty = {"wait_bins": [], "wait_counts": [], "processing_bins": [], "processing_counts": []}
+        texts = json.dumps([{**dict.fromkeys(("pushed", *COUNTS), 0), **empty, **r} for r in rows])
+        await self.rows("select queen.count($1, $2, $3)", process, minute, texts)
+
+    async def sample(self, minute: datetime, queue_id: int, group_id: int, depth: int) -> None:
+        await self.rows(
+            """
+            insert into queen.samples (
+              minute, queue_id, group_id, sampled_at, depth, oldest_age_seconds, deliveries,
+              dead_letters, scheduled, is_exact
+            )
+            values ($1, $2, $3, $1, $4, $5, 0, 0, 0, true)
+            """,
+            minute,
+            queue_id,
+            group_id,
+            depth,
+            depth / 2,
+        )
+
+    async def ids(self) -> tuple[dict[str, int], dict[tuple[int, str], int]]:
+        """Queues by name, and groups by queue and name."""
+        queues = await self.rows("select id, name from queen.queues")
+        groups = await self.rows("select id, queue_id, name from queen.groups")
+        return (
+            {row["name"]: row["id"] for row in queues},
+            {(row["queue_id"], row["name"]): row["id"] for row in groups},
+        )
+
+    async def rollups(self, grain: int) -> dict[Key, Row]:
+        """Rows of a grain, but not how much they had seen."""
+        rows = await self.rows("select * from queen.rollups where grain_seconds = $1", grain)
+        for row in rows:
+            del row["xid"], row["grain_seconds"]
+        return {(row.pop("at"), row.pop("queue_id"), row.pop("group_id")): row for row in rows}
+
+
+@pytest.fixture
+async def database(dsn: str) -> AsyncIterator[Database]:
+    connection = await asyncpg.connect(dsn)
+    yield Database(connection)
+    await connection.close()
+
+
+async def roll(spark: SparkSession, dsn: str, **options: Any) -> Rolled:  # noqa: ANN401
+    return await asyncio.to_thread(rollup.run, spark, Config(dsn=dsn, **options))
+
+
+async def fill(engine: Engine, clock: Clock, database: Database) -> None:
+    """Two queues, three groups and three processes over 26 hours."""
+    rng = random.Random(7)
+    for queue, groups in (("orders", ("audit", "billing")), ("mails", (None,))):
+        await push(engine, queue, 0)
+        for group in groups:
+            await pop(engine, queue, group=group)
+    _, groups = await database.ids()
+    for _ in range(40):
+        await clock.advance(seconds=rng.choice((7, 60, 61, 3_000, 5_400)))
+        minute = (await clock.now()).replace(second=0, microsecond=0)
+        for queue in ("orders", "mails"):
+            await push(
+                engine, queue, *("x" * rng.randrange(50) for _ in range(rng.randrange(1, 9)))
+            )
+        for (queue_id, _), group_id in groups.items():
+            for process in rng.sample((1, 2, 3), 2):
+                bins = rng.sample(range(128), rng.randrange(6))
+                row = {
+                    "queue_id": queue_id,
+                    "group_id": group_id,
+                    **{name: rng.randrange(100) for name in COUNTS},
+                    **{f"{name}_bins": bins for name in ("wait", "processing")},
+                    "wait_counts": [rng.randrange(1, 9) for _ in bins],
+                    "processing_counts": [rng.randrange(1, 9) for _ in bins],
+                }
+                # The queue's own row; what it saw pushed is not what the log says.
+                own = {"queue_id": queue_id, "group_id": 0, "pushed": 1_000, "duplicates": 1}
+                await database.count(process, minute, row, own)
+        await sample_once(database, rng, minute, groups)
+    await clock.advance(seconds=60)
+
+
+async def sample_once(
+    database: Database, rng: random.Random, minute: datetime, groups: dict[tuple[int, str], int]
+) -> None:
+    if not await database.rows("select from queen.samples where minute = $1", minute):
+        for queue_id in {queue_id for queue_id, _ in groups}:
+            await database.sample(minute, queue_id, 0, rng.randrange(1_000))
+        for (queue_id, _), group_id in groups.items():
+            await database.sample(minute, queue_id, group_id, rng.randrange(1_000))
+
+
+async def expected(database: Database, grain: int) -> dict[Key, Row]:
+    """The same in plain Python, each grain from the tables themselves."""
+
+    def period(at: datetime) -> datetime:
+        return datetime.fromtimestamp(at.timestamp() // grain * grain, UTC)
+
+    found: defaultdict[Key, Row] = defaultdict(
+        lambda: {
+            **dict.fromkeys(("pushed", "bytes", *COUNTS, "samples", "depth_sum"), 0),
+            **{"wait": Counter(), "processing": Counter(), "depths": [], "ages": []},
+        }
+    )
+    for row in await database.rows(
+        "select created_at, queue_id, message_count, body from queen.segments"
+    ):
+        one = found[period(row["created_at"]), row["queue_id"], 0]
+        one["pushed"] += row["message_count"]
+        one["bytes"] += len(row["body"])
+    for row in await database.rows("select * from queen.counters"):
+        one = found[period(row["minute"]), row["queue_id"], row["group_id"]]
+        for name in COUNTS:
+            one[name] += row[name]
+        for name in ("wait", "processing"):
+            one[name].update(dict(zip(row[f"{name}_bins"], row[f"{name}_counts"], strict=True)))
+    for row in await database.rows("select * from queen.samples order by minute"):
+        one = found[period(row["minute"]), row["queue_id"], row["group_id"]]
+        one["samples"] += 1
+        one["depth_sum"] += row["depth"]
+        one["depths"].append(row["depth"])
+        one["ages"].append(row["oldest_age_seconds"])
+    _, groups = await database.ids()
+    names = {group_id: name for (_, name), group_id in groups.items()}
+    for (_, _, group_id), one in found.items():
+        depths, ages = one.pop("depths"), one.pop("ages")
+        one["group"] = names.get(group_id)
+        one["depth_max"] = max(depths, default=None)
+        one["depth_last"] = depths[-1] if depths else None
+        one["oldest_age_seconds"] = max(ages, default=None)
+        for name in ("wait", "processing"):
+            bins = one.pop(name)
+            one[f"{name}_bins"] = sorted(bins)
+            one[f"{name}_counts"] = [bins[bin_] for bin_ in sorted(bins)]
+    return dict(found)
+
+
+async def test_every_grain_is_what_the_tables_say(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    await fill(engine, clock, database)
+
+    done = await roll(spark, dsn)
+
+    for grain in (MINUTE, HOUR, DAY):
+        assert await database.rollups(grain) == await expected(database, grain)
+    assert (done.start_at, done.late, done.forgotten) == (BEGIN, 0, 0)
+    assert done.end_at == (await clock.now()).replace(second=0, microsecond=0)
+    assert done.minutes == len(await database.rollups(MINUTE))
+
+
+async def test_hours_are_the_sum_of_minutes_and_days_of_hours(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    await fill(engine, clock, database)
+    await roll(spark, dsn)
+
+    for fine, coarse in ((MINUTE, HOUR), (HOUR, DAY)):
+        for name in ("pushed", "bytes", *COUNTS, "samples", "depth_sum"):
+            sums: Counter[Key] = Counter()
+            for (at, *rest), row in (await database.rollups(fine)).items():
+                period = datetime.fromtimestamp(at.timestamp() // coarse * coarse, UTC)
+                sums[period, *rest] += row[name]
+            rows = await database.rollups(coarse)
+            assert {key: row[name] for key, row in rows.items()} == dict(sums)
+
+
+async def test_a_second_run_changes_nothing(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    await fill(engine, clock, database)
+    await roll(spark, dsn)
+    before = [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)]
+
+    again = await roll(spark, dsn)
+    assert again.start_at > BEGIN
+    assert [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)] == before
+    # All of it, not only what is near the end.
+    whole = await roll(spark, dsn, since=BEGIN)
+    assert whole.start_at == BEGIN
+    assert [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)] == before
+
+
+async def test_an_hour_and_a_day_that_are_open_grow_until_they_are_over(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    for grain in (MINUTE, HOUR, DAY):
+        assert await database.rollups(grain) == {}
+    await push(engine, "orders", 1)
+    (queue_id,) = (await database.ids())[0].values()
+    for minute, hours, day in ((0, [], []), (1, [1], [1]), (61, [2], [2]), (91, [2, 1], [3])):
+        now = (await clock.now() - BEGIN).total_seconds()
+        await clock.advance(seconds=minute * 60 - int(now))
+        await roll(spark, dsn)
+        rows = await database.rollups(HOUR)
+        assert [row["pushed"] for _, row in sorted(rows.items())] == hours
+        assert [row["pushed"] for row in (await database.rollups(DAY)).values()] == day
+        if minute in (1, 61):
+            await push(engine, "orders", 1)
+    assert set(await database.rollups(DAY)) == {(BEGIN, queue_id, 0)}
+
+
+async def test_percentiles_of_a_day_are_right_to_within_a_fifth(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    rng = random.Random(11)
+    values: list[float] = []
+    await push(engine, "orders", 0)
+    (queue_id,) = (await database.ids())[0].values()
+    for _ in range(30):
+        minute = (await clock.now()).replace(second=0, microsecond=0)
+        for process in (1, 2):
+            histogram = Histogram()
+            for _ in range(50):
+                values.append(rng.expovariate(1 / rng.choice((0.01, 1, 60))))
+                histogram.observe(values[-1])
+            bins = {"wait_bins": list(histogram.bins), "wait_counts": list(histogram.bins.values())}
+            await database.count(process, minute, {"queue_id": queue_id, "group_id": 0, **bins})
+        await clock.advance(seconds=1_200)
+    await roll(spark, dsn)
+
+    (row,) = (await database.rollups(DAY)).values()
+    merged = Histogram(dict(zip(row["wait_bins"], row["wait_counts"], strict=True)))
+    values.sort()
+    assert merged.count == len(values)
+    for share in (0.5, 0.95, 0.99):
+        exact = values[int(len(values) * share) - 1]
+        assert merged.percentile(share) == pytest.approx(exact, rel=0.2)
+
+
+async def test_what_a_process_stored_late_is_taken_in_by_the_next_run(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    await push(engine, "orders", 1, 2)
+    (queue_id,) = (await database.ids())[0].values()
+    await database.count(1, BEGIN, {"queue_id": queue_id, "group_id": 0, "duplicates": 1})
+    await clock.advance(seconds=2 * DAY)
+    await roll(spark, dsn)
+
+    # One of the first minute, two days late, and one that is a little late.
+    late = {"queue_id": queue_id, "group_id": 0, "duplicates": 10}
+    recent = (await clock.now()).replace(second=0, microsecond=0) - timedelta(minutes=9)
+    await database.count(2, BEGIN, late)
+    await database.count(2, recent, late)
+    done = await roll(spark, dsn)
+
+    assert done.late == 1
+    for grain in (MINUTE, HOUR, DAY):
+        rows = await database.rollups(grain)
+        assert (rows[BEGIN, queue_id, 0]["duplicates"], rows[BEGIN, queue_id, 0]["pushed"]) == (
+            11,
+            2,
+        )
+        assert sum(row["duplicates"] for row in rows.values()) == 21
+    assert (await roll(spark, dsn)).late == 0
+
+
+async def test_an_older_run_does_not_undo_a_newer_one(
+    spark: SparkSession,
+    dsn: str,
+    engine: Engine,
+    clock: Clock,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await push(engine, "orders", 1)
+    (queue_id,) = (await database.ids())[0].values()
+    row = {"queue_id": queue_id, "group_id": 0}
+    await database.count(1, BEGIN, {**row, "duplicates": 5, "wait_bins": [3], "wait_counts": [5]})
+    await clock.advance(seconds=120)
+    write = rollup._write
+    newer: list[Rolled] = []
+
+    def overtaken(config: Config, grain: int, frame: Any) -> int:  # noqa: ANN401
+        """The older run has read; before it writes, a newer one does all."""
+        if not newer:
+            rows = frame.collect()
+            held = spark.createDataFrame(rows, frame.schema)
+            newer.append(Rolled)  # pyright: ignore[reportArgumentType] - no third one
+            asyncio.run_coroutine_threadsafe(
+                # Not fewer events, so that the transaction alone decides.
+                database.count(1, BEGIN, {**row, "acked": 5, "wait_bins": [9], "wait_counts": [5]}),
+                loop,
+            ).result(30)
+            newer[:] = [rollup.run(spark, config)]
+            return write(config, grain, held)
+        return write(config, grain, frame)
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(rollup, "_write", overtaken)
+    older = await roll(spark, dsn)
+
+    assert (newer[0].minutes, older.minutes) == (1, 0)
+    for grain in (MINUTE, HOUR, DAY):
+        (found,) = (await database.rollups(grain)).values()
+        assert (found["duplicates"], found["acked"], found["wait_bins"]) == (0, 5, [9])
+
+
+async def test_what_counters_and_log_have_lost_stays(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    await fill(engine, clock, database)
+    await roll(spark, dsn)
+    before = [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)]
+    # As retention and upkeep do.
+    cut = BEGIN + timedelta(hours=13)
+    for table in ("counters", "samples"):
+        await database.rows(f"delete from queen.{table} where minute < $1", cut)
+    await database.rows("delete from queen.segments where created_at < $1", cut)
+
+    await roll(spark, dsn, since=BEGIN)
+
+    assert [await database.rollups(grain) for grain in (MINUTE, HOUR, DAY)] == before
+
+
+async def test_what_was_removed_before_a_run_is_known_from_counters(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    await push(engine, "orders", 1, 2, 3)
+    await push(engine, "mails", 1, 2)
+    await push(engine, "mails", 3, delay_seconds=3_600)
+    ids, _ = await database.ids()
+    for queue_id, pushed in ((ids["orders"], 3), (ids["mails"], 3)):
+        await database.count(1, BEGIN, {"queue_id": queue_id, "group_id": 0, "pushed": pushed})
+    await engine.purge("orders")
+    await clock.advance(seconds=60)
+
+    await roll(spark, dsn)
+
+    rows = await database.rollups(MINUTE)
+    assert rows[BEGIN, ids["orders"], 0]["pushed"] == 3
+    # Nothing is lost of it, so the log alone counts: the third is not pushed yet.
+    assert rows[BEGIN, ids["mails"], 0]["pushed"] == 2
+
+
+async def test_rows_are_forgotten_by_grain(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    await push(engine, "orders", 1)
+    await clock.advance(seconds=60)
+    await roll(spark, dsn, since=BEGIN)
+    for days, grains in ((6, (1, 1, 1)), (8, (0, 1, 1)), (91, (0, 0, 1))):
+        now = (await clock.now() - BEGIN).total_seconds()
+        await clock.advance(seconds=days * DAY - now)
+        await roll(spark, dsn)
+        assert tuple([len(await database.rollups(g)) for g in (MINUTE, HOUR, DAY)]) == grains
+    await roll(spark, dsn, day_days=90)
+    assert await database.rollups(DAY) == {}
+
+
+async def test_a_queue_that_is_deleted_leaves_no_history(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    await fill(engine, clock, database)
+    await roll(spark, dsn)
+    ids, _ = await database.ids()
+    await database.rows("select queen.delete_queue('orders')")
+    while not (await database.rows("select queen.erase(1000) as done"))[0]["done"]:
+        pass
+    await roll(spark, dsn, since=BEGIN)
+
+    for grain in (MINUTE, HOUR, DAY):
+        assert {queue_id for _, queue_id, _ in await database.rollups(grain)} == {ids["mails"]}
+
+
+async def test_a_transaction_that_commits_an_hour_late_is_not_missed(
+    spark: SparkSession, dsn: str, engine: Engine, clock: Clock, database: Database
+) -> None:
+    await push(engine, "orders", 1)
+    connection = await asyncpg.connect(dsn)
+    try:
+        async with connection.transaction():
+            await connection.execute(
+                """
+                insert into queen.segments (
+                  partition_id, base_offset, message_count, created_at, queue_id, xid, body, ends
+                )
+                select
+                  s.partition_id, s.base_offset + 1, 1, s.created_at, s.queue_id,
+                  pg_current_xact_id(), s.body, s.ends
+                from queen.segments s
+                """
+            )
+            await clock.advance(seconds=HOUR)
+            await roll(spark, dsn, since=BEGIN)
+            (row,) = (await database.rollups(MINUTE)).values()
+            assert row["pushed"] == 1
+    finally:
+        await connection.close()
+    await roll(spark, dsn)
+
+    for grain in (MINUTE, HOUR, DAY):
+        (row,) = (await database.rollups(grain)).values()
+        assert row["pushed"] == 2
+
+
+def test_periods_do_not_overlap() -> None:
+    day = int(BEGIN.timestamp())
+    minutes = [
+        day + 59 * 60,
+        day + 60 * 60,
+        day + 60 * 60,
+        day + 200 * 60,
+        *range(day + DAY, day + 2 * DAY, 60),
+    ]
+
+    def found(grain: int) -> list[tuple[float, float]]:
+        return [
+            ((a - BEGIN).total_seconds() / grain, (b - BEGIN).total_seconds() / grain)
+            for a, b in rollup.ranges(minutes, grain)
+        ]
+
+    assert found(HOUR) == [(0, 2), (3, 4), (24, 48)]
+    assert found(DAY) == [(0, 2)]
+    assert found(MINUTE)[:4] == [(59, 61), (200, 201), (1440, 1800), (1800, 2160)]
