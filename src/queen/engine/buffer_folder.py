@@ -200,6 +200,10 @@ class BufferFolder:
         """Records that could not be stored, a file each."""
         return sorted((self.path / FAILED).glob(f"*{_SUFFIX}"))
 
+    def torn(self) -> list[Path]:
+        """Files whose end is torn or damaged; what stands before that is stored."""
+        return sorted((self.path / FAILED).glob(f"*{_TORN}"))
+
     def _survey(self) -> None:
         """What is there; a gate that was lost with a crash of the machine is made anew."""
         files = self.files()

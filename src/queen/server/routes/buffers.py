@@ -47,7 +47,7 @@ def _shown(call: Call) -> Buffer:
         bytes=folder.state.size_bytes if folder is not None else 0,
         max_bytes=call.state.settings.file_buffer_max_bytes,
         oldest_seconds=age_seconds(folder.oldest) if folder and folder.oldest else None,
-        failed_files=len(folder.failed()) if folder is not None else 0,
+        failed_files=len(folder.failed()) + len(folder.torn()) if folder is not None else 0,
     )
 
 
