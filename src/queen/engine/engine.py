@@ -14,6 +14,7 @@ from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery, Lease
+from queen.engine.doubts import Doubts
 from queen.engine.file_buffer import FileBuffer
 from queen.engine.keyrings import keyring_of
 from queen.engine.names import check_name, check_queue_name
@@ -97,7 +98,8 @@ class Engine:
             self.seals,
             wake=self.wakeups.tell,
         )
-        self.outages = Outages(self._pushes, buffer)
+        doubts = Doubts(self.catalogue, settings)
+        self.outages = Outages(self._pushes, buffer, doubts)
         self.replays: Replays | None = None
         if buffer is not None:
             self.replays = Replays(
@@ -108,6 +110,7 @@ class Engine:
                 self.cache,
                 self._pushes,
                 self.seals,
+                doubts,
                 tell=self.wakeups.tell,
             )
         self.appender = Appender(store, settings, self._pushes, self.seals)

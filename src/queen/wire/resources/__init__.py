@@ -78,6 +78,7 @@ from queen.wire.resources.schedules import (
 from queen.wire.resources.system import (
     Buffer,
     BufferRetried,
+    BufferRetryQuery,
     Config,
     Duties,
     Duty,
@@ -105,6 +106,7 @@ from queen.wire.resources.traces import (
 __all__ = [
     "Buffer",
     "BufferRetried",
+    "BufferRetryQuery",
     "Config",
     "Count",
     "Counted",
