@@ -408,15 +408,21 @@ async def test_a_push_of_unknown_outcome_is_set_aside_once_its_window_is_over(
 
 
 @pytest.mark.usefixtures("clocked")
-async def test_a_window_that_was_made_longer_since_knows_nothing_of_before(
-    own: Postgres, dsn: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("before", "since"), [(3_600, 7 * DAY), (7 * DAY, 3_600)])
+async def test_of_a_window_that_was_changed_since_the_shorter_counts(
+    own: Postgres,
+    dsn: str,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    before: int,
+    since: int,
 ) -> None:
-    await engine.configure("orders", {"dedup_seconds": 3_600})
+    await engine.configure("orders", {"dedup_seconds": before})
     await push(engine, "orders", 0)
     lose_answer(engine, monkeypatch, own)
     await push(engine, "orders", 1, transaction_id="mine")
     async with back(own, engine, monkeypatch, days=1), await Engine.open(dsn) as other:
-        await other.configure("orders", {"dedup_seconds": 7 * DAY})
+        await other.configure("orders", {"dedup_seconds": since})
 
     assert (await drain(engine, "orders"), failed(engine)) == ([0, 1], 1)
 

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from queen.engine.catalogue import Catalogue
 from queen.engine.file_buffer import BufferedPush
 from queen.settings import Settings
+from queen.store.store import Store
 
 _DRIFT: Final = 0.001
 """How far the clocks of this machine and the database may part, as a share of what passes."""
@@ -34,8 +34,8 @@ class Doubts:
     messages; but a database forgets both some day, and then it must not be stored again.
     """
 
-    def __init__(self, catalogue: Catalogue, settings: Settings) -> None:
-        self._catalogue = catalogue
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
         self._producer_seconds = settings.producer_ttl_seconds
         attempt_ms = settings.db_statement_timeout_ms + settings.db_connection_timeout_ms
         self._sending_seconds = (1 + settings.db_max_retries) * attempt_ms / 1000
@@ -59,16 +59,12 @@ class Doubts:
             until = tried_at + self.seconds(self._producer_seconds)
             if until > now:
                 return Judged(push, None, until)
-        queues = await self._catalogue.queues({item.queue for item in push.items})
+        # As they are, not as they are remembered: a window may have been made shorter.
+        rows = await self._store.queues.named([*{item.queue for item in push.items}])
+        windows: dict[str, float] = {row["name"]: row["dedup_seconds"] for row in rows}
         # What is known for longer since then was not when it came.
         untils = [
-            tried_at
-            + self.seconds(
-                min(
-                    item.known_seconds,
-                    queues[item.queue].dedup_seconds if item.queue in queues else math.inf,
-                )
-            )
+            tried_at + self.seconds(min(item.known_seconds, windows.get(item.queue, math.inf)))
             for item in push.items
         ]
         kept = [each for each, until in zip(push.items, untils, strict=True) if until > now]

@@ -98,7 +98,7 @@ class Engine:
             self.seals,
             wake=self.wakeups.tell,
         )
-        doubts = Doubts(self.catalogue, settings)
+        doubts = Doubts(store, settings)
         self.outages = Outages(self._pushes, buffer, doubts)
         self.replays: Replays | None = None
         if buffer is not None:
