@@ -1,11 +1,12 @@
 """A producer counts its requests: each is stored once, all of it or nothing."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from queen.engine.engine import Engine
-from queen.errors import BadRequest, PayloadTooLarge, QueueFull, SequenceStale
+from queen.errors import BadRequest, PayloadTooLarge, QueenError, QueueFull, SequenceStale
 from tests.engine.helpers import drain, item, pop, push
 
 
@@ -92,6 +93,36 @@ async def test_one_bad_item_refuses_the_whole_request(engine: Engine) -> None:
 
     assert (answer.is_replayed, answer[0].offset) == (False, 0)
     assert await drain(engine, "orders") == ["b"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"schema": {"type": "object"}},
+        {"max_payload_bytes": 2},
+        {"max_size": 1},
+        {"encrypted": True},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+@pytest.mark.parametrize("is_stale", [True, False])
+async def test_a_repeat_is_replayed_whatever_the_options_of_its_queue_are_now(
+    engine: Engine, options: dict[str, Any], is_stale: bool
+) -> None:
+    items = [item("orders", "large"), item("orders", "larger", partition="two")]
+    await engine.push(items, producer_id="p", sequence=1)
+    async with await Engine.open(engine.store.database.dsn) as other:
+        # Here they are believed for a while yet, or not any more.
+        await other.configure("orders", options)
+    if not is_stale:
+        engine.catalogue.forget_options()
+    again = await engine.push(items, producer_id="p", sequence=1)
+
+    assert (again.is_replayed, [each.status for each in again]) == (True, ["queued"] * 2)
+    engine.catalogue.forget_options()
+    with pytest.raises(QueenError):
+        await engine.push(items, producer_id="p", sequence=2)
+    assert len(await drain(engine, "orders")) == 2
 
 
 async def test_one_full_queue_refuses_the_whole_request(engine: Engine) -> None:

@@ -245,6 +245,48 @@ async def test_a_partition_with_anything_of_interest_stays(
     assert await partitions(engine) == ["dead", "pushed", "scheduled"]
 
 
+async def test_a_partition_whose_messages_were_never_due_goes(
+    engine: Engine, clock: Clock, upkeep: Upkeep
+) -> None:
+    await engine.configure("orders", EMPTYING)
+    # A group's place in a partition goes with it.
+    await push(engine, "orders", "seen", partition="seen")
+    await drain(engine, "orders", group="g")
+    for name in ("cancelled", "expired", "purged", "kept", "came"):
+        expiring = {"ttl_seconds": 1} if name == "expired" else {}
+        delay = 10 * DAY if name in ("cancelled", "kept", "purged") else 60
+        await push(engine, "orders", name, partition=name, delay_seconds=delay, **expiring)
+    await sweep(upkeep, clock, seconds=50)
+    (scheduled,) = await fetch(
+        engine,
+        "select s.id from queen.scheduled s"
+        " join queen.partitions p on p.id = s.partition_id and p.name = 'cancelled'",
+    )
+    assert await engine.store.browse.cancel_scheduled(scheduled["id"])
+    await engine.store.queues.purge(
+        "orders", partition="purged", is_completed=False, before=None, after=None, limit=10
+    )
+    # Nobody looks for what is due, until its life is over.
+    await clock.advance(seconds=100)
+    await sweep(upkeep, clock, seconds=1)
+    assert await partitions(engine) == ["came", "cancelled", "expired", "kept", "purged", "seen"]
+    assert await drain(engine, "orders", partition="came", group="g") == ["came"]
+
+    await sweep(upkeep, clock, seconds=2 * DAY)
+    await sweep(upkeep, clock, seconds=2 * DAY)
+    assert await partitions(engine) == ["kept"]
+    marks = await fetch(
+        engine, "select p.name from queen.laggards join queen.partitions p on p.id = partition_id"
+    )
+    assert [row["name"] for row in marks] == ["kept"]
+    assert len(await fetch(engine, "select 1 from queen.consumers")) == 1
+
+    await sweep(upkeep, clock, seconds=7 * DAY)
+    assert await drain(engine, "orders", group="g") == ["kept"]
+    (answer,) = await push(engine, "orders", "again", partition="cancelled")
+    assert (answer.offset, await drain(engine, "orders", group="g")) == (0, ["again"])
+
+
 async def test_counters_and_samples_of_long_ago_are_forgotten(
     engine: Engine, upkeep: Upkeep, clock: Clock
 ) -> None:

@@ -154,6 +154,58 @@ async def test_a_server_without_the_key_says_so_and_one_with_it_goes_on(dsn: str
         assert (message["data"], message["attempt"]) == (1, 1)
 
 
+async def test_what_cannot_be_opened_keeps_no_other_from_a_page(dsn: str) -> None:
+    async with Server(dsn, KEYED) as keyed, Server(dsn) as keyless:
+        await push(keyed, "orders", "plain", "plain")
+        for _ in range(2):
+            await bury(keyed, "orders")
+        await push(keyed, "orders", "plain", delaySeconds=3600, transactionId="s1")
+        await configure(keyed, "orders", encryptionEnabled=True)
+        await push(keyed, "orders", "sealed", "forged", headers={"a": "b"})
+        for _ in range(2):
+            await bury(keyed, "orders")
+        for n, value in enumerate(("sealed", "forged"), 2):
+            await push(keyed, "orders", value, delaySeconds=3600, transactionId=f"s{n}")
+        connection = await asyncpg.connect(dsn)
+        for table in ("dead_letters", "scheduled"):
+            await connection.execute(
+                f"update queen.{table} set payload = "
+                "set_byte(payload, 40, 255 - get_byte(payload, 40))"
+                f" where id = (select max(id) from queen.{table})"
+            )
+        await connection.close()
+
+        async def shown(server: Server, path: str, **query: str) -> list[tuple[Any, ...]]:
+            reply = await server.get(path, queue="orders", **query)
+            assert reply.status == 200, reply
+            return [
+                (each["data"], each["dataError"], each["headers"])
+                for each in reply.body["messages"]
+            ]
+
+        lost: tuple[Any, ...] = (None, "encryption_unavailable", {})
+        plain: tuple[Any, ...] = ("plain", None, {})
+        sealed = ("sealed", None, {"a": "b"})
+        assert await shown(keyed, "/dlq") == [lost, sealed, plain, plain]
+        assert await shown(keyless, "/dlq") == [lost, lost, plain, plain]
+        assert await shown(keyed, "/messages", status="scheduled") == [
+            plain,
+            ("sealed", None, {}),
+            lost,
+        ]
+        assert await shown(keyless, "/messages", status="scheduled") == [plain, lost, lost]
+        assert await shown(keyless, "/messages", status="scheduled", contains="null") == []
+
+        newest = (await keyed.get("/dlq", queue="orders")).body["messages"][0]
+        one = await keyed.get(f"/dlq/{newest['id']}")
+        assert (one.status, one.body["dataError"]) == (200, "encryption_unavailable")
+        # Nor does it keep any from being redriven, and it is not pushed as something else.
+        ids = [each["id"] for each in (await keyed.get("/dlq", queue="orders")).body["messages"]]
+        wanted = {"filter": {"ids": ids}, "destination": {"queue": "orders", "partition": "p"}}
+        assert (await keyed.post("/dlq/redrive", wanted)).body["count"] == 3
+        assert [each["id"] for each in (await keyed.get("/dlq")).body["messages"]] == ids[:1]
+
+
 async def test_a_master_key_is_rotated_without_a_stop(dsn: str, tmp_path: Path) -> None:
     """As the guide says: known everywhere, then first everywhere, then `rotate`, then alone."""
     keys = tmp_path / "keys"

@@ -192,6 +192,24 @@ async def test_what_failed_can_be_tried_again(server: Server) -> None:
     assert (await server.post("/system/buffer/failed/retry")).body == {"messages": 0}
 
 
+async def test_a_file_with_a_torn_end_is_stored_up_to_it_and_counted_as_failed(
+    own: Postgres, dsn: str, tmp_path: Path
+) -> None:
+    environment = {"FILE_BUFFER_DIR": str(tmp_path / "buffer")}
+    async with Server(dsn, environment) as server:
+        await push(server, "orders", 0)
+        await asyncio.to_thread(own.stop)
+        assert (await put(server, 1, producerId="p", sequence=1)).status == 202
+        (path,) = (tmp_path / "buffer").glob("*.buf")
+        with path.open("ab") as file:
+            file.write(b"torn")
+        await asyncio.to_thread(own.start)
+        await drained(server)
+
+        assert (await server.get("/status/buffers")).body["failedFiles"] == 1
+        assert data(await pop(server, "orders", batch=100)) == [0, 1]
+
+
 async def test_without_a_folder_there_is_nothing_to_show(dsn: str) -> None:
     async with Server(dsn) as server:
         status = (await server.get("/status/buffers")).body

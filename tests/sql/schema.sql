@@ -607,6 +607,15 @@ CREATE FUNCTION queen.erase(p_limit integer) RETURNS boolean
 
 
 --
+-- Name: erase_history(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.erase_history(p_queue_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: erase_messages(bigint, bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -824,6 +833,17 @@ CREATE FUNCTION queen.forget_producers(p_epoch bigint, p_seconds double precisio
 --
 
 CREATE FUNCTION queen.forget_removals(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$ … $$;
+
+
+--
+-- Name: forget_rollups(integer, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_rollups(p_grain_seconds integer, p_seconds double precision, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1101,6 +1121,16 @@ CREATE FUNCTION queen.look_again(p_queue_id bigint, p_kind text, p_ids bigint[],
 
 
 --
+-- Name: mark_rollup(timestamp with time zone, xid8); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.mark_rollup(p_planned_at timestamp with time zone, p_xid xid8) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: mean_bytes(bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1293,6 +1323,17 @@ CREATE FUNCTION queen.plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
+    AS $$ … $$;
+
+
+--
+-- Name: plan_rollup(timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.plan_rollup(p_since timestamp with time zone) RETURNS TABLE(start_at timestamp with time zone, end_at timestamp with time zone, start_xid bigint, end_xid bigint, late timestamp with time zone[], planned_at timestamp with time zone)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
     AS $$ … $$;
 
 
@@ -1598,6 +1639,16 @@ CREATE FUNCTION queen.retry(p_partition_id bigint, p_offset bigint, p_group text
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: roll_up(jsonb); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.roll_up(p_rows jsonb) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -2402,6 +2453,17 @@ CREATE TABLE queen.laggards (
 
 
 --
+-- Name: late_minutes; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.late_minutes (
+    minute timestamp with time zone NOT NULL,
+    xid xid8 NOT NULL
+)
+WITH (fillfactor='50');
+
+
+--
 -- Name: limits; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -2746,6 +2808,52 @@ CREATE TABLE queen.replays (
     messages bigint NOT NULL,
     created_at timestamp with time zone NOT NULL
 );
+
+
+--
+-- Name: rollup_marks; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.rollup_marks (
+    at timestamp with time zone NOT NULL,
+    xid xid8 NOT NULL
+);
+
+
+--
+-- Name: rollups; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.rollups (
+    queue_id bigint NOT NULL,
+    grain_seconds integer NOT NULL,
+    at timestamp with time zone NOT NULL,
+    group_id bigint NOT NULL,
+    "group" text,
+    pushed bigint NOT NULL,
+    bytes bigint NOT NULL,
+    duplicates bigint NOT NULL,
+    popped bigint NOT NULL,
+    acked bigint NOT NULL,
+    nacked bigint NOT NULL,
+    dead_lettered bigint NOT NULL,
+    expired bigint NOT NULL,
+    evicted bigint NOT NULL,
+    leases_expired bigint NOT NULL,
+    wait_bins smallint[] NOT NULL,
+    wait_counts bigint[] NOT NULL,
+    processing_bins smallint[] NOT NULL,
+    processing_counts bigint[] NOT NULL,
+    samples integer NOT NULL,
+    depth_sum bigint NOT NULL,
+    depth_max bigint,
+    depth_last bigint,
+    oldest_age_seconds double precision,
+    xid xid8 NOT NULL,
+    CONSTRAINT bins_have_counts CHECK (((cardinality(wait_bins) = cardinality(wait_counts)) AND (cardinality(processing_bins) = cardinality(processing_counts)))),
+    CONSTRAINT grain_is_a_minute_an_hour_or_a_day CHECK ((grain_seconds = ANY (ARRAY[60, 3600, 86400])))
+)
+WITH (fillfactor='70');
 
 
 --
@@ -3169,6 +3277,14 @@ ALTER TABLE ONLY queen.laggards
 
 
 --
+-- Name: late_minutes late_minutes_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.late_minutes
+    ADD CONSTRAINT late_minutes_pkey PRIMARY KEY (minute);
+
+
+--
 -- Name: limits limits_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -3294,6 +3410,22 @@ ALTER TABLE ONLY queen.removals
 
 ALTER TABLE ONLY queen.replays
     ADD CONSTRAINT replays_pkey PRIMARY KEY (name);
+
+
+--
+-- Name: rollup_marks rollup_marks_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.rollup_marks
+    ADD CONSTRAINT rollup_marks_pkey PRIMARY KEY (at);
+
+
+--
+-- Name: rollups rollups_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.rollups
+    ADD CONSTRAINT rollups_pkey PRIMARY KEY (queue_id, grain_seconds, at, group_id);
 
 
 --
@@ -3656,6 +3788,13 @@ CREATE INDEX queues_scope ON queen.queues USING btree (namespace, task, priority
 --
 
 CREATE INDEX removals_of_queue ON queen.removals USING btree (queue_id, xid);
+
+
+--
+-- Name: rollups_old; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX rollups_old ON queen.rollups USING btree (grain_seconds, at);
 
 
 --
@@ -4093,6 +4232,13 @@ REVOKE ALL ON FUNCTION queen.erase(p_limit integer) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION erase_history(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.erase_history(p_queue_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION erase_messages(p_queue_id bigint, p_partition_ids bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4230,6 +4376,13 @@ REVOKE ALL ON FUNCTION queen.forget_producers(p_epoch bigint, p_seconds double p
 --
 
 REVOKE ALL ON FUNCTION queen.forget_removals(p_epoch bigint, p_seconds double precision, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION forget_rollups(p_grain_seconds integer, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_rollups(p_grain_seconds integer, p_seconds double precision, p_limit integer) FROM PUBLIC;
 
 
 --
@@ -4408,6 +4561,13 @@ REVOKE ALL ON FUNCTION queen.look_again(p_queue_id bigint, p_kind text, p_ids bi
 
 
 --
+-- Name: FUNCTION mark_rollup(p_planned_at timestamp with time zone, p_xid xid8); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.mark_rollup(p_planned_at timestamp with time zone, p_xid xid8) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION mean_bytes(p_queue_id bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4538,6 +4698,13 @@ REVOKE ALL ON FUNCTION queen.plan_archive(p_name text, p_end xid8) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.plan_batch(p_queue_id bigint, p_start xid8, p_end xid8, p_max_messages bigint, p_max_bytes bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION plan_rollup(p_since timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.plan_rollup(p_since timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -4706,6 +4873,13 @@ REVOKE ALL ON FUNCTION queen.retain(p_epoch bigint, p_queue_id bigint, p_kind te
 --
 
 REVOKE ALL ON FUNCTION queen.retry(p_partition_id bigint, p_offset bigint, p_group text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION roll_up(p_rows jsonb); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.roll_up(p_rows jsonb) FROM PUBLIC;
 
 
 --

@@ -315,6 +315,8 @@ set retention_enabled = true, retention_seconds = 0.000001, completed_retention_
 insert into queen.duties (name)
 values ('retention'), ('evictions'), ('partitions'), ('scheduled');
 update queen.segments set body = null, ends = null where partition_id = $1;
+insert into queen.laggards (queue_id, kind, partition_id, look_at)
+select p.queue_id, 'unused', p.id, queen.now() - interval '1 day' from queen.partitions p;
 """
 """All is old, all has waited too long, and one partition is empty."""
 

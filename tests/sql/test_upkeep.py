@@ -224,7 +224,7 @@ insert into queen.duties (name) values ('retention'), ('evictions'), ('partition
 insert into queen.groups (queue_id, name, start_mode, start_at, created_at, filled_to, fill_end)
 values (1, 'g', 'all', '-infinity', now(), null, 0);
 insert into queen.partitions (id, queue_id, name) overriding system value
-select i, 1, 'p' || i from generate_series(1, {count} * 2) i;
+select i, 1, 'p' || i from generate_series(1, {count} * 3) i;
 insert into queen.segments
   (partition_id, base_offset, message_count, created_at, queue_id, xid, body, ends)
 select
@@ -238,6 +238,9 @@ insert into queen.consumers (partition_id, group_id, claimed, idle_at, priority)
 select i, 1, 1, now(), 0 from generate_series(1, {count} * 2) i;
 insert into queen.scheduled (queue_id, partition_id, due_at, payload)
 select 1, i, now() + interval '1 hour', '{{}}' from generate_series(1, {count}) i;
+insert into queen.laggards (queue_id, kind, partition_id, look_at)
+select 1, 'unused', i, now() - interval '1 hour' + i * interval '1 ms'
+from generate_series({count} * 2 + 1, {count} * 3) i;
 analyze;
 """
 

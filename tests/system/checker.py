@@ -309,6 +309,35 @@ class Checker:
             op.inv < fault.end and op.ret > fault.begin for fault in self.disturbances
         )
 
+    def _charged_unseen(self, unseen: Sequence[Op], pushed: Op, handed: Sequence[Handed]) -> int:
+        """
+        How often, at most, claims that nobody was told of were charged before the last of these.
+
+        Where a pop was lost, or waited through a fault, a server may have claimed and lost the
+        answer; for who still waits it asks again. The history has no other trace of such a claim.
+        But it charges by running out alone, while nobody else has the message: so between two
+        deliveries that were seen there are no more of them than pops that may have made them, and
+        no more than whole leases that fit, less that of a delivery which ran out itself. A pop
+        that lasts may make one with each lease.
+        """
+        lease = min(each.until - each.granted_at for each in handed) * 1_000
+        charged = 0
+        before: Handed | None = None
+        for each in handed:
+            begin, end = before.pop.inv if before else pushed.inv, each.pop.ret
+            room = int((end - begin) // lease)
+            # One that a crash may have forgotten did not run out, perhaps.
+            if before and before.settled_from == math.inf and not self._is_excused(begin, end):
+                room -= 1
+            claims = sum(
+                1 + int((min(op.ret, end) - max(op.inv, begin)) // lease)
+                for op in unseen
+                if op.ret > begin and op.inv + lease < end
+            )
+            charged += max(0, min(claims, room))
+            before = each
+        return charged
+
     def _check_dense(self) -> None:
         """I5: segments tile each partition from 0, and I6: their instants never fall."""
         expected: defaultdict[int, int] = defaultdict(int)
@@ -591,11 +620,7 @@ class Checker:
                 least = 1 + sum(op.is_ok and op.ret < each.pop.inv for op in nacks)
                 if each.attempt < least:
                     self._say("I13", f"{group}: {place} attempt {each.attempt} after {least - 1}")
-                # Claims whose answer was lost may have expired as well.
-                claims = sum(
-                    op.inv < each.pop.ret and op.ret > pushed[0].inv for op in unseen[group]
-                )
-                most = 1 + claims
+                most = 1 + self._charged_unseen(unseen[group], pushed[0], handed[: at + 1])
                 for old in handed[:at]:
                     is_ordered = self._ordered[old.queue]
                     most += _may_be_charged(old, place[1], is_ordered=is_ordered)

@@ -130,6 +130,13 @@ class Story:
             )
         self.lines[-1]["id"] = self.lines[-2]["id"]
 
+    def lose_a_claim(self, partition_id: int) -> None:
+        """A pop waits while the server's connection is lost, and then there is nothing for it."""
+        fault = {"e": "fault", "id": f"F{self.t}", "target": "net"}
+        self.lines.append(fault | {"t": self.t + 1, "phase": "begin"})
+        self.call("pop", {"queue": QUEUE[partition_id], "group": "a"}, "ok", {"deliveries": []})
+        self.lines.append(fault | {"t": self.t - 1, "phase": "end"})
+
     def wait(self) -> None:
         """Let every lease run out."""
         self.t += LEASE * SECOND
@@ -290,6 +297,14 @@ def test_an_open_call_is_unknown() -> None:
     assert checker.counts["push_info"] == 2
 
 
+def test_a_claim_whose_answer_was_lost_is_charged_once_its_lease_is_over() -> None:
+    told = Told()
+    told.at(told.first_ack, lambda: (told.lose_a_claim(1), told.wait()))
+    told.given(told.next_pop)["attempt"] = 2
+
+    assert Checker(told.lines, told.dump()).check() == []
+
+
 MUTANTS: dict[str, tuple[str, Callable[[Told], object]]] = {}
 
 
@@ -447,6 +462,24 @@ def a_failure_is_not_counted(told: Told) -> None:
 @mutant("I13")
 def a_neighbour_is_charged(told: Told) -> None:
     told.given(told.neighbour)["attempt"] = 2
+
+
+@mutant("I13")
+def a_claim_that_was_lost_is_charged_before_its_lease_is_over(told: Told) -> None:
+    told.at(told.first_ack, lambda: told.lose_a_claim(1))
+    told.given(told.next_pop)["attempt"] = 2
+
+
+@mutant("I13")
+def a_claim_that_was_lost_is_charged_twice(told: Told) -> None:
+    told.at(told.first_ack, lambda: (told.lose_a_claim(1), told.wait()))
+    told.given(told.next_pop)["attempt"] = 3
+
+
+@mutant("I13")
+def a_claim_that_was_lost_is_charged_while_another_has_the_message(told: Told) -> None:
+    told.at(told.neighbour, lambda: told.lose_a_claim(2))
+    told.given(told.redelivered)["attempt"] = 3
 
 
 @mutant("I17")

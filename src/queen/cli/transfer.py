@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import msgspec
 import typer
 
+from queen import errors
 from queen.cli import exits
 from queen.cli.output import instant, say
 from queen.cli.remote import DryRun, Server, run
@@ -117,6 +118,9 @@ async def _keep(queen: "Queen", queue: str, filters: dict[str, Any], kept: IO[by
 
 
 def _line(message: Any) -> Line:  # noqa: ANN401 - MessageInfo, loaded with the client
+    if message.data_error is not None:
+        of_error = errors.of_code(message.data_error) or errors.QueenError
+        raise of_error(f"message {message.transaction_id} cannot be read: {message.data_error}")
     return Line(
         partition=message.partition,
         data=message.data,

@@ -152,18 +152,20 @@ class BufferFolder:
     def path_of(self, file_id: bytes) -> Path:
         return self.path / f"{file_id.hex()}{_SUFFIX}"
 
-    def remove(self, stored: dict[bytes, int]) -> bool:
+    def remove(self, stored: dict[bytes, int]) -> list[bytes]:
         """
         Remove the files that are stored to their end, and open the gate if no other is left.
 
         ``stored`` says how far, by file, and one more than that where the end is torn. For the
-        holder of the lock. Answers whether the gate is open.
+        holder of the lock. Answers which are gone, durably.
         """
         state = self.state
+        gone: list[bytes] = []
         left = 0
         for found in self.files():
             if stored.get(found.file_id, 0) >= found.size_bytes:
                 self._put_away(found, is_whole=stored[found.file_id] == found.size_bytes)
+                gone.append(found.file_id)
             else:
                 left += found.size_bytes
         self.sync()
@@ -172,7 +174,7 @@ class BufferFolder:
             state = state._replace(messages=0, oldest=0)
             _STORED.pack_into(self._state, _STATE.size, 0, 0)
         self.state = state
-        return not left
+        return gone
 
     def _put_away(self, found: Found, *, is_whole: bool) -> None:
         if is_whole:
@@ -199,6 +201,10 @@ class BufferFolder:
     def failed(self) -> list[Path]:
         """Records that could not be stored, a file each."""
         return sorted((self.path / FAILED).glob(f"*{_SUFFIX}"))
+
+    def torn(self) -> list[Path]:
+        """Files whose end is torn or damaged; what stands before that is stored."""
+        return sorted((self.path / FAILED).glob(f"*{_TORN}"))
 
     def _survey(self) -> None:
         """What is there; a gate that was lost with a crash of the machine is made anew."""

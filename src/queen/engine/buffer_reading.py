@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+import math
 from collections.abc import Generator, Sequence
 from typing import Final, NamedTuple
 
@@ -24,6 +25,8 @@ class Replayed(NamedTuple):
     body: bytes
     push: BufferedPush | None
     """None: this release cannot read it, or it is not to be stored."""
+    until: float = math.inf
+    """It must be sent by then, in seconds since 1970: later it might be stored twice."""
 
     @property
     def name(self) -> str:

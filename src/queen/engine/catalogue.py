@@ -29,11 +29,16 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     retry_limit: int
     max_payload_bytes: int | None
     max_size: int
-    has_dedup: bool
+    dedup_seconds: float
     schema: PayloadSchema | None
     is_encrypted: bool
     may_be_sealed: bool
     """It is encrypted, or was: some payloads are sealed perhaps."""
+
+    @property
+    def has_dedup(self) -> bool:
+        """It remembers transactionIds."""
+        return self.dedup_seconds > 0
 
 
 class Lane(NamedTuple):
@@ -102,7 +107,7 @@ class Catalogue:
                     retry_limit=row["retry_limit"],
                     max_payload_bytes=row["max_payload_bytes"],
                     max_size=row["max_size"],
-                    has_dedup=row["dedup_seconds"] > 0,
+                    dedup_seconds=row["dedup_seconds"],
                     schema=None if row["schema"] is None else PayloadSchema(row["schema"]),
                     is_encrypted=row["encrypted"],
                     may_be_sealed=row["encrypted"] or row["has_data_keys"],

@@ -16,6 +16,7 @@ from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery, Lease
+from queen.engine.doubts import Doubts
 from queen.engine.file_buffer import FileBuffer
 from queen.engine.keyrings import keyring_of
 from queen.engine.outages import Outages
@@ -98,7 +99,8 @@ class Engine:
             self.seals,
             wake=self.wakeups.tell,
         )
-        self.outages = Outages(self._pushes, buffer)
+        doubts = Doubts(store, settings)
+        self.outages = Outages(self._pushes, buffer, doubts)
         self.replays: Replays | None = None
         if buffer is not None:
             self.replays = Replays(
@@ -109,6 +111,7 @@ class Engine:
                 self.cache,
                 self._pushes,
                 self.seals,
+                doubts,
                 tell=self.wakeups.tell,
             )
         self.appender = Appender(store, settings, self._pushes, self.seals)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Self
 from uuid import uuid4
 
 import msgspec
+from msgspec import structs
 
 from queen import errors
 from queen.codec import records
@@ -28,6 +29,8 @@ _SEALED: Final = b"\1"
 """By a master key, where there is one: which queues are encrypted is not known in an outage."""
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LEAST_TTL_SECONDS: Final = 0.001
+DOUBTFUL: Final = "-doubtful"
+"""How names of failed requests end that may be stored already."""
 
 
 class BufferedItem(msgspec.Struct, frozen=True, array_like=True):
@@ -44,23 +47,40 @@ class BufferedItem(msgspec.Struct, frozen=True, array_like=True):
     available_at: datetime | None = None
     ttl_seconds: float | None = None
     priority: int | None = None
+    known_seconds: float = 0.0
+    """For how long its queue remembered transactionIds when it came; 0: it had none."""
 
     @classmethod
-    def of(cls, item: PushItem) -> Self:
-        fields = {name: getattr(item, name) for name in cls.__struct_fields__[4:]}
+    def of(cls, item: PushItem, known_seconds: float) -> Self:
+        fields = {name: getattr(item, name) for name in _LIKE_THE_ITEM}
         id_ = item.transaction_id or str(uuid4())
-        return cls(item.queue, item.partition, bytes(item.payload), id_, **fields)
+        return cls(
+            item.queue,
+            item.partition,
+            bytes(item.payload),
+            id_,
+            **fields,
+            known_seconds=known_seconds,
+        )
 
     def item(self, age_seconds: float) -> PushItem:
         """The item again, so much later: its delay and its life began when it came."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
-        fields["payload"] = msgspec.Raw(self.payload)
+        fields: dict[str, Any] = {name: getattr(self, name) for name in _LIKE_THE_ITEM}
         if self.delay_seconds is not None:
             fields["delay_seconds"] = max(0.0, self.delay_seconds - age_seconds)
         if self.ttl_seconds is not None:
             # One whose life is over is stored all the same, and expires there, where that counts.
             fields["ttl_seconds"] = max(_LEAST_TTL_SECONDS, self.ttl_seconds - age_seconds)
-        return PushItem(**fields)
+        return PushItem(
+            queue=self.queue,
+            partition=self.partition,
+            payload=msgspec.Raw(self.payload),
+            transaction_id=self.transaction_id,
+            **fields,
+        )
+
+
+_LIKE_THE_ITEM: Final = BufferedItem.__struct_fields__[4:-1]
 
 
 class BufferedPush(msgspec.Struct, frozen=True, array_like=True):
@@ -69,6 +89,8 @@ class BufferedPush(msgspec.Struct, frozen=True, array_like=True):
     items: list[BufferedItem]
     producer_id: str | None = None
     sequence: int | None = None
+    tried_at: int | None = None
+    """When it was sent to the database, if no answer came; nanoseconds since 1970."""
 
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -158,16 +180,23 @@ class FileBuffer:
         """Keep a request that cannot be stored for people to look at, and to try again."""
         await asyncio.to_thread(self._set_aside, name, records.encode(number, body))
 
-    async def retry_failed(self) -> int:
-        """Put down again what could not be stored; answers how many messages that were."""
+    async def retry_failed(self, *, is_doubted: bool = True) -> int:
+        """
+        Put down again what could not be stored; answers how many messages that were.
+
+        ``is_doubted``: not what may be stored already. Else that is stored, perhaps once more.
+        """
         messages = 0
         for path in self.folder.failed():
+            is_doubtful = path.stem.endswith(DOUBTFUL)
+            if is_doubtful and is_doubted:
+                continue
             try:
                 pushes = await asyncio.to_thread(_read_failed, path, self.keyring)
             except (ValueError, msgspec.MsgspecError, errors.EncryptionUnavailable):
                 continue  # It stays, for a later release, for its key, or for people to look at.
             for push in pushes:
-                await self.append(push)
+                await self.append(structs.replace(push, tried_at=None) if is_doubtful else push)
                 messages += len(push.items)
             path.unlink(missing_ok=True)
         return messages

@@ -1,21 +1,28 @@
 """What a push does while the database is away: it goes to disk, behind all that is there."""
 
+import time
 from collections.abc import Sequence
+from typing import Final
 
 from queen import errors, telemetry
+from queen.engine.doubts import Doubts
 from queen.engine.file_buffer import BufferedItem, BufferedPush, FileBuffer, age_seconds
 from queen.engine.parts import BufferedResult, PushResult
 from queen.engine.pushes import Pushes, all_problems
 from queen.meters import Snapshot
 from queen.wire.messages import PushItem
 
+_REFUSALS: Final = (errors.RequestError, errors.QueueFull, errors.EncryptionUnavailable)
+"""What a queue's options, as they are now, may answer."""
+
 
 class Outages:
     """Pushes by way of the database, and past it while it is away or is not to be used."""
 
-    def __init__(self, pushes: Pushes, buffer: FileBuffer | None) -> None:
+    def __init__(self, pushes: Pushes, buffer: FileBuffer | None, doubts: Doubts) -> None:
         self._pushes = pushes
         self._buffer = buffer
+        self._doubts = doubts
         self.is_held = False
         """Maintenance: all pushes go to disk."""
 
@@ -37,6 +44,7 @@ class Outages:
             result = await self._put_down(items, producer_id, sequence, is_behind=not self.is_held)
             if result is not None:
                 return result
+        tried_at = time.time_ns()
         try:
             return await self._pushes.push(
                 items, producer_id=producer_id, sequence=sequence, is_json=is_json
@@ -44,12 +52,37 @@ class Outages:
         except errors.DatabaseUnavailable:
             if self._buffer is None:
                 raise
-        except errors.OutcomeUnknown:
-            if self._buffer is None:
+        except errors.OutcomeUnknown as error:
+            return await self._repeat_later(items, producer_id, sequence, tried_at, error)
+        except _REFUSALS as error:
+            if producer_id is None or isinstance(error, errors.SequenceStale):
                 raise
-            if producer_id is None and not self._pushes.is_repeatable(items):
+            if not await self._pushes.is_repeat(producer_id, sequence or 0):
                 raise
+            # It was stored; what its queues are like since then is not asked.
+            return PushResult(len(items), (), {}, shard=self._pushes.shard, is_replayed=True)
         result = await self._put_down(items, producer_id, sequence, is_behind=False)
+        assert result is not None
+        return result
+
+    async def _repeat_later(
+        self,
+        items: Sequence[PushItem],
+        producer_id: str | None,
+        sequence: int | None,
+        tried_at: int,
+        unknown: errors.OutcomeUnknown,
+    ) -> PushResult:
+        """Put down what may be stored, if it is recognised when it is stored again."""
+        known = self._pushes.known_seconds(items)
+        if self._buffer is None or not self._doubts.is_repeatable(producer_id, known):
+            raise unknown
+        try:
+            result = await self._put_down(
+                items, producer_id, sequence, is_behind=False, tried_at=tried_at
+            )
+        except errors.QueenError:
+            raise unknown from None  # That says of itself that nothing was applied.
         assert result is not None
         return result
 
@@ -60,16 +93,18 @@ class Outages:
         sequence: int | None,
         *,
         is_behind: bool,
+        tried_at: int | None = None,
     ) -> PushResult | None:
         if self._buffer is None:
             raise errors.DatabaseUnavailable("push maintenance is on, and there is no file buffer")
         refused = self._pushes.admit(items)
-        if refused and producer_id is not None:
+        if refused and (producer_id is not None or tried_at is not None):
             raise all_problems(refused)
-        kept = [BufferedItem.of(item) for item in items]
+        known = self._pushes.known_seconds(items)
+        kept = [BufferedItem.of(*each) for each in zip(items, known, strict=True)]
         admitted = [each for index, each in enumerate(kept) if index not in refused]
         if admitted:
-            push = BufferedPush(admitted, producer_id, sequence)
+            push = BufferedPush(admitted, producer_id, sequence, tried_at)
             if not await self._buffer.append(push, is_behind=is_behind):
                 return None
         return BufferedResult([each.transaction_id for each in kept], refused)

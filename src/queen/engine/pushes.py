@@ -55,7 +55,7 @@ class Pushes:
         self.flushed = Histogram()
         """Messages of a flush."""
         self._wake = wake
-        self._items = Items(settings, has_dedup=store.queues.has_dedup)
+        self._items = Items(settings, has_dedup=store.queues.dedup_seconds > 0)
         self._lanes = Lanes[PushUnit](
             self._flush,
             lanes=settings.push_lanes,
@@ -113,6 +113,10 @@ class Pushes:
             return None
         return self._items.plain(items, lane, queue, is_json)
 
+    async def is_repeat(self, producer_id: str, sequence: int) -> bool:
+        """Whether this is the request that the producer sent last, and that was applied."""
+        return await self._store.messages.last_sequence(producer_id) == sequence
+
     async def _push_each(self, parts: Sequence[Part]) -> dict[int, Pushed]:
         """Lanes of one request stand alone: one that fails takes nothing from the others."""
         units = [PushUnit((part,)) for part in parts]
@@ -167,15 +171,18 @@ class Pushes:
                 refused.setdefault(index, refusal(error))
         return refused
 
-    def is_repeatable(self, items: Sequence[PushItem]) -> bool:
-        """Whether storing the items again, if they were stored, leaves them stored once."""
+    def known_seconds(self, items: Sequence[PushItem]) -> list[float]:
+        """For how long each, if it is stored now, is known by its transactionId; 0: not at all."""
         queues = self._catalogue.remembered({item.queue for item in items})
-        default = self._store.queues.has_dedup
-        return all(
-            item.transaction_id is not None
-            and (queues[item.queue].has_dedup if item.queue in queues else default)
+        default = self._store.queues.dedup_seconds
+        return [
+            0.0
+            if item.transaction_id is None
+            else queues[item.queue].dedup_seconds
+            if item.queue in queues
+            else default
             for item in items
-        )
+        ]
 
     async def _leave_out_full(
         self, queue: Queue, parts: list[Part], refused: dict[int, Pushed]
@@ -292,6 +299,10 @@ class Pushes:
                 self._counters.count_pushed(lane.queue_id, part)
             messages += len(part.items)
         return messages
+
+    @property
+    def shard(self) -> int:
+        return self._store.shard
 
     @property
     def flush_seconds(self) -> Histogram:

@@ -5,17 +5,21 @@ import contextlib
 import logging
 import os
 import random
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Final
 
-import msgspec
+from msgspec import structs
 
 from queen import errors
 from queen.codec import records
 from queen.engine.buffer_folder import Found
 from queen.engine.buffer_reading import Replayed, end_of, merged, next_batch
 from queen.engine.catalogue import Catalogue
+from queen.engine.doubts import Doubts
 from queen.engine.file_buffer import (
+    DOUBTFUL,
+    BufferedPush,
     FileBuffer,
     age_seconds,
     encode_push,
@@ -28,6 +32,7 @@ from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store.store import Store
+from queen.wire.messages import Pushed
 
 _LOG: Final = logging.getLogger("queen.engine")
 _ROUNDS: Final = 10
@@ -59,6 +64,7 @@ class Replays(Rounds):
         cache: SegmentCache,
         pushes: Pushes,
         seals: Seals,
+        doubts: Doubts,
         *,
         tell: Callable[[Iterable[int], bool], None],
     ) -> None:
@@ -70,6 +76,7 @@ class Replays(Rounds):
         self._cache = cache
         self._pushes = pushes
         self._seals = seals
+        self._doubts = doubts
         self._tell = tell
         super().__init__(pause_seconds=settings.file_buffer_flush_ms / 1000)
         self._retry_seconds = 0.0
@@ -129,7 +136,8 @@ class Replays(Rounds):
                 if left > _LAST_BYTES:
                     await self._pass(files)
                     async with self._locked():
-                        await asyncio.to_thread(self._folder.remove, self._ends)
+                        gone = await asyncio.to_thread(self._folder.remove, self._ends)
+                    await self._forget(gone)
                 else:
                     await self._finish()
             except BaseException:
@@ -142,10 +150,17 @@ class Replays(Rounds):
         try:
             async with self._locked(), asyncio.timeout(_LAST_SECONDS):
                 await self._pass(await asyncio.to_thread(self._folder.files))
-                await asyncio.to_thread(self._folder.remove, self._ends)
+                gone = await asyncio.to_thread(self._folder.remove, self._ends)
         except TimeoutError as error:
             raise errors.OutcomeUnknown("the last of the buffer took too long") from error
         self._ends.clear()
+        await self._forget(gone)
+
+    async def _forget(self, gone: Sequence[bytes]) -> None:
+        """Nobody asks any more how far these files are stored."""
+        # A mark that stays costs nothing.
+        with contextlib.suppress(errors.QueenError):
+            await self._store.messages.end_buffers([_producer(file_id) for file_id in gone])
 
     @contextlib.asynccontextmanager
     async def _locked(self) -> AsyncGenerator[None]:
@@ -172,7 +187,7 @@ class Replays(Rounds):
                 )
                 if not batch:
                     break
-                await self._store_batch(batch)
+                await self._store_batch([await self._without_doubts(each) for each in batch])
                 messages = sum(len(each.push.items) for each in batch if each.push)
                 self._folder.progress(messages, ahead[0].number if ahead else 0)
         finally:
@@ -197,7 +212,7 @@ class Replays(Rounds):
         known = self._ends.get(found.file_id)
         if known is not None and known <= found.size_bytes:
             return known
-        last = await self._store.messages.last_sequence(_producer(found))
+        last = await self._store.messages.last_sequence(_producer(found.file_id))
         start = records.HEADER_BYTES
         if last is not None:
             start = await asyncio.to_thread(end_of, found, last)
@@ -221,34 +236,44 @@ class Replays(Rounds):
             await self._fail(each, each.body, error)
             await self._store_together([each._replace(push=None, body=b"")])
 
+    async def _without_doubts(self, each: Replayed, *, is_counted: bool = True) -> Replayed:
+        """The record without those messages that may be stored already, which are set aside."""
+        if each.push is None:
+            return each
+        judged = await self._doubts.judge(each.push, is_counted=is_counted)
+        if judged.doubtful is None:
+            return each._replace(until=judged.until)
+        doubtful = encode_push(judged.doubtful, self._buffer.keyring)
+        reason = "whether it was stored at the first attempt is not known any more"
+        suffix = DOUBTFUL if is_counted else f"-stale{DOUBTFUL}"
+        await self._fail(each, doubtful, reason, suffix=suffix)
+        body = encode_push(judged.push, self._buffer.keyring) if judged.push else b""
+        return each._replace(push=judged.push, body=body, until=judged.until)
+
     async def _store_together(self, batch: Sequence[Replayed]) -> None:
         units: list[tuple[Replayed, PushUnit]] = []
-        failed: list[tuple[Replayed, bytes, str, int]] = []
         for each in batch:
-            if each.push is None:
-                if each.body:
-                    failed.append((each, each.body, "this release cannot read it", 0))
-                continue
-            items = [item.item(age_seconds(each.number)) for item in each.push.items]
-            parts, refused = await self._pushes.prepare(items, is_admitted=True)
-            for at, answer in refused.items():
-                rest = msgspec.structs.replace(each.push, items=[each.push.items[at]])
-                failed.append(
-                    (each, encode_push(rest, self._buffer.keyring), answer.error or "refused", at)
-                )
-            unit = PushUnit(parts, producer_id=each.push.producer_id, sequence=each.push.sequence)
-            units.append((each, unit))
-        for each, body, reason, at in failed:
-            await self._fail(each, body, reason, at=at)
+            if each.push is not None:
+                units.append((each, await self._unit_of(each, each.push)))
+            elif each.body:
+                await self._fail(each, each.body, "this release cannot read it")
         last = {each.found.file_id: each for each in batch}
         progress = [
-            PushUnit((), producer_id=_producer(each.found), sequence=each.number)
+            PushUnit((), producer_id=_producer(each.found.file_id), sequence=each.number)
             for each in last.values()
         ]
         await self._push(units, progress)
         for each in last.values():
             self._ends[each.found.file_id] = each.end
         self.stored += sum(len(each.push.items) for each in batch if each.push)
+
+    async def _unit_of(self, each: Replayed, push: BufferedPush) -> PushUnit:
+        """What is to be stored of a record; what cannot be is set aside."""
+        items = [item.item(age_seconds(each.number)) for item in push.items]
+        parts, refused = await self._pushes.prepare(items, is_admitted=True)
+        for at, answer in refused.items():
+            await self._fail_item(each, push, at, answer)
+        return PushUnit(parts, producer_id=push.producer_id, sequence=push.sequence)
 
     async def _push(
         self, replayed: Sequence[tuple[Replayed, PushUnit]], progress: Sequence[PushUnit]
@@ -264,6 +289,8 @@ class Replays(Rounds):
             for problem in problems.values():
                 raise problem  # They stay where they are until the key is back.
             flush = Flush([*units, *progress], lanes, self._settings, data_keys, self._store.shard)
+            if any(time.time() > each.until for each, _ in replayed):
+                raise errors.Overloaded("the buffer took too long to store")
             rows = await self._store.messages.push(flush.push)
             if not rows or rows[0]["kind"] == "stored":
                 flush.place(rows, self._cache)
@@ -275,13 +302,13 @@ class Replays(Rounds):
             if any(unit not in left for unit in progress):
                 raise _Done
             replayed = [
-                (each, again)
+                left
                 for each, unit in replayed
-                if (again := await self._left_of(each, unit)) is not None
+                if (left := await self._left_of(each, unit)) is not None
             ]
         raise errors.Overloaded("the buffer met duplicates or removed partitions time and again")
 
-    async def _left_of(self, each: Replayed, unit: PushUnit) -> PushUnit | None:
+    async def _left_of(self, each: Replayed, unit: PushUnit) -> tuple[Replayed, PushUnit] | None:
         """What is left to be stored of a request after a round that stored nothing."""
         assert each.push is not None
         if unit.is_replayed:
@@ -292,20 +319,31 @@ class Replays(Rounds):
                 await self._fail(each, each.body, error)
                 return None
             # Its producer went on by another server. This one has promised to store it, and the
-            # transactionIds, where it has any, tell whether it was stored there.
-            return PushUnit(unit.parts)
+            # transactionIds, where it has any, tell whether it was stored there. Where it was sent
+            # before, nothing else does.
+            each = await self._without_doubts(each, is_counted=False)
+            if each.push is None:
+                return None
+            if each.push.tried_at is not None:
+                unit = await self._unit_of(each, each.push)
+            return each, PushUnit(unit.parts)
         for part in unit.parts:
             held = part.marked.scheduled if part.marked else []
             for place, answer in (part.marked.refused if part.marked else {}).items():
-                at = held[-1 - place].item
-                rest = msgspec.structs.replace(each.push, items=[each.push.items[at]])
-                await self._fail(each, encode_push(rest, self._buffer.keyring), answer.error, at=at)
-        return unit
+                await self._fail_item(each, each.push, held[-1 - place].item, answer)
+        return each, unit
 
-    async def _fail(self, each: Replayed, body: bytes, reason: object, *, at: int = 0) -> None:
+    async def _fail_item(self, each: Replayed, push: BufferedPush, at: int, answer: Pushed) -> None:
+        rest = structs.replace(push, items=[push.items[at]])
+        body = encode_push(rest, self._buffer.keyring)
+        await self._fail(each, body, answer.error or "refused", suffix=f"-{at}")
+
+    async def _fail(
+        self, each: Replayed, body: bytes, reason: object, *, suffix: str = "-0"
+    ) -> None:
         _LOG.error("a buffered push cannot be stored, and is kept in failed: %s", reason)
-        await self._buffer.set_aside(f"{each.name}-{at}", each.number, body)
+        await self._buffer.set_aside(f"{each.name}{suffix}", each.number, body)
 
 
-def _producer(found: Found) -> str:
-    return f"{_PRODUCER}{found.file_id.hex()}"
+def _producer(file_id: bytes) -> str:
+    return f"{_PRODUCER}{file_id.hex()}"

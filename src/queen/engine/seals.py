@@ -19,6 +19,7 @@ from queen.store.store import Store
 _USES: Final = 2**20
 """Taken at a time: what a process that ends leaves of them is lost."""
 _MOST_KEYS: Final = 10_000
+_NULL: Final = b"null"
 
 
 class _Current:
@@ -142,10 +143,24 @@ class Seals:
         return opened, sealed_extra or extra
 
     async def open_rows(self, rows: Sequence[Record]) -> list[dict[str, Any]]:
-        """Rows that hold a message each: dead letters, and what is not due yet."""
-        opened = [dict(row) for row in rows]
+        """
+        Rows that hold a message each: dead letters, and what is not due yet.
+
+        One that cannot be opened keeps no other from being seen: instead of its payload it has the
+        code of the error in ``data_error``.
+        """
+        opened: list[dict[str, Any]] = [dict(row) | {"data_error": None} for row in rows]
+        lost: set[int] = set()
         for row in opened:
-            row["payload"], row["extras"] = await self.open_one(
-                row["partition_id"], row["payload"], row["extras"]
-            )
+            stored = row["payload"]
+            try:
+                if is_sealed(stored) and key_id_of(stored) in lost:
+                    raise errors.EncryptionUnavailable("its data key is not here")
+                row["payload"], row["extras"] = await self.open_one(
+                    row["partition_id"], stored, row["extras"]
+                )
+            except errors.EncryptionUnavailable as error:
+                row["payload"], row["data_error"] = _NULL, error.code
+                if key_id_of(stored) not in self._keys:
+                    lost.add(key_id_of(stored))  # Asked for once, however many it sealed.
         return opened

@@ -80,7 +80,7 @@ class Transactions:
         try:
             settlements = await self._resolve(acknowledgments, consumer_group)
         except (errors.LeaseLost, errors.AlreadySettled, errors.MessageNotFound):
-            if producer_id is None or not await self._is_repeat(producer_id, sequence or 0):
+            if producer_id is None or not await self._pushes.is_repeat(producer_id, sequence or 0):
                 raise
             # What it named is settled because it was: by the first one of these.
             return PushResult(len(items), (), {}, shard=self._store.shard, is_replayed=True)
@@ -89,7 +89,7 @@ class Transactions:
         leases = [Lease.parse(lease_id)[1:3] for lease_id in required_leases]
         parts, refused = await self._prepare(items) if items else ([], {})
         if refused:
-            if producer_id is not None and await self._is_repeat(producer_id, sequence or 0):
+            if producer_id is not None and await self._pushes.is_repeat(producer_id, sequence or 0):
                 # They were stored; what the queue is like since then is not asked.
                 return PushResult(len(items), (), {}, shard=self._store.shard, is_replayed=True)
             error = first_problem(refused)
@@ -185,9 +185,6 @@ class Transactions:
                 )
         if any(not shards_of(lease_id=each) <= ours for each in required_leases):
             raise errors.CrossShard("a required lease is of another shard")
-
-    async def _is_repeat(self, producer_id: str, sequence: int) -> bool:
-        return await self._store.messages.last_sequence(producer_id) == sequence
 
     def _judge(self, problems: Sequence[rows.Record]) -> None:
         for row in problems:

@@ -85,11 +85,18 @@ async def _next_letters(
 async def redrive_letters(
     engine: Engine, ids: Sequence[int], destination: Mapping[str, str] | None
 ) -> int:
-    """Deliver dead letters again, or push them to a destination; answers how many."""
+    """
+    Deliver dead letters again, or push them to a destination; answers how many.
+
+    Those that cannot be opened are not pushed elsewhere: they stay where they are.
+    """
     if destination is None:
         return len(await engine.redrive(ids))
     stored = sorted(await engine.store.dead_letters.with_ids(ids), key=lambda letter: letter["id"])
-    letters = await engine.seals.open_rows(stored)
+    opened = await engine.seals.open_rows(stored)
+    letters = [letter for letter in opened if letter["data_error"] is None]
+    if not letters:
+        return 0
     moved = await engine.redrive_to(
         [letter["id"] for letter in letters],
         [letter["payload"] for letter in letters],

@@ -29,6 +29,7 @@ grant insert, update, delete on queen.staged, queen.publications, queen.streams,
 grant insert, update, delete on queen.pipelines, queen.holds to queen_pipeline;
 grant insert, update, delete on queen.archives, queen.archive_batches, queen.iceberg_tables,
   queen.iceberg_namespace_properties to queen_pipeline;
+grant insert, update, delete on queen.rollups, queen.rollup_marks, queen.late_minutes to queen_pipeline;
 
 grant insert, select (id) on queen.outbox to queen_producer;
 grant select on queen.appender to queen_producer;

@@ -185,6 +185,11 @@ class Messages:
         (row,) = await self._database.fetch("last_sequence", producer_id)
         return row["sequence"]
 
+    async def end_buffers(self, producer_ids: Sequence[str]) -> None:
+        """What these files of a buffer held is stored, and they are gone."""
+        if producer_ids:
+            await self._database.fetch("end_buffers", producer_ids)
+
     async def are_settled(
         self, messages: Sequence[tuple[str, int, int | None, str | None]]
     ) -> list[bool]:

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from queen.store.database import Database, Record
+
+_DEDUP_SECONDS: Final = 86_400.0
+"""As `queen.default_options` says."""
 
 
 class Queues:
@@ -14,8 +17,8 @@ class Queues:
     def __init__(self, database: Database, *, defaults: dict[str, Any] | None = None) -> None:
         self._database = database
         self._defaults = defaults or {}
-        self.has_dedup: bool = self._defaults.get("dedup_seconds", 1) > 0
-        """Whether a queue that nobody configured remembers transactionIds."""
+        self.dedup_seconds: float = self._defaults.get("dedup_seconds", _DEDUP_SECONDS)
+        """For how long a queue that nobody configured remembers transactionIds."""
 
     async def partition_ids(
         self, lanes: Sequence[tuple[str, str, int]], *, is_created: bool

@@ -7,7 +7,7 @@ from queen.engine.file_buffer import FileBuffer, age_seconds
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routing import API, Route
-from queen.wire.resources import Buffer, BufferRetried
+from queen.wire.resources import Buffer, BufferRetried, BufferRetryQuery
 
 
 async def show(call: Call) -> Answer:
@@ -26,7 +26,9 @@ async def flush(call: Call) -> Answer:
 
 async def retry_failed(call: Call) -> Answer:
     """Try again what could not be stored, behind all that waits."""
-    return Answer(BufferRetried(messages=await _required(call).retry_failed()))
+    query = call.query(BufferRetryQuery)
+    messages = await _required(call).retry_failed(is_doubted=not query.doubtful)
+    return Answer(BufferRetried(messages=messages))
 
 
 def _required(call: Call) -> FileBuffer:
@@ -47,7 +49,7 @@ def _shown(call: Call) -> Buffer:
         bytes=folder.state.size_bytes if folder is not None else 0,
         max_bytes=call.state.settings.file_buffer_max_bytes,
         oldest_seconds=age_seconds(folder.oldest) if folder and folder.oldest else None,
-        failed_files=len(folder.failed()) if folder is not None else 0,
+        failed_files=len(folder.failed()) + len(folder.torn()) if folder is not None else 0,
     )
 
 
@@ -76,6 +78,7 @@ ROUTES: Final = (
         handler=retry_failed,
         summary="Try again what could not be stored",
         permission=Permission.ADMIN,
+        query=BufferRetryQuery,
         answers={200: BufferRetried},
         problems=(errors.NotFound,),
     ),

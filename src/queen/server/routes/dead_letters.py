@@ -95,6 +95,7 @@ def _shown(shard: int, row: Mapping[str, Any]) -> DeadLetter:
         priority=row["level"],
         consumer_group=row["group"],
         data=msgspec.Raw(row["payload"]),
+        data_error=row["data_error"],
         headers=extra.headers or {},
         trace_id=extra.trace_id,
         created_at=row["created_at"],

@@ -134,6 +134,8 @@ def _matches_scheduled(query: MessagesQuery, row: Mapping[str, Any]) -> bool:
     if query.transaction_id not in (None, browse.extra_of(row["extras"]).transaction_id):
         return False
     spellings = Filter(queue_id=0, contains=query.contains).spellings()
+    if spellings and row["data_error"] is not None:
+        return False
     return not spellings or any(each in row["payload"] for each in spellings)
 
 
@@ -172,6 +174,7 @@ def _scheduled_info(
         offset=None,
         priority=level,
         data=msgspec.Raw(row["payload"]),
+        data_error=row["data_error"],
         headers=extra.headers or {},
         trace_id=extra.trace_id,
         created_at=None,
@@ -233,7 +236,8 @@ async def _look(call: Call, target: Target) -> tuple[MessageInfo, list[GroupStat
             extra=browse.extra_of(letter["extras"]),
             status=overall(states),
         )
-        return _info(call, queue, partition, copy), states
+        info = _info(call, queue, partition, copy)
+        return msgspec.structs.replace(info, data_error=letter["data_error"]), states
     raise _missing(call)
 
 

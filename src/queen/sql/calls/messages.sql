@@ -69,3 +69,9 @@ select pg_logical_emit_message(true, 'queen', '');
 -- name: last_sequence
 -- The newest sequence of a producer.
 select queen.last_sequence($1) as sequence;
+
+-- name: end_buffers
+-- Files of a buffer are gone: nothing of them is stored any more, and how far they were may be forgotten.
+update queen.producers p
+set sequence = 9223372036854775807, at = queen.now()
+where p.producer_id = any ($1);

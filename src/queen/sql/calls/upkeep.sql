@@ -54,11 +54,14 @@ select queen.forget_generation($1, $2) as is_truncated;
 select queue_id, messages, lag_seconds from queen.promote_due($1, $2, $3);
 
 -- name: emptied_queues
--- Queues behind an id in which something was emptied.
+-- Queues behind an id in which something was emptied, or may never have held anything.
 select q.id
 from queen.queues q
 where q.id > $1 and q.deleted_at is null
-  and exists (select 1 from queen.segments s where s.queue_id = q.id and s.body is null offset 0)
+  and (
+    exists (select 1 from queen.segments s where s.queue_id = q.id and s.body is null offset 0)
+    or exists (select 1 from queen.laggards l where l.queue_id = q.id and l.kind = 'unused' offset 0)
+  )
 order by q.id
 limit $2;
 

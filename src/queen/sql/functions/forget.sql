@@ -52,7 +52,8 @@ begin
 end
 $$;
 
--- Forget producers that were not heard of for p_seconds, among the next p_limit behind p_after.
+-- Forget producers that were not heard of for p_seconds, among the next p_limit behind p_after. Not those that are files of
+-- a buffer, however long one is left half stored; until the call end_buffers says that they are gone.
 -- Answers how many were looked at, how many went, and the last of them. Raises QN016. Locks: the duty, producers.
 create or replace function queen.forget_producers (
   p_epoch   bigint,
@@ -86,7 +87,9 @@ begin
       cross join lateral (
         select p.producer_id, p.sequence
         from queen.producers p
-        where p.ctid = n.ctid and p.at < v_cut
+        where p.ctid = n.ctid
+          and p.at < v_cut
+          and (not starts_with(p.producer_id, '__buffer:') or p.sequence = 9223372036854775807)
         for update skip locked
       ) p
       where n.at < v_cut

@@ -151,6 +151,13 @@ begin
     left join queen.keys_of(p_keys, p_key_entries, p_key_places, p_key_counts) k
       on k.entry = cardinality(p_partition_ids) + s.ordinal
     order by s.ordinal;
+    -- Nothing else would find them again if all of this is cancelled.
+    insert into queen.laggards (queue_id, kind, partition_id, look_at)
+    select distinct v_queue_ids[cardinality(p_partition_ids) + s.ordinal], 'unused', s.partition_id, v_now
+    from unnest(p_scheduled_partition_ids) with ordinality s (partition_id, ordinal)
+    where not exists (select 1 from queen.segments e where e.partition_id = s.partition_id)
+    order by s.partition_id
+    on conflict (partition_id, kind) do nothing;
   end if;
 
   if cardinality(p_partition_ids) = 0 then

@@ -1,9 +1,10 @@
 -- Remove partitions of a queue that are empty and were not pushed to for so long, and past their dedup window.
 --
--- Empty is: all that was in it was removed, nothing is out, scheduled, or a dead letter. A push that knows a removed one is answered QN004 and
+-- Empty is: all that was in it was removed, or nothing ever was (a laggard of the kind `unused`, for what was scheduled was
+-- cancelled or expired); nothing is out, scheduled, or a dead letter. A push that knows a removed one is answered QN004 and
 -- makes a new one, with a new id. p_seconds: where the queue says nothing. p_after_at, p_after_id: go on behind this place.
 -- Answers how many went, the place to go on from, and whether that was the last. Raises QN016.
--- Locks: the duty, partitions by id (skips what is locked), consumers, deliveries.
+-- Locks: the duty, partitions by id (skips what is locked), consumers, deliveries, laggards.
 create or replace function queen.remove_partitions (
   p_epoch    bigint,
   p_queue_id bigint,
@@ -48,19 +49,38 @@ begin
     return;
   end if;
   for v_row in
-    select s.partition_id, s.created_at
-    from queen.segments s
-    where s.queue_id = p_queue_id
-      and s.body is null
-      and s.created_at < v_cut
-      and (s.created_at, s.partition_id) > (coalesce(p_after_at, '-infinity'), coalesce(p_after_id, 0))
-    order by s.created_at, s.partition_id
+    select l.partition_id, l.at
+    from (
+      (
+        select s.partition_id, s.created_at as at
+        from queen.segments s
+        where s.queue_id = p_queue_id
+          and s.body is null
+          and s.created_at < v_cut
+          and (s.created_at, s.partition_id) > (coalesce(p_after_at, '-infinity'), coalesce(p_after_id, 0))
+        order by s.created_at, s.partition_id
+        limit p_limit
+      )
+      union all
+      (
+        select u.partition_id, u.look_at
+        from queen.laggards u
+        where u.queue_id = p_queue_id
+          and u.kind = 'unused'
+          and u.look_at < v_cut
+          and u.look_at >= coalesce(p_after_at, '-infinity')
+          and (u.look_at, u.partition_id) > (coalesce(p_after_at, '-infinity'), coalesce(p_after_id, 0))
+        order by u.look_at, u.partition_id
+        limit p_limit
+      )
+    ) l
+    order by l.at, l.partition_id
     limit p_limit
   loop
     v_ids := v_ids || v_row.partition_id;
-    after_at := v_row.created_at;
+    after_at := v_row.at;
     after_id := v_row.partition_id;
-    lag_seconds := greatest(lag_seconds, extract(epoch from v_cut - v_row.created_at));
+    lag_seconds := greatest(lag_seconds, extract(epoch from v_cut - v_row.at));
   end loop;
   is_over := coalesce(cardinality(v_ids), 0) < p_limit;
   if is_over then
@@ -74,25 +94,37 @@ begin
     from (
       select c.group_id from queen.consumers c where c.partition_id = v_id order by c.group_id for update
     ) l;
-    select s.base_offset, s.base_offset + s.message_count as next_offset, s.body is null as is_empty into v_newest
+    select
+      s.base_offset, s.base_offset + s.message_count as next_offset, s.body is null as is_empty, s.created_at
+    into v_newest
     from queen.segments s
     where s.partition_id = v_id
     order by s.base_offset desc
     limit 1;
+    if found then
+      -- From now on it is found by its segments.
+      delete from queen.laggards l where l.partition_id = v_id and l.kind = 'unused';
+      continue when v_newest.created_at >= v_cut;
+    end if;
     if not v_newest.is_empty then
       -- It was emptied and pushed to since: only that row is left over.
       delete from queen.segments s where s.partition_id = v_id and s.body is null and s.base_offset < v_newest.base_offset;
       continue;
     end if;
+    if exists (select 1 from queen.scheduled s where s.partition_id = v_id) then
+      update queen.laggards l set look_at = v_now where l.partition_id = v_id and l.kind = 'unused';
+      continue;
+    end if;
     continue when exists (select 1 from queen.deliveries d where d.partition_id = v_id)
-      or exists (select 1 from queen.scheduled s where s.partition_id = v_id)
       or exists (select 1 from queen.dead_letters l where l.partition_id = v_id);
     delete from queen.consumers c where c.partition_id = v_id;
     delete from queen.segments s where s.partition_id = v_id;
     delete from queen.laggards l where l.partition_id = v_id;
     delete from queen.partitions p where p.id = v_id;
     insert into queen.removals (queue_id, partition_id, first_offset, end_offset, reason, removed_at)
-    values (p_queue_id, v_id, v_newest.next_offset, v_newest.next_offset, 'partition', v_now);
+    values (
+      p_queue_id, v_id, coalesce(v_newest.next_offset, 0), coalesce(v_newest.next_offset, 0), 'partition', v_now
+    );
     removed := removed + 1;
   end loop;
   return next;

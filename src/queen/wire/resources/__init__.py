@@ -79,6 +79,7 @@ from queen.wire.resources.schedules import (
 from queen.wire.resources.system import (
     Buffer,
     BufferRetried,
+    BufferRetryQuery,
     Config,
     Duties,
     Duty,
@@ -106,6 +107,7 @@ from queen.wire.resources.traces import (
 __all__ = [
     "Buffer",
     "BufferRetried",
+    "BufferRetryQuery",
     "Config",
     "Count",
     "Counted",

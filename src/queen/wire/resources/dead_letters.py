@@ -41,6 +41,8 @@ class DeadLetter(Wire, frozen=True, kw_only=True):
     priority: int
     consumer_group: str
     data: msgspec.Raw
+    data_error: str | None = None
+    """Why ``data`` is null, and there are no headers: the code of an error."""
     headers: dict[str, str]
     trace_id: str | None
     created_at: datetime

@@ -37,6 +37,8 @@ class MessageInfo(Wire, frozen=True, kw_only=True):
     offset: int | None
     priority: int
     data: msgspec.Raw
+    data_error: str | None = None
+    """Why ``data`` is null, and there are no headers: the code of an error."""
     headers: dict[str, str]
     trace_id: str | None
     created_at: datetime | None

@@ -134,7 +134,13 @@ class Buffer(Wire, frozen=True, kw_only=True):
     max_bytes: int
     oldest_seconds: float | None
     failed_files: int
-    """Requests that could not be stored, a file each."""
+    """Requests that could not be stored, a file each, and files with a torn or damaged end."""
+
+
+class BufferRetryQuery(Request, frozen=True, kw_only=True):
+    """Also what may be stored already, and would be twice then."""
+
+    doubtful: bool = False
 
 
 class BufferRetried(Wire, frozen=True, kw_only=True):
