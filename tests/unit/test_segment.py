@@ -32,7 +32,7 @@ def stored(payloads: list[bytes], beside: list[bytes | None] | None = None) -> S
 
 
 @given(texts)
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)  # Arrow loads pandas when it is first used.
 def test_arrow_reads_a_segment_as_a_string_column(payloads: list[str]) -> None:
     body, ends = segment.encode([payload.encode() for payload in payloads])
 
@@ -44,7 +44,7 @@ def test_arrow_reads_a_segment_as_a_string_column(payloads: list[str]) -> None:
 
 
 @given(blobs)
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)  # Arrow loads pandas when it is first used.
 def test_arrow_reads_a_segment_as_a_binary_column(payloads: list[bytes]) -> None:
     body, ends = segment.encode(payloads)
 

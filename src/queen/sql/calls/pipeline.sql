@@ -71,12 +71,12 @@ select
   s.extras
 from queen.segments s
 where s.queue_id = $1
-  and s.xid >= '$2'::xid8
-  and s.xid < '$3'::xid8
+  and s.xid >= $2::bigint::text::xid8
+  and s.xid < $3::bigint::text::xid8
   and s.body is not null
   and s.expires_at is distinct from '-infinity'
-  and s.created_at >= $4
-  and s.created_at < $5
+  and s.created_at >= $4::timestamptz
+  and s.created_at < $5::timestamptz
   and ($6::bigint[] is null or s.partition_id = any ($6::bigint[]))
 order by s.xid, s.partition_id, s.base_offset;
 
@@ -88,8 +88,7 @@ left join queen.publications p on p.app_id = $1 and p.queue_id = $2;
 
 -- name: stage
 -- Segments of a task that nobody sees yet, in binary form.
-copy queen.staged (write_id, entry, partition_id, message_count, staged_at, body, ends, extras)
-from stdin (format binary);
+copy queen.staged from stdin (format binary);
 
 -- name: publish
 -- Move what was staged to the log.
