@@ -16,7 +16,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-lock test test-fast test-model test-faults test-spark-short test-spark \
-	bench-client bench-encryption bench-engine bench-growth bench-http bench-retention schema reference sync-types lock \
+	bench-client bench-encryption bench-engine bench-growth bench-http bench-retention bench-spark schema reference sync-types lock \
 	format
 
 setup: packages $(STAMP)
@@ -81,6 +81,10 @@ bench-growth:
 # `make bench-retention BENCH_FLAGS="--partitions 2000 --messages 20000 --seconds 5"` is the small form.
 bench-retention:
 	$(BIN)/python -m benchmarks.retention $(BENCH_FLAGS)
+
+# `make bench-spark BENCH_FLAGS="--messages 200000 --rounds 1"` is the small form.
+bench-spark:
+	$(BIN)/python -m benchmarks.spark $(BENCH_FLAGS)
 
 # Write tests/sql/schema.sql anew from an empty database brought to this release.
 schema:
