@@ -196,6 +196,11 @@ async def test_what_cannot_be_opened_keeps_no_other_from_a_page(dsn: str) -> Non
         assert await shown(keyless, "/messages", status="scheduled") == [plain, lost, lost]
         assert await shown(keyless, "/messages", status="scheduled", contains="null") == []
 
+        exporting = ("export", "orders", "--status", "scheduled")
+        exported = await queen(*exporting, dsn=dsn, QUEEN_BASE_URL=keyless.base_url)
+        assert exported.code != 0
+        assert "s2 cannot be read: encryption_unavailable" in exported.err
+
         newest = (await keyed.get("/dlq", queue="orders")).body["messages"][0]
         one = await keyed.get(f"/dlq/{newest['id']}")
         assert (one.status, one.body["dataError"]) == (200, "encryption_unavailable")
