@@ -9,6 +9,8 @@ import msgspec
 from queen import errors, sql, telemetry
 from queen.server.app import ROUTES
 from queen.settings import Settings
+from queen.spark.options import OPTIONS
+from queen.spark.segments import COLUMNS
 from queen.wire.options import QueueOptions
 from tests.cli import page as cli_page
 from tests.cli.tree import COMMANDS
@@ -131,3 +133,16 @@ def test_the_page_of_the_command_is_what_the_commands_say() -> None:
         )
         for param in command.params:
             assert all(f"`{word}`" in section for word in param.opts if word.startswith("-"))
+
+
+def test_every_option_of_spark_is_in_the_table() -> None:
+    text = (ROOT / "docs" / "reference" / "spark.md").read_text("utf-8")
+    shown = re.findall(r"^\| `(\w+)` \| (both|source|sink) \|", text, flags=re.MULTILINE)
+    assert shown == [(option.name, option.of) for option in OPTIONS]
+
+
+def test_every_column_of_spark_is_in_the_table() -> None:
+    text = (ROOT / "docs" / "reference" / "spark.md").read_text("utf-8")
+    (table,) = re.findall(r"## Columns of the source\n(.*?)\n## ", text, flags=re.DOTALL)
+    rows = re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)
+    assert [name for row in rows for name in re.findall(r"`(\w+)`", row)] == list(COLUMNS)
