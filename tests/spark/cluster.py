@@ -163,7 +163,8 @@ class Cluster:
         return self._spawn(
             f"worker-{number}",
             "org.apache.spark.deploy.worker.Worker",
-            *("--host", "127.0.0.1", "--cores", "1", "--memory", "1g"),
+            # Each has an address, and so is a machine of its own: speculation wants another one.
+            *("--host", f"127.0.0.{number + 1}", "--cores", "1", "--memory", "1g"),
             *("--webui-port", str(_free_port())),
             *("--work-dir", str(self.directory / f"work-{number}")),
             self.url,

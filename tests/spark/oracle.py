@@ -15,7 +15,7 @@ Digests = dict[str, list[bytes]]
 """By partition, in order of offset: the SHA-256 of payloads."""
 
 _SEGMENTS = """
-select p.name, s.base_offset, s.message_count, s.xid::text::bigint, s.body, s.ends
+select p.name, s.base_offset, s.message_count, s.body, s.ends
 from queen.segments s
 join queen.partitions p on p.id = s.partition_id
 join queen.queues q on q.id = s.queue_id
@@ -31,14 +31,13 @@ where q.name = %s and s.xid::text::bigint %% (2::bigint ^ 32)::bigint <> s.xmin:
 def digests(dsn: str, queue: str, *, first: int | None = 0) -> Digests:
     """What there is. Offsets have no gap and begin at ``first``; None: anywhere."""
     found: Digests = {}
-    ends: dict[str, tuple[int, int]] = {}
+    ends: dict[str, int] = {}
     with psycopg.connect(dsn) as connection, connection.cursor("segments", binary=True) as cursor:
         cursor.execute(_SEGMENTS, (queue,))
-        for name, base, count, xid, body, positions in cursor:
-            offset, before = ends.get(name, (base if first is None else first, 0))
+        for name, base, count, body, positions in cursor:
+            offset = ends.get(name, base if first is None else first)
             assert base == offset, f"{queue}/{name}: {base} comes where {offset} was due"
-            assert xid >= before, f"{queue}/{name}: {base} has a lower xid than the one before"
-            ends[name] = (base + count, xid)
+            ends[name] = base + count
             if body is not None:
                 payloads = _payloads(body, positions, count)
                 found.setdefault(name, []).extend(

@@ -3,13 +3,18 @@
 # pyright: basic
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import uvloop
+from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.types import StructType
 
 from queen import errors
 from queen.spark.database import connect
-from queen.spark.reader import find_queue, horizon
+from queen.spark.options import source_options
+from queen.spark.reader import QueueStreamReader, find_queue, horizon
 from queen.spark.segments import SegmentRange, read_range
 from queen.store.migrations import migrate
 from tests.pair import Pair
@@ -25,6 +30,26 @@ def whole(dsn: str) -> SegmentRange:
 
 def read(dsn: str, range_: SegmentRange) -> int:
     return sum(batch.num_rows for batch in read_range(dsn, range_, ("offset",)))
+
+
+def plan_by_two(primary: str, replica: str, reached: int) -> None:
+    """The one that is behind waits for what another has planned, and does not find it empty."""
+    with stream(primary, primary) as ahead, stream(primary, replica) as behind:
+        start = {**ahead.initialOffset(), "xid": reached}
+        end = ahead.latestOffset(start, ReadMaxRows(100))
+
+        assert ahead.partitions(start, end)
+        assert behind.latestOffset(start, ReadMaxRows(100)) == start
+        with pytest.raises(errors.DatabaseUnavailable, match="does not have all yet"):
+            behind.partitions(start, end)
+
+
+@contextmanager
+def stream(primary: str, read_from: str) -> Iterator[QueueStreamReader]:
+    given = {"dsn": primary, "readDsn": read_from, "queue": "a", "txnAppId": "copy"}
+    reader = QueueStreamReader(source_options(given, {}), StructType())
+    yield reader
+    reader.stop()
 
 
 @pytest.mark.timeout(180)
@@ -50,6 +75,7 @@ def test_what_was_planned_by_one_replica_is_not_read_from_one_that_is_behind() -
         with pytest.raises(errors.DatabaseUnavailable, match="does not have all yet"):
             read(replica, second)
         assert read(replica, first) == 480
+        plan_by_two(primary, replica, first.end_xid)
         pair.standby.execute("select pg_wal_replay_resume()")
         processes.wait(
             lambda: whole(replica).end_xid >= second.end_xid, 60, lambda: "the replica is behind"

@@ -2,14 +2,18 @@
 
 # pyright: basic
 
+from typing import Any
+
 import psycopg
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
 from queen import errors
+from queen.spark import reader
 from queen.spark.options import source_options
 from queen.spark.reader import QueueStreamReader
+from queen.spark.segments import SegmentRange
 from tests.spark import filling
 
 FEW = ReadMaxRows(100)
@@ -64,6 +68,31 @@ def test_one_that_lost_its_checkpoint_makes_the_same_batches_and_goes_on(dsn: st
 
     assert again[: len(planned)] == planned
     assert len(again) == len(planned) + 1
+
+
+def test_what_is_removed_while_a_batch_is_split_is_missed(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without tasks, nobody else would notice."""
+    filling.make(dsn, "a")
+    filling.fill(dsn, "a", 480)
+    whole = reader.split
+
+    def late(*arguments: Any, **options: Any) -> list[SegmentRange]:  # noqa: ANN401
+        with psycopg.connect(dsn) as connection:
+            connection.execute(
+                "select queen.cut(p.id, p.queue_id, 1000, 1000, 'age') from queen.partitions p"
+            )
+        return whole(*arguments, **options)
+
+    monkeypatch.setattr(reader, "split", late)
+    ours = stream(dsn)
+    start = ours.initialOffset()
+    end = ours.latestOffset(start, FEW)
+
+    with pytest.raises(errors.DataLost, match="were removed"):
+        ours.partitions(start, end)
+    ours.stop()
 
 
 def test_an_application_reads_one_queue(dsn: str) -> None:

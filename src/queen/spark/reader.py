@@ -168,7 +168,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         app_id = options.txn_app_id
         if app_id is not None:
             for row in self._ledger("find_plan", app_id, queue_id, xid):
-                return _offset(queue_id, row["xid"], start["since"])
+                return self._reached(start, row["xid"])
         end = self._target or self._horizon(xid)
         is_bounded = not isinstance(limit, ReadAllAvailable)
         bounds = (options.max_messages, options.max_bytes) if is_bounded else (None, None)
@@ -179,7 +179,14 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         if app_id is not None:
             end = self._ledger("remember_plan", app_id, queue_id, xid, end)[0]["xid"]
+            return self._reached(start, end)
         return _offset(queue_id, end, start["since"])
+
+    def _reached(self, start: dict[str, int], end: int) -> dict[str, int]:
+        """Where a batch ends that was perhaps planned by another: here, once we have all of it."""
+        if self._horizon(start["xid"]) < end:
+            return start
+        return _offset(start["queue"], end, start["since"])
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.max_messages)
@@ -194,14 +201,22 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         if start["xid"] >= end["xid"]:
             return []
-        queue = self._check(start)
+        if self._horizon(end["xid"]) < end["xid"]:
+            raise errors.DatabaseUnavailable(
+                "this replica does not have all yet that is to be read of queue"
+                f" {self._options.queue}: the batch can be run again"
+            )
+        queue = self._queue()
         connection = self._connected()
         whole = _bounded(connection, self._options, queue)._replace(
             start_xid=start["xid"],
             end_xid=end["xid"],
             since_xid=start["since"] if self._options.fail_on_data_loss else 0,
         )
-        return [Part(each) for each in split(connection, whole, self._options.tasks)]
+        parts = [Part(each) for each in split(connection, whole, self._options.tasks)]
+        # Only now: what is removed from here on the tasks see, if there are any.
+        self._check(start)
+        return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._options, self._schema, partition)
@@ -210,23 +225,22 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._connection is not None:
             self._connection.close()
 
-    def _check(self, start: dict[str, int]) -> dict[str, Any]:
-        """The queue. Raises DataLost if the stream cannot go on without leaving something out."""
-        options, queue = self._options, self._queue()
-        if queue["id"] != start["queue"]:
+    def _check(self, start: dict[str, int]) -> None:
+        """Raise DataLost if the stream cannot go on without leaving something out."""
+        options = self._options
+        if self._queue()["id"] != start["queue"]:
             raise errors.DataLost(
                 f"queue {options.queue} was deleted and made anew since this stream began: give it"
                 " another checkpoint"
             )
         if not options.fail_on_data_loss:
-            return queue
+            return
         row = self._call("missed", start["queue"], start["xid"], start["since"])[0]
         if row["is_missed"]:
             raise errors.DataLost(
                 f"messages of queue {options.queue} were removed before this stream has read them:"
                 " go on without them by option failOnDataLoss=false"
             )
-        return queue
 
     def _horizon(self, xid: int) -> int:
         row = self._call("horizon")[0]

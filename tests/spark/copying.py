@@ -1,0 +1,157 @@
+"""A stream from one queue to another, in this process or in a driver of its own."""
+
+# pyright: basic
+
+from pathlib import Path
+
+import msgspec
+import psycopg
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from queen import spark as queen_spark
+from tests.spark import filling, oracle, processes
+from tests.spark.cluster import SMALL, Cluster, confs
+from tests.spark.driver import Driver
+from tests.spark.faults import Faults, FaultySource
+
+ARRIVE_SECONDS = 240
+PROGRAM = ("-m", "tests.spark.drivers.copy")
+# These live for one copy, so that what is compiled well comes too late.
+LOCAL_CONFS = {**confs(), "spark.driver.extraJavaOptions": SMALL}
+
+
+class Copy(msgspec.Struct, frozen=True, kw_only=True):
+    """From queue `a` to queue `b`."""
+
+    dsn: str
+    checkpoint: str
+    faults: str | None = None
+    """The folder of instructions; None: the source and sink as they are."""
+    read: dict[str, str] = {}
+    write: dict[str, str] = {}
+    is_endless: bool = False
+
+    def argument(self) -> str:
+        """What a driver's command line has for it."""
+        return msgspec.json.encode(self).decode()
+
+
+def prepare(dsn: str, folder: Path, *, app_id: str | None = None, **read: str) -> Copy:
+    """Two queues, and a copy that is under the faults of a folder."""
+    filling.make(dsn, "a")
+    filling.make(dsn, "b")
+    faults = folder / "faults"
+    faults.mkdir(parents=True)
+    ours = {} if app_id is None else {"txnAppId": app_id}
+    return Copy(
+        dsn=dsn,
+        checkpoint=str(folder / "checkpoint"),
+        faults=str(faults),
+        read={"maxMessagesPerTrigger": "400", "tasks": "1", **ours, **read},
+        write=ours,
+    )
+
+
+def faults_of(copy: Copy) -> Faults:
+    """What it is told."""
+    assert copy.faults is not None
+    return Faults(Path(copy.faults))
+
+
+def local_driver(copy: Copy) -> Driver:
+    """A driver of its own on this machine; it waits in the step `started`."""
+    return Driver(*PROGRAM, "local[2]", copy.argument(), confs=LOCAL_CONFS)
+
+
+def cluster_driver(cluster: Cluster, copy: Copy, **settings: str) -> Driver:
+    """The same on a cluster."""
+    return Driver(*PROGRAM, cluster.url, copy.argument(), confs={**cluster.confs, **settings})
+
+
+def begin(spark: SparkSession, copy: Copy) -> StreamingQuery:
+    """Start the stream."""
+    queen_spark.register(spark)
+    spark.dataSource.register(FaultySource)
+    name, ours = "queen", {"dsn": copy.dsn}
+    if copy.faults is not None:
+        name, ours = "queen_faulty", {**ours, "faults": copy.faults}
+    rows = spark.readStream.format(name).options(**ours, queue="a", **copy.read).load()
+    writer = rows.writeStream.format(name).options(**ours, queue="b", **copy.write)
+    writer = writer.option("checkpointLocation", copy.checkpoint)
+    if not copy.is_endless:
+        writer = writer.trigger(availableNow=True)
+    return writer.start()
+
+
+def finish(query: StreamingQuery) -> str:
+    """Wait until it has ended by itself; answers why it failed, or nothing."""
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        return str(error)
+    return ""
+
+
+def run(spark: SparkSession, copy: Copy) -> str:
+    """All of it; answers why it failed, or nothing."""
+    return finish(begin(spark, copy))
+
+
+def wait_until_held(faults: Faults, step: str, why: str = "") -> None:
+    """Wait until somebody has come to a step and waits there."""
+    processes.wait(
+        lambda: faults.is_held(step), ARRIVE_SECONDS, lambda: f"nobody came to {step}\n{why}"
+    )
+
+
+def kill_executor_at(cluster: Cluster, faults: Faults, step: str, driver: Driver) -> int:
+    """SIGKILL to the executor whose task is held at a step, and to all below; answers its pid."""
+    wait_until_held(faults, step, driver.log)
+    name, batch, task = step.split(".")
+    (event, *_) = [each for each in faults.events(name, int(batch)) if each["task"] == int(task)]
+    (found,) = [each for each in cluster.executors() if event["pid"] in processes.descendants(each)]
+    processes.kill([found, *processes.descendants(found)])
+    return found
+
+
+def wait_until_arrived(dsn: str) -> None:
+    """Wait until as much is in `b` as in `a`."""
+    processes.wait(
+        lambda: messages(dsn, "b") >= messages(dsn, "a"),
+        ARRIVE_SECONDS,
+        lambda: f"{messages(dsn, 'b')} of {messages(dsn, 'a')} messages have arrived",
+    )
+
+
+def assert_copied(dsn: str) -> int:
+    """What is in `b` is what is in `a`; answers how many messages that are."""
+    return oracle.assert_same(oracle.digests(dsn, "a"), oracle.digests(dsn, "b"))
+
+
+def messages(dsn: str, queue: str) -> int:
+    return value(
+        dsn,
+        "select coalesce(sum(s.message_count), 0) from queen.segments s"
+        " join queen.queues q on q.id = s.queue_id where q.name = %s",
+        queue,
+    )
+
+
+def staged(dsn: str) -> int:
+    """How many segments were put down and not published, or not yet."""
+    return value(dsn, "select count(*) from queen.staged")
+
+
+def published(dsn: str) -> int:
+    """The number of the last batch that was published."""
+    return value(dsn, "select coalesce(max(version), -1) from queen.publications")
+
+
+def value(dsn: str, statement: str, *arguments: object) -> int:
+    """The one number that a statement answers."""
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(statement.encode(), arguments).fetchone()
+    assert row is not None
+    return int(row[0])

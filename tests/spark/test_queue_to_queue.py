@@ -1,0 +1,279 @@
+"""A stream from queue to queue carries each message once, whatever fails on the way."""
+
+# pyright: basic
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+import uvloop
+from pyspark.sql import SparkSession
+
+from queen.engine.engine import Engine
+from queen.engine.upkeep.loop import Upkeep
+from queen.settings import Settings
+from queen.store.migrations import migrate
+from tests import clock
+from tests.postgres import Postgres
+from tests.spark import filling, oracle, processes
+from tests.spark.copying import (
+    assert_copied,
+    begin,
+    faults_of,
+    finish,
+    local_driver,
+    messages,
+    prepare,
+    published,
+    run,
+    staged,
+    value,
+    wait_until_arrived,
+    wait_until_held,
+)
+
+MESSAGES = 1600
+"""Over eight partitions in twenty transactions, which makes four batches."""
+KEPT_SECONDS = 60
+ANSWER_SECONDS = 280
+
+
+def test_a_task_that_fails_before_or_after_it_wrote_is_repeated_with_its_batch(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    copy = prepare(dsn, tmp_path, tasks="2")
+    filling.fill(dsn, "a", MESSAGES)
+    faults = faults_of(copy)
+
+    # A local session tries a task once: the stream fails, and is started again.
+    faults.fail("writing.0.1")
+    assert "writing.0.1 was to fail" in run(spark, copy)
+    assert published(dsn) == -1
+    faults.heal("writing.0.1")
+    faults.fail("staged.1.0")
+    assert "staged.1.0 was to fail" in run(spark, copy)
+    assert published(dsn) == 0
+    assert staged(dsn) > 0  # It had written.
+    faults.heal("staged.1.0")
+    assert run(spark, copy) == ""
+
+    assert assert_copied(dsn) == MESSAGES
+    assert len([each for each in faults.events("staged", 1) if each["task"] == 0]) == 2
+
+
+def test_postgresql_that_crashes_loses_what_was_staged_and_the_batch_is_repeated(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with Postgres() as server:
+        dsn = server.create_database("queues")
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(migrate(dsn))
+        copy = prepare(dsn, tmp_path)
+        filling.fill(dsn, "a", MESSAGES)
+        faults = faults_of(copy)
+
+        faults.hold("publishing.1")
+        query = begin(spark, copy)
+        wait_until_held(faults, "publishing.1")
+        assert staged(dsn) > 0
+        server.kill()
+        server.start()
+        assert staged(dsn) == 0
+        faults.release("publishing.1")
+
+        assert "lost what tasks had staged" in finish(query)
+        assert (published(dsn), messages(dsn, "b")) == (0, MESSAGES // 4)
+
+        # Once more, when it was published and Spark does not know yet.
+        faults.hold("published.2")
+        query = begin(spark, copy)
+        wait_until_held(faults, "published.2")
+        server.kill()
+        server.start()
+        faults.release("published.2")
+        failure = finish(query)
+        if failure:
+            assert run(spark, copy) == ""
+
+        assert assert_copied(dsn) == MESSAGES
+        assert len(faults.events("publishing", 1)) == 2
+
+
+def test_a_stream_that_lost_its_checkpoint_goes_on_where_its_name_was(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    copy = prepare(dsn, tmp_path, app_id="copy")
+    filling.fill(dsn, "a", MESSAGES)
+    faults = faults_of(copy)
+    faults.fail("publishing.2")
+    assert "publishing.2 was to fail" in run(spark, copy)
+    assert published(dsn) == 1
+    faults.heal("publishing.2")
+
+    shutil.rmtree(copy.checkpoint)
+    filling.fill(dsn, "a", MESSAGES, start=MESSAGES)
+    # Other limits do not move the batches that were planned.
+    copy.read["maxMessagesPerTrigger"] = "1000"
+    assert run(spark, copy) == ""
+
+    assert assert_copied(dsn) == 2 * MESSAGES
+    entries = [each["entries"] for each in faults.events("published")]
+    # Two were published, passed over when they came again, and then there were others.
+    assert [each > 0 for each in entries[:5]] == [True, True, False, False, True]
+
+    shutil.rmtree(copy.checkpoint)
+    assert run(spark, copy) == ""
+    assert assert_copied(dsn) == 2 * MESSAGES
+
+
+def test_two_drivers_at_once_with_one_name_make_one_copy(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    options = {"app_id": "copy", "maxMessagesPerTrigger": "300"}
+    theirs = prepare(dsn, tmp_path / "theirs", **options)
+    ours = prepare(dsn, tmp_path / "ours", **options)
+    theirs, ours = (msgspec.structs.replace(each, is_endless=True) for each in (theirs, ours))
+    faults = faults_of(theirs)
+    faults.hold("publishing.0")
+    with local_driver(theirs) as driver:
+        filling.fill(dsn, "a", MESSAGES)
+        driver.until("running", ANSWER_SECONDS)
+        wait_until_held(faults, "publishing.0", driver.log)
+        query = begin(spark, ours)
+        wait_until_arrived(dsn)
+        # It has staged the first batch, which another has published meanwhile, and more.
+        assert published(dsn) > 0
+        assert faults.events("publishing", 0)[0]["entries"] > 0
+        faults.release("publishing.0")
+        with filling.Producers(dsn, "a", connections=2, partitions=6, transactions=50) as producers:
+            producers.finish()
+        wait_until_arrived(dsn)
+        last = published(dsn)
+        processes.wait(
+            lambda: bool(faults.events("published", last)), ANSWER_SECONDS, lambda: driver.log
+        )
+        driver.go_on()
+        assert driver.answer(ANSWER_SECONDS)["failure"] == ""
+        query.stop()
+
+    assert assert_copied(dsn) > MESSAGES
+    assert len(faults.events("published", 0)) == 1  # It went on by itself.
+    assert [each["batch"] for each in faults.events("published")] == list(range(last + 1))
+
+
+def test_what_retention_took_before_the_stream_came_there_is_an_error(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    copy = prepare(dsn, tmp_path)
+    filling.make(dsn, "a", retention_enabled=True, retention_seconds=KEPT_SECONDS)
+    with psycopg.connect(dsn) as connection:
+        connection.execute(clock.INSTALL.encode())
+    filling.fill(dsn, "a", MESSAGES)
+    whole = oracle.digests(dsn, "a")
+    faults = faults_of(copy)
+
+    # What is held stays, and all of it arrives.
+    value(dsn, "select id from queen.queues, queen.hold('a', 'test', '0') where name = 'a'")
+    faults.hold("planned.2")
+    query = begin(spark, copy)
+    wait_until_held(faults, "planned.2")
+    retain(dsn)
+    assert messages(dsn, "a") == MESSAGES
+    value(dsn, "select id from queen.queues, queen.unhold('a', 'test') where name = 'a'")
+    retain(dsn)
+    assert value(dsn, "select count(*) from queen.removals where xid is not null") > 0
+    faults.release("planned.2")
+
+    assert "were removed before this stream has read them" in finish(query)
+    assert oracle.assert_beginning(whole, oracle.digests(dsn, "b")) == MESSAGES * 3 // 4
+    # It is said each time, until somebody decides.
+    assert "were removed" in run(spark, copy)
+    copy.read["failOnDataLoss"] = "false"
+    assert run(spark, copy) == ""
+
+
+def pass_time(dsn: str, seconds: float) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute(
+            "update public.clock set at = at + make_interval(secs => %s)", (seconds,)
+        )
+
+
+def retain(dsn: str, seconds: float = 2 * KEPT_SECONDS) -> None:
+    """Let time pass, and do what upkeep does."""
+
+    async def look() -> None:
+        async with await Engine.open(dsn) as engine:
+            upkeep = Upkeep(engine, Settings(retention_interval_ms=1_000))
+            while await upkeep.look():
+                pass
+
+    pass_time(dsn, seconds)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(look())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [1, 5, 20, 60])
+def test_a_stream_that_retention_races_carries_all_or_says_that_it_did_not(
+    spark: SparkSession, dsn: str, tmp_path: Path, seconds: int
+) -> None:
+    copy = prepare(dsn, tmp_path, maxMessagesPerTrigger="300", tasks="2")
+    filling.make(dsn, "a", retention_enabled=True, retention_seconds=KEPT_SECONDS)
+    with psycopg.connect(dsn) as connection:
+        connection.execute(clock.INSTALL.encode())
+    for number in range(10):  # So that it becomes old little by little.
+        filling.fill(dsn, "a", 400, transactions=5, start=number * 400)
+        pass_time(dsn, 6)
+    whole = oracle.digests(dsn, "a")
+
+    query = begin(spark, copy)
+    while query.isActive:
+        retain(dsn, seconds)
+    failure = finish(query)
+
+    found = oracle.digests(dsn, "b")
+    if failure:
+        assert "removed" in failure
+        assert oracle.assert_beginning(whole, found) > 0
+    else:
+        assert oracle.assert_same(whole, found) == 4000
+
+
+@pytest.mark.parametrize("is_mutant", [False, True], ids=["ours", "mutant"])
+def test_partitions_keep_their_order_when_producers_wait_for_each_other(
+    spark: SparkSession, dsn: str, tmp_path: Path, is_mutant: bool
+) -> None:
+    """The mutant stores the numbers of transactions as they are, and a reader goes astray."""
+    copy = prepare(dsn, tmp_path, maxMessagesPerTrigger="200", tasks="2")
+    if is_mutant:
+        forget_order(dsn)
+    query = begin(spark, msgspec.structs.replace(copy, is_endless=True))
+    with filling.Producers(
+        dsn, "a", connections=6, partitions=6, transactions=20 if is_mutant else 100
+    ) as producers:
+        filling.push_against_each_other(dsn, "a")
+        producers.finish()
+    wait_until_arrived(dsn)
+    query.stop()
+
+    if is_mutant:
+        with pytest.raises(AssertionError, match="out of order"):
+            assert_copied(dsn)
+        return
+    assert oracle.raised(dsn, "a") > 1
+    assert assert_copied(dsn) > MESSAGES
+    assert len(faults_of(copy).events("published")) > 1
+
+
+def forget_order(dsn: str) -> None:
+    """Make the push of this database one that does not look at the segment before."""
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute("select pg_get_functiondef('queen.push'::regproc)").fetchone()
+        assert row is not None
+        ours = "greatest(v_xid, n.xid)"
+        assert ours in row[0]
+        connection.execute(row[0].replace(ours, "v_xid").encode())
