@@ -57,7 +57,8 @@ def fill(log: Log, messages: int) -> None:
 def test_a_driver_that_is_killed_after_a_step_loses_and_repeats_nothing(
     cluster: Cluster, log: Log, config: Config, step: str
 ) -> None:
-    fill(log, 150_000)
+    fill(log, 60_000)
+    config = msgspec.structs.replace(config, max_messages=25_000)
     with drive(cluster, config) as driver:
         driver.until(step)
         driver.kill()

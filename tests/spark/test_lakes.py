@@ -333,6 +333,13 @@ def test_a_table_that_lies_elsewhere_is_refused(iceberg: IcebergLake, dsn: str) 
         IcebergLake(dsn, "orders", iceberg.place.location + "-other")
 
 
+def test_a_table_is_not_made_among_files_of_something_else(iceberg: IcebergLake, dsn: str) -> None:
+    archive(iceberg, 1)
+
+    with pytest.raises(errors.InvalidOption, match="something else"):
+        IcebergLake(dsn, "others", iceberg.place.location, make=True)
+
+
 def test_an_attempt_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     def attempt() -> None:
         with DayFiles(str(tmp_path), "0-0") as files:

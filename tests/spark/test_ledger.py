@@ -73,6 +73,14 @@ def test_an_archive_that_is_given_up_holds_nothing(ledger: Ledger, log: Log) -> 
         ledger.find("orders")
 
 
+@pytest.mark.parametrize("location", ["/lake", "/lake/eu", "/"])
+def test_two_archives_never_share_a_folder(ledger: Ledger, location: str) -> None:
+    with pytest.raises(errors.InvalidOption, match="archive orders"):
+        ledger.open("others", "orders", "iceberg", location.rstrip("/"))
+
+    ledger.open("others", "orders", "iceberg", "/lake-of-others")
+
+
 def test_the_last_batches_are_remembered(ledger: Ledger, log: Log) -> None:
     log.execute("update queen.archives set batch = 5000")
     log.execute(

@@ -149,7 +149,8 @@ class IcebergLake(Lake):
         # Listed first: what is committed meanwhile is known afterwards.
         old = [
             entry.path
-            for entry in self.place.entries(self.place.location)
+            for folder in (self.folder, f"{self.place.location}/metadata")
+            for entry in self.place.entries(folder)
             if entry.modified_at < before
         ]
         known = _known(self.load())
@@ -161,6 +162,11 @@ class IcebergLake(Lake):
         except NoSuchTableError as error:
             if not make:
                 raise errors.NotFound(f"there is no table {NAMESPACE}.{self.name}") from error
+        has_files = next(self.place.entries(self.folder), None) is not None
+        # Whoever has made the table meanwhile may have written some.
+        if has_files and not self._catalog.table_exists(self._identifier):
+            # They would be taken for what failed attempts left, and removed one day.
+            raise errors.InvalidOption(f"there are files of something else in {self.folder}")
         self._catalog.create_namespace_if_not_exists(NAMESPACE)
         try:
             return self._catalog.create_table(

@@ -72,6 +72,11 @@ class Ledger:
 
     def open(self, name: str, queue: str, format: str, location: str) -> int:
         """The id of the queue of an archive, which is made if it is not there."""
+        for other in self.call("archives"):
+            if other["name"] != name and _overlap(other["location"], location):
+                raise errors.InvalidOption(
+                    f"{location} is in the lake of archive {other['name']}, or that in it"
+                )
         (row,) = self.call("open_archive", name, queue, format, location)
         if row["queue_id"] != row["archive_queue_id"]:
             raise errors.InvalidOption(
@@ -105,3 +110,8 @@ class Ledger:
             with contextlib.suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether a folder is in the other: what cleans up in one must not find files of the other."""
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
