@@ -13,7 +13,7 @@ from tests.server.server import Reply, Server
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 GRAINS = (60, 3_600, 86_400)
-EMPTY = {
+EMPTY: dict[str, Any] = {
     "bytes": 0,
     "duplicates": 0,
     "popped": 0,

@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from queen.engine.engine import Engine
 from queen.meters import Histogram
@@ -206,9 +206,9 @@ async def test_hours_are_the_sum_of_minutes_and_days_of_hours(
     for fine, coarse in ((MINUTE, HOUR), (HOUR, DAY)):
         for name in ("pushed", "bytes", *COUNTS, "samples", "depth_sum"):
             sums: Counter[Key] = Counter()
-            for (at, *rest), row in (await database.rollups(fine)).items():
+            for (at, queue_id, group_id), row in (await database.rollups(fine)).items():
                 period = datetime.fromtimestamp(at.timestamp() // coarse * coarse, UTC)
-                sums[period, *rest] += row[name]
+                sums[period, queue_id, group_id] += row[name]
             rows = await database.rollups(coarse)
             assert {key: row[name] for key, row in rows.items()} == dict(sums)
 
@@ -316,25 +316,21 @@ async def test_an_older_run_does_not_undo_a_newer_one(
     row = {"queue_id": queue_id, "group_id": 0}
     await database.count(1, BEGIN, {**row, "duplicates": 5, "wait_bins": [3], "wait_counts": [5]})
     await clock.advance(seconds=120)
+    loop = asyncio.get_running_loop()
     write = rollup._write
     newer: list[Rolled] = []
 
-    def overtaken(config: Config, grain: int, frame: Any) -> int:  # noqa: ANN401
+    def overtaken(config: Config, grain: int, frame: DataFrame) -> int:
         """The older run has read; before it writes, a newer one does all."""
-        if not newer:
-            rows = frame.collect()
-            held = spark.createDataFrame(rows, frame.schema)
-            newer.append(Rolled)  # pyright: ignore[reportArgumentType] - no third one
-            asyncio.run_coroutine_threadsafe(
-                # Not fewer events, so that the transaction alone decides.
-                database.count(1, BEGIN, {**row, "acked": 5, "wait_bins": [9], "wait_counts": [5]}),
-                loop,
-            ).result(30)
-            newer[:] = [rollup.run(spark, config)]
-            return write(config, grain, held)
-        return write(config, grain, frame)
+        held = spark.createDataFrame(frame.collect(), frame.schema)
+        monkeypatch.setattr(rollup, "_write", write)
+        # As many events, so that the transaction alone decides.
+        counters = {**row, "acked": 5, "wait_bins": [9], "wait_counts": [5]}
+        count = database.count(1, BEGIN, counters)
+        asyncio.run_coroutine_threadsafe(count, loop).result(30)
+        newer.append(rollup.run(spark, config))
+        return write(config, grain, held)
 
-    loop = asyncio.get_running_loop()
     monkeypatch.setattr(rollup, "_write", overtaken)
     older = await roll(spark, dsn)
 

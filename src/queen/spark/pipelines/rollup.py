@@ -77,7 +77,6 @@ _ROWS_PER_STEP: Final = 10_000
 _READ_SECONDS: Final = {MINUTE: 6 * HOUR, HOUR: 4 * DAY, DAY: 90 * DAY}
 """What one statement reads at most to make rows of a grain."""
 
-Days = Annotated[int, msgspec.Meta(ge=1)]
 Range = tuple[datetime, datetime]
 
 
@@ -85,18 +84,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A run of the rollup."""
 
     dsn: str
-    since: datetime | None = None
+    since: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     """Compute anew from here on, also what was computed before."""
     tasks: Annotated[int, msgspec.Meta(ge=1)] = 8
     """How many tasks read at once, and so how many connections there are."""
     minute_days: Annotated[int, msgspec.Meta(ge=2)] = 7
-    """How long minutes are kept. A day is computed as long as its hours may change."""
+    """How long minutes are kept."""
     hour_days: Annotated[int, msgspec.Meta(ge=2)] = 90
-    day_days: Days | None = None
-    """For ever, unless said."""
+    """How long hours are kept."""
+    day_days: Annotated[int, msgspec.Meta(ge=2)] | None = None
+    """How long days are kept; for ever, unless said."""
 
     def __repr__(self) -> str:
-        return f"Config(since={self.since}, …)"  # The name of the database may hold a password.
+        return f"Config(since={self.since}, …)"  # The dsn may hold a password.
 
 
 class Rolled(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,12 +111,14 @@ class Rolled(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that were written, of each grain."""
     hours: int
     days: int
+    rows: int
+    """All of them."""
     forgotten: int
-    seconds: float
+    batch_millis: int
 
 
 def run(
-    spark: SparkSession, config: Config, *, report: Callable[[Rolled], None] | None = None
+    spark: SparkSession, config: Config, *, report: Callable[[Rolled], object] | None = None
 ) -> Rolled:
     """Bring the history up to the last minute that is over."""
     began = time.monotonic()
@@ -142,8 +144,9 @@ def run(
         minutes=rows[MINUTE],
         hours=rows[HOUR],
         days=rows[DAY],
+        rows=sum(rows.values()),
         forgotten=forgotten,
-        seconds=time.monotonic() - began,
+        batch_millis=round((time.monotonic() - began) * 1000),
     )
     if report is not None:
         report(done)
