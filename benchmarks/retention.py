@@ -34,6 +34,8 @@ PLATEAU = 1.2
 PER_TRANSACTION = 1_000
 PROTECTED_EVERY = 100
 PROTECTED_OFFSET = 5
+VACUUMS = 20
+DEAD_ROWS = 100_000
 
 Latencies = dict[str, list[float]]
 
@@ -60,6 +62,10 @@ select
   1, i, 0, int8multirange(int8range($2::bigint, $2::bigint + 1)), now() + interval '1 day', true,
   false
 from generate_series($3::bigint, $1::bigint, $3::bigint) i;
+"""
+DEAD = """
+select sum(n_dead_tup)::bigint from pg_stat_user_tables
+where format('%s.%s', schemaname, relname) = any ($1)
 """
 LEFT = """
 select p.id as partition_id, f.first_offset
@@ -194,7 +200,14 @@ class Bench:
 
     async def size(self) -> int:
         connection = await asyncpg.connect(self.dsn)
-        await connection.execute("vacuum")
+        # A snapshot of before, as an analyze has it, keeps what is dead from being removed.
+        for _ in range(VACUUMS):
+            await connection.execute("vacuum")
+            dead = await connection.fetchval(DEAD, TABLES)
+            print(f"{dead} dead rows are left", flush=True)
+            if dead < DEAD_ROWS:
+                break
+            await asyncio.sleep(5)
         rows = await connection.fetch(SIZES, TABLES)
         await connection.close()
         print({row["name"]: (row["heap"], row["indexes"]) for row in rows}, flush=True)
