@@ -38,7 +38,7 @@ def wait_for(dsn: str, name: str, condition: Callable[[Pipeline], bool]) -> Pipe
         found[:] = [each for each in reports(dsn, limit=100) if each.name == name]
         return bool(found) and condition(found[0])
 
-    processes.wait(is_so, 60, lambda: f"{found}")
+    processes.wait(is_so, 120, lambda: f"{found}")
     return found[0]
 
 

@@ -96,6 +96,13 @@ RULES: Final = (
         "{{ $labels.duty }} was not done for 10 minutes.",
     ),
     Rule(
+        "QueenPipelineSilent",
+        f"time() - max by (pipeline) ({t.PIPELINE_UPDATED.name}) > 180",
+        "5m",
+        "warning",
+        "The pipeline {{ $labels.pipeline }} has not been heard of for 3 minutes.",
+    ),
+    Rule(
         "QueenEventLoopLate",
         f"max by (instance) ({t.LOOP_LAG.name}) > 0.5",
         "5m",

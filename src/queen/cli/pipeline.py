@@ -195,6 +195,7 @@ def _launch(
     pause = None if every is None else seconds_of(every)
     job = launch.job(kind)
     given = {**_read(file), **_pairs(sets, "--set")}
+    spark_confs = _pairs(confs, "--conf")
     dsn = None if "dsn" in given else settings().dsn
     config = launch.configured(job, given, dsn=dsn)
     name = name or launch.name_of(job, config)
@@ -202,15 +203,15 @@ def _launch(
     say(f"{name}: starting Spark on {master}")
     with (
         _until_stopped(launch),
-        launch.session(name, master, _pairs(confs, "--conf"), is_quiet=is_quiet) as spark,
+        launch.session(name, master, spark_confs, is_quiet=is_quiet) as spark,
         launch.reporting(job, config, name, spark) as report,
         Progress(report),
     ):
-        done = job.run(spark, config, report=report)
+        done = launch.run(job, spark, config, report)
         while pause is not None:
             report.idle()
             time.sleep(pause)
-            done = job.run(spark, config, report=report)
+            done = launch.run(job, spark, config, report)
     if done is not None:
         show_one(done, output)
 
@@ -250,10 +251,12 @@ def _until_stopped(launch: Any) -> Generator[None]:  # noqa: ANN401 - a module
     except launch.SPARK_ERRORS as error:
         if "QUEEN_CLIENT_LOG" in os.environ:
             raise
-        reason = launch.reason(error)
-        if isinstance(reason, errors.QueenError):
-            raise reason from error
-        print(f"queen: {reason}", file=sys.stderr)
+        from queen.spark.pipelines.report import reason
+
+        found = reason(error)
+        if isinstance(found, errors.QueenError):
+            raise found from error
+        print(f"queen: {found}", file=sys.stderr)
         raise typer.Exit(exits.FAILED) from error
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -41,7 +41,7 @@ OPTIONS: Final = (
     Option("txnVersion", "sink", "the number of this write under txnAppId; of a batch alone"),
 )
 _BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
-_IGNORED: Final = frozenset({"path", "checkpointlocation"})
+_IGNORED: Final = frozenset({"path", "checkpointlocation", "queryname"})
 """Spark's own, which it hands over too."""
 _MAX_MESSAGES: Final = 1_000_000
 _EARLIEST: Final = "earliest"

@@ -8,12 +8,14 @@ import os
 import shutil
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module, resources
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_type_hints
 
 import msgspec
 from py4j.protocol import Py4JError
@@ -72,11 +74,11 @@ def job(kind: str) -> Job:
 
 def options(job: Job) -> list[Option]:
     """What a configuration may say."""
-    told = _docstrings(job.config)
+    told, types = _docstrings(job.config), get_type_hints(job.config)
     return [
         Option(
             field.encode_name,
-            _type_name(field.type),
+            _type_name(types[field.name]),
             None if field.required else _default(field),
             told.get(field.name, ""),
         )
@@ -132,6 +134,8 @@ def session(
         register(spark)
         yield spark
     finally:
+        for query in spark.streams.active:
+            query.stop()
         spark.stop()
 
 
@@ -153,6 +157,26 @@ def reporting(job: Job, config: Any, name: str, spark: SparkSession) -> Iterator
         yield report
 
 
+def run(job: Job, spark: SparkSession, config: Any, report: Report) -> Any:  # noqa: ANN401 - its own
+    """
+    Run it in a thread of its own, so that this one can be interrupted.
+
+    A thread that waits for Spark has its connection to Java busy, and could stop nothing.
+    """
+    future: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            # Makes the session the active one of this thread too, by which formats are found.
+            spark.createDataFrame([], "nothing int")
+            future.set_result(job.run(spark, config, report=report))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, name=f"queen-{job.kind}", daemon=True).start()
+    return future.result()
+
+
 def name_of(job: Job, config: Any) -> str:  # noqa: ANN401 - its Config
     """What a run is called where nobody named it."""
     named = _first(config, ("name", *_SOURCES))
@@ -161,21 +185,6 @@ def name_of(job: Job, config: Any) -> str:  # noqa: ANN401 - its Config
 
 def _first(config: Any, names: Sequence[str]) -> Any:  # noqa: ANN401 - its Config
     return next((value for each in names if (value := getattr(config, each, None))), None)
-
-
-def reason(error: Exception) -> errors.QueenError | str:
-    """
-    What went wrong, without traces: an error of ours if there is one in what Spark says.
-
-    Spark carries errors of a source or a sink, which run in processes of their own, as text alone.
-    """
-    lines = [line.strip() for line in str(error).splitlines()]
-    for line in reversed(lines):
-        name, _, text = line.removeprefix("queen.errors.").partition(": ")
-        kind = getattr(errors, name, None) if line.startswith("queen.errors.") else None
-        if isinstance(kind, type) and issubclass(kind, errors.QueenError):
-            return kind(text)
-    return next((line for line in lines if line), type(error).__name__)
 
 
 def _quiet() -> str:
@@ -201,9 +210,8 @@ def _docstrings(config: type) -> dict[str, str]:
 
 
 def _type_name(type_: Any) -> str:  # noqa: ANN401 - whatever annotates a field
-    bare = getattr(type_, "__origin__", type_) if hasattr(type_, "__metadata__") else type_
-    name = bare.__name__ if isinstance(bare, type) and not hasattr(bare, "__args__") else str(bare)
-    return name.replace("typing.", "")
+    is_plain = isinstance(type_, type) and not hasattr(type_, "__args__")
+    return type_.__name__ if is_plain else str(type_).replace("typing.", "")
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:

@@ -2,6 +2,7 @@
 
 # pyright: basic
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -21,6 +22,7 @@ from queen.spark.pipelines.report import Report
 
 _MOST_QUERIES: Final = 100
 """A session with more has the others unreported."""
+_LAST_SECONDS: Final = 10.0
 
 
 class Listener(StreamingQueryListener):
@@ -46,6 +48,11 @@ class Listener(StreamingQueryListener):
         self._kind = kind
         self._reports: dict[str, Report] = {}
         self._rows: dict[str, int] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the end of a query is still to be told."""
+        return bool(self._reports)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         run_id = str(event.runId)
@@ -117,6 +124,10 @@ def listening(spark: SparkSession, report: Report) -> Iterator[None]:
     report.is_listening = True
     try:
         yield
+        # Spark tells later than it does; of a query that ended well its last batch is wanted.
+        deadline = time.monotonic() + _LAST_SECONDS
+        while listener.is_waiting and not spark.streams.active and time.monotonic() < deadline:
+            time.sleep(0.05)
     finally:
         report.is_listening = False
         spark.streams.removeListener(listener)

@@ -141,7 +141,7 @@ class Report:
             self._closing.set()
             self.figures.state = "stopped" if error is None else "failed"
             if error is not None:
-                self.figures.error = f"{type(error).__name__}: {error}"
+                self.figures.error = _told(error)
             self._tell()
         self._thread.join(_CLOSE_SECONDS)
         self._over.set()
@@ -209,6 +209,21 @@ class Report:
             self._connection = None
 
 
+def reason(error: BaseException) -> errors.QueenError | str:
+    """
+    What went wrong, without traces: an error of ours if there is one in what Spark says.
+
+    Spark carries errors of a source or a sink, which run in processes of their own, as text alone.
+    """
+    lines = [line.strip() for line in str(error).splitlines()]
+    for line in reversed(lines):
+        name, _, text = line.removeprefix("queen.errors.").partition(": ")
+        kind = getattr(errors, name, None) if line.startswith("queen.errors.") else None
+        if isinstance(kind, type) and issubclass(kind, errors.QueenError):
+            return kind(text)
+    return next((line for line in lines if line), type(error).__name__)
+
+
 def reports(dsn: str, *, limit: int) -> list[Pipeline]:
     """What pipelines say of themselves, by name, straight from the database."""
     with connect(dsn) as connection:
@@ -219,6 +234,15 @@ def reports(dsn: str, *, limit: int) -> list[Pipeline]:
 def without_secrets(text: str) -> str:
     """An error or a place may name a database as it was given, with its password."""
     return _SECRET.sub("***@", text)
+
+
+def _told(error: BaseException) -> str:
+    """The error with its name. Spark asks Java for the text of some, which may be gone by then."""
+    with contextlib.suppress(Exception):
+        found = reason(error)
+        known = found if isinstance(found, errors.QueenError) else error
+        return f"{type(known).__name__}: {found}"
+    return type(error).__name__
 
 
 def _plain(said: object) -> Mapping[str, Any]:
