@@ -10,11 +10,12 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from queen import errors
 from queen.engine.engine import Engine
 from queen.spark import register
 from queen.spark.database import call, connect
 from queen.spark.pipelines.listener import Listener
-from queen.spark.pipelines.report import Report, reports, without_secrets
+from queen.spark.pipelines.report import Report, reason, reports, without_secrets
 from queen.store.migrations import migrate
 from queen.wire.resources import Pipeline
 from tests.engine.helpers import push
@@ -83,6 +84,17 @@ def test_a_failure_is_told_without_passwords(dsn: str) -> None:
     (row,) = reports(dsn, limit=10)
     assert (row.state, row.error) == ("failed", "ValueError: no postgresql://***@host/db")
     assert without_secrets("host=h password=secret") == "host=h ***@"
+
+
+def test_what_spark_says_of_an_error_is_cut_to_what_it_is() -> None:
+    ours = reason(
+        RuntimeError("failed:\n  Traceback\nqueen.errors.QueueNotFound: no queue a\n at b")
+    )
+    assert (type(ours), str(ours)) == (errors.QueueNotFound, "no queue a")
+    java = "An error occurred while calling o1.start.\n: java.lang.Error: no such class\n\tat b"
+    assert reason(RuntimeError(java)) == "java.lang.Error: no such class"
+    assert reason(RuntimeError("queen.errors.Nothing: x")) == "queen.errors.Nothing: x"
+    assert reason(RuntimeError()) == "RuntimeError"
 
 
 def test_a_run_that_was_replaced_says_no_more(dsn: str) -> None:

@@ -24,6 +24,7 @@ _CLOSE_SECONDS: Final = 15.0
 _MOST_SEGMENTS: Final = 10_000
 _MOST_TEXT: Final = 2_000
 _MOST_DETAIL: Final = 8_000
+_CALLING: Final = "An error occurred while calling "
 _SECRET: Final = re.compile(r"(?<=://)[^/@\s]*@|password=\S+", re.IGNORECASE)
 
 
@@ -221,7 +222,9 @@ def reason(error: BaseException) -> errors.QueenError | str:
         kind = getattr(errors, name, None) if line.startswith("queen.errors.") else None
         if isinstance(kind, type) and issubclass(kind, errors.QueenError):
             return kind(text)
-    return next((line for line in lines if line), type(error).__name__)
+    # What Java said stands below the name of the call that it was said to.
+    said = [line.removeprefix(": ") for line in lines if line and not line.startswith(_CALLING)]
+    return said[0] if said else type(error).__name__
 
 
 def reports(dsn: str, *, limit: int) -> list[Pipeline]:
