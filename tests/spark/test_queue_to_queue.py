@@ -231,6 +231,9 @@ def test_a_stream_that_retention_races_carries_all_or_says_that_it_did_not(
     whole = oracle.digests(dsn, "a")
 
     query = begin(spark, copy)
+    # What went before it began it has not missed.
+    faults = faults_of(copy)
+    processes.wait(lambda: bool(faults.events("planned")), ANSWER_SECONDS, lambda: "it hangs")
     while query.isActive:
         retain(dsn, seconds)
     failure = finish(query)
