@@ -90,8 +90,8 @@ def test_a_batch_is_split_into_tasks(load: Load, dsn: str) -> None:
     make(dsn, "orders")
     fill(dsn, "orders", 60_000, partitions=2, transactions=10)
 
-    assert load(tasks="1").rdd.getNumPartitions() == 1
-    assert load(tasks="8").rdd.getNumPartitions() == 3  # Fewer messages are not worth a task.
+    assert load().rdd.getNumPartitions() == 1  # They are not worth another one.
+    assert load(tasks="8").rdd.getNumPartitions() == 8
     assert load(tasks="8").count() == 60_000
 
 

@@ -65,7 +65,7 @@ class SourceOptions(NamedTuple):
     max_messages: int
     max_bytes: int | None
     fail_on_data_loss: bool
-    tasks: int
+    tasks: int | None
     shard: int
     txn_app_id: str | None
     ledger_dsn: str
@@ -105,7 +105,7 @@ def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> 
         max_messages=read.number("maxMessagesPerTrigger") or _MAX_MESSAGES,
         max_bytes=read.number("maxBytesPerTrigger"),
         fail_on_data_loss=read.truth("failOnDataLoss", default=True),
-        tasks=read.number("tasks") or 16,
+        tasks=read.number("tasks"),
         shard=read.number("shard", least=0) or 0,
         txn_app_id=read.text("txnAppId"),
     )

@@ -27,8 +27,9 @@ from queen.spark.options import Offsets, SourceOptions
 from queen.spark.payloads import parse_payloads
 from queen.spark.segments import SegmentRange, read_range
 
-LEAST_PER_TASK: Final = 20_000
-"""Messages: for fewer another task costs more than it brings."""
+_TASKS: Final = 16
+_LEAST_PER_TASK: Final = 500_000
+"""Messages: where nobody says how many tasks, for fewer another one costs more than it brings."""
 _MARGIN: Final = timedelta(hours=1)
 """By how much numbers of transactions and times may run apart."""
 
@@ -65,11 +66,12 @@ def plan(
 
 
 def split(
-    connection: Connection, range_: SegmentRange, tasks: int, least: int = LEAST_PER_TASK
+    connection: Connection, range_: SegmentRange, tasks: int | None = None
 ) -> list[SegmentRange]:
     """A batch in parts for tasks, which together are the whole; the parts are in order."""
+    most, least = (_TASKS, _LEAST_PER_TASK) if tasks is None else (tasks, 1)
     rows = call(
-        connection, "split_batch", range_.queue_id, range_.start_xid, range_.end_xid, tasks, least
+        connection, "split_batch", range_.queue_id, range_.start_xid, range_.end_xid, most, least
     )
     if not rows:
         return []

@@ -55,8 +55,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     format: Literal["iceberg", "delta", "parquet"] = "iceberg"
     name: str = ""
     """Of the archive; else that of the queue."""
-    tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 8
-    """Into how many tasks a batch is split at most."""
+    tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
+    """Into how many tasks a batch is split; if nobody says, by its size."""
     max_messages: Annotated[int, msgspec.Meta(ge=1)] = 5_000_000
     """Of a batch, about."""
     max_bytes: Annotated[int, msgspec.Meta(ge=1)] = 4 * 2**30
