@@ -142,7 +142,7 @@ class FaultyStreamReader(QueueStreamReader):
             Part(part)
             for each in whole
             if isinstance(each, Part)
-            for part in split(self._connected(), each.range, self._options.tasks, least=1)
+            for part in split(self._connected(), each.range, self._options.tasks or 16)
         ]
 
 
