@@ -30,7 +30,7 @@ from queen.spark.options import SinkOptions, SourceOptions
 from queen.spark.options import sink_options as read_sink_options
 from queen.spark.reader import Part, QueueStreamReader, split
 from queen.spark.source import QueenDataSource
-from queen.spark.writer import QueueStreamWriter, Written
+from queen.spark.writer import QueueStreamWriter, QueueWriter, Written
 
 HOLD_SECONDS = 280
 
@@ -115,10 +115,28 @@ class FaultySource(QueenDataSource):
     def streamReader(self, schema: StructType) -> "FaultyStreamReader":
         return FaultyStreamReader(self._source_options(), schema, self._faults)
 
+    def writer(self, schema: StructType, overwrite: bool) -> "FaultyWriter":
+        options = read_sink_options(self.options, os.environ, is_stream=False)
+        return FaultyWriter(options, schema, overwrite=overwrite, faults=self._faults)
+
     def streamWriter(self, schema: StructType, overwrite: bool) -> "FaultyStreamWriter":
         del overwrite
         options = read_sink_options(self.options, os.environ, is_stream=True)
         return FaultyStreamWriter(options, schema, self._faults)
+
+
+def faulty_queen(folder: Path) -> type[QueenDataSource]:
+    """The same in place of ours, for pipelines, which name their format themselves."""
+
+    class Source(FaultySource):
+        def __init__(self, options: dict[str, str]) -> None:
+            super().__init__({**options, "faults": str(folder)})
+
+        @classmethod
+        def name(cls) -> str:
+            return "queen"
+
+    return Source
 
 
 class FaultyStreamReader(QueueStreamReader):
@@ -167,3 +185,27 @@ class FaultyStreamWriter(QueueStreamWriter):
         self._faults.reach("publishing", batchId, entries=entries)
         super().commit(messages, batchId)
         self._faults.reach("published", batchId, entries=entries)
+
+
+class FaultyWriter(QueueWriter):
+    """The same of single writes, whose number is their version."""
+
+    def __init__(
+        self, options: SinkOptions, schema: StructType, *, overwrite: bool, faults: Faults
+    ) -> None:
+        super().__init__(options, schema, overwrite=overwrite)
+        self._faults = faults
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        version = self._options.txn_version or 0
+        self._faults.reach("writing", version)
+        written = super().write(iterator)
+        self._faults.reach("staged", version, entries=written.entries, messages=written.messages)
+        return written
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        version = self._options.txn_version or 0
+        entries = sum(each.entries for each in messages if isinstance(each, Written))
+        self._faults.reach("publishing", version, entries=entries)
+        super().commit(messages)
+        self._faults.reach("published", version, entries=entries)

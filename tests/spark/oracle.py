@@ -14,7 +14,7 @@ import psycopg
 Digests = dict[str, list[bytes]]
 """By partition, in order of offset: the SHA-256 of payloads."""
 
-_SEGMENTS = """
+SEGMENTS = """
 select p.name, s.base_offset, s.message_count, s.body, s.ends
 from queen.segments s
 join queen.partitions p on p.id = s.partition_id
@@ -33,13 +33,13 @@ def digests(dsn: str, queue: str, *, first: int | None = 0) -> Digests:
     found: Digests = {}
     ends: dict[str, int] = {}
     with psycopg.connect(dsn) as connection, connection.cursor("segments", binary=True) as cursor:
-        cursor.execute(_SEGMENTS, (queue,))
+        cursor.execute(SEGMENTS, (queue,))
         for name, base, count, body, positions in cursor:
             offset = ends.get(name, base if first is None else first)
             assert base == offset, f"{queue}/{name}: {base} comes where {offset} was due"
             ends[name] = base + count
             if body is not None:
-                payloads = _payloads(body, positions, count)
+                payloads = payloads_of(body, positions, count)
                 found.setdefault(name, []).extend(
                     hashlib.sha256(each).digest() for each in payloads
                 )
@@ -75,7 +75,7 @@ def raised(dsn: str, queue: str) -> int:
     return int(row[0])
 
 
-def _payloads(body: bytes, positions: bytes, count: int) -> Iterator[bytes]:
+def payloads_of(body: bytes, positions: bytes, count: int) -> Iterator[bytes]:
     bounds: Sequence[int] = struct.unpack(f"<{count + 1}i", positions)
     for at in range(count):
         yield body[bounds[at] : bounds[at + 1]]

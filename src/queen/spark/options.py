@@ -36,6 +36,7 @@ OPTIONS: Final = (
     Option("maxMessagesPerTrigger", "source", "messages of a batch of a stream, about"),
     Option("maxBytesPerTrigger", "source", "bytes of payloads of a batch of a stream, about"),
     Option("failOnDataLoss", "source", "whether what was removed unread is an error"),
+    Option("trailingBatch", "source", "whether an empty batch follows the last, for watermarks"),
     Option("tasks", "source", "into how many tasks a batch is split at most"),
     Option("txnAppId", "both", "a name that outlives a checkpoint"),
     Option("txnVersion", "sink", "the number of this write under txnAppId; of a batch alone"),
@@ -68,6 +69,8 @@ class SourceOptions(NamedTuple):
     tasks: int | None
     shard: int
     txn_app_id: str | None
+    has_trailing_batch: bool
+    """Of a stream with a name: what a watermark holds back comes without another message."""
     ledger_dsn: str
     """The primary, where what is remembered is written."""
 
@@ -108,6 +111,7 @@ def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> 
         tasks=read.number("tasks"),
         shard=read.number("shard", least=0) or 0,
         txn_app_id=read.text("txnAppId"),
+        has_trailing_batch=_has_trailing_batch(read),
     )
 
 
@@ -180,6 +184,13 @@ def _dsn(read: _Reader, environment: Mapping[str, str]) -> str:
     if dsn is None:
         raise errors.InvalidOption('dsn is missing: .option("dsn", "postgresql://…")')
     return dsn
+
+
+def _has_trailing_batch(read: _Reader) -> bool:
+    has = read.truth("trailingBatch", default=False)
+    if has and read.text("txnAppId") is None:
+        raise errors.InvalidOption("trailingBatch: batches are written down, so give a txnAppId")
+    return has
 
 
 def _columns(read: _Reader) -> tuple[str, ...]:

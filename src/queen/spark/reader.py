@@ -175,14 +175,24 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_bounded = not isinstance(limit, ReadAllAvailable)
         bounds = (options.max_messages, options.max_bytes) if is_bounded else (None, None)
         if end <= xid:
-            return start
+            return self._trailing(start)
         end = self._call("plan_batch", queue_id, xid, end, *bounds)[0]["xid"]
         if end == xid:
-            return start
+            return self._trailing(start)
         if app_id is not None:
             end = self._ledger("remember_plan", app_id, queue_id, xid, end)[0]["xid"]
             return self._reached(start, end)
         return _offset(queue_id, end, start["since"])
+
+    def _trailing(self, start: dict[str, int]) -> dict[str, int]:
+        """Where an empty batch ends, written down as all are; ``start`` if there is to be none."""
+        if not self._options.has_trailing_batch:
+            return start
+        scope = (self._options.txn_app_id, start["queue"], start["xid"])
+        for row in self._ledger("trailing_plan", *scope):
+            end = self._ledger("remember_plan", *scope, row["xid"])[0]["xid"]
+            return self._reached(start, end)
+        return start
 
     def _reached(self, start: dict[str, int], end: int) -> dict[str, int]:
         """Where a batch ends that was perhaps planned by another: here, once we have all of it."""

@@ -48,6 +48,7 @@ class Listener(StreamingQueryListener):
         self._kind = kind
         self._reports: dict[str, Report] = {}
         self._rows: dict[str, int] = {}
+        self._dropped: dict[str, int] = {}
 
     @property
     def is_waiting(self) -> bool:
@@ -68,7 +69,9 @@ class Listener(StreamingQueryListener):
         if (report := self._reports.get(run_id)) is None:
             return
         self._rows[run_id] = self._rows.get(run_id, 0) + progress.numInputRows
-        report(figures_of(progress), rows=self._rows[run_id])
+        self._dropped[run_id] = self._dropped.get(run_id, 0) + dropped_in(progress)
+        late = {"dropped": self._dropped[run_id]} if progress.stateOperators else {}
+        report(figures_of(progress), rows=self._rows[run_id], **late)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         if (report := self._reports.get(str(event.runId))) is not None:
@@ -76,6 +79,7 @@ class Listener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._rows.pop(str(event.runId), None)
+        self._dropped.pop(str(event.runId), None)
         report = self._reports.pop(str(event.runId), None)
         # One that was given is its giver's to close.
         if report is not None and report is not self._report:
@@ -94,6 +98,15 @@ def figures_of(progress: StreamingQueryProgress) -> dict[str, Any]:
         "position": min((offset["xid"] for offset in ours), default=None),
         "queue_ids": tuple(offset["queue"] for offset in ours),
     }
+
+
+def dropped_in(progress: StreamingQueryProgress) -> int:
+    """
+    How much of a batch came too late for its window.
+
+    Spark counts it after a first summing up in each task: messages of one key and window are one.
+    """
+    return sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
 
 
 def _offset(text: str | None) -> dict[str, int] | None:

@@ -50,6 +50,24 @@ returning end_xid::text::bigint as xid;
 -- Where the batch of an application ends that starts here, if it was planned.
 select end_xid::text::bigint as xid from queen.plans where app_id = $1 and queue_id = $2 and start_xid = $3::bigint::text::xid8;
 
+-- name: trailing_plan
+-- Where an empty batch of an application ends that starts here, right behind one that had something; else nothing.
+select least(h.xid, coalesce(n.xid, h.xid))::text::bigint as xid
+from (select pg_snapshot_xmin(pg_current_snapshot()) as xid) h
+left join lateral (
+  select s.xid from queen.segments s where s.queue_id = $2 and s.xid >= $3::bigint::text::xid8 order by s.xid limit 1
+) n on true
+cross join lateral (
+  select p.start_xid, p.end_xid
+  from queen.plans p
+  where p.app_id = $1 and p.queue_id = $2 and p.start_xid < $3::bigint::text::xid8
+  order by p.start_xid desc
+  limit 1
+) p
+where least(h.xid, coalesce(n.xid, h.xid)) > $3::bigint::text::xid8
+  and p.end_xid = $3::bigint::text::xid8
+  and exists (select 1 from queen.segments s where s.queue_id = $2 and s.xid >= p.start_xid and s.xid < p.end_xid);
+
 -- name: split_batch
 -- A batch in ranges.
 select start_xid, messages from queen.split_batch($1, $2::bigint::text::xid8, $3::bigint::text::xid8, $4, $5);

@@ -1,0 +1,199 @@
+"""Windows over a queue: right, live, and as they were declared."""
+
+# pyright: basic
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from queen import errors
+from queen.spark.pipelines import windows
+from queen.spark.pipelines.report import Report, reports
+from tests.spark import processes, windowing
+from tests.spark.windowing import Event, Result, declared, push, results
+
+LATER = Event("later", 100_000, 0)
+
+
+def some_events() -> list[list[Event]]:
+    """Transactions whose events are in disorder, none of them late."""
+    chance = random.Random(1)
+    return [
+        [
+            Event(chance.choice("abc"), chance.randrange(number * 60, number * 60 + 85), number + 1)
+            for _ in range(15)
+        ]
+        for number in range(4)
+    ]
+
+
+@pytest.mark.parametrize("shape", ["tumbling", "sliding", "session"])
+def test_windows_are_those_that_one_computes_by_hand(
+    spark: SparkSession, dsn: str, tmp_path: Path, shape: str
+) -> None:
+    windowing.make(dsn)
+    transactions = some_events()
+    for each in transactions:
+        push(dsn, *each)
+    for _ in range(2):  # One moves the watermark, and with the other all before is closed.
+        push(dsn, LATER)
+    events = [event for each in transactions for event in each]
+    window, expected = {
+        "tumbling": ({"tumbling": "1 minute"}, windowing.tumbling(events, 60)),
+        "sliding": (
+            {"sliding": "1 minute", "every": "20 seconds"},
+            windowing.sliding(events, 60, 20),
+        ),
+        "session": ({"session": "10 seconds"}, windowing.sessions(events, 10)),
+    }[shape]
+
+    windows.run(spark, declared(dsn, tmp_path, window=window))
+
+    assert results(dsn) == expected
+    assert len(expected) > 10
+
+
+DECLARATION = """
+name: spent
+from: events
+to: sums
+window: {tumbling: 1 minute}
+schema: who string, at timestamp, amount bigint
+time: at
+watermark: 30 seconds
+by: [who]
+aggregate: {total: sum(amount), times: count(*)}
+where: amount > 0
+every: 1 second
+checkpoint: %s
+dsn: %s
+"""
+
+
+def test_a_declaration_over_a_live_queue_shows_results_within_two_triggers(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    windowing.make(dsn)
+    query = windows.start(spark, windows.load(DECLARATION % (tmp_path / "checkpoint", dsn)))
+    try:
+        push(dsn, Event("a", 5, 1), Event("a", 50, 2), Event("b", 20, 4), Event("b", 21, 0))
+        query.processAllAvailable()
+        assert results(dsn) == []
+        push(dsn, Event("a", 91, 8))  # The watermark passes the end of the first minute.
+        processes.wait(lambda: len(results(dsn)) == 2, 120, lambda: f"{query.lastProgress}")
+
+        # Nobody has pushed anything more.
+        assert results(dsn) == [Result("a", 0, 60, 3, 2), Result("b", 0, 60, 4, 1)]
+        query.processAllAvailable()
+        (passed_in,) = (each.batchId for each in query.recentProgress if each.numInputRows == 1)
+        assert query.recentProgress[-1].batchId - passed_in <= 2
+    finally:
+        query.stop()
+
+
+def test_what_is_late_counts_within_the_watermark_and_is_dropped_after_it(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    windowing.make(dsn)
+    push(dsn, Event("a", 10, 1))
+    push(dsn, Event("a", 85, 2))  # Now the watermark is at 55.
+    push(dsn, Event("a", 56, 4))  # Late, in time.
+    push(dsn, Event("a", 200, 8))  # Now it is at 170.
+    push(dsn, Event("a", 201, 16))
+    push(dsn, Event("a", 59, 32), Event("b", 100, 64))  # Too late, both.
+    push(dsn, Event("a", 202, 128))
+
+    with Report(dsn, name="spent", kind="window", queues=["events"]) as report:
+        windows.run(spark, declared(dsn, tmp_path), report=report)
+
+    assert results(dsn) == [Result("a", 0, 60, 5, 2), Result("a", 60, 120, 2, 1)]
+    (row,) = reports(dsn, limit=10)
+    assert (row.state, row.rows_total, row.detail) == ("stopped", 8, {"dropped": 2})
+
+
+def test_an_update_is_written_whenever_a_result_changes(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    windowing.make(dsn)
+    push(dsn, Event("a", 10, 1), Event("b", 10, 5))
+    push(dsn, Event("a", 20, 2))
+
+    windows.run(spark, declared(dsn, tmp_path, mode="update"))
+
+    assert results(dsn) == [
+        Result("a", 0, 60, 1, 1),
+        Result("a", 0, 60, 3, 2),
+        Result("b", 0, 60, 5, 1),
+    ]
+
+
+def test_messages_are_summed_up_by_their_own_columns_and_odd_names_too(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    windowing.make(dsn)
+    push(dsn, Event("", 10, 1), Event("a", 10, 2))
+    changes: dict[str, Any] = {
+        "schema": "who string, amount bigint, offset string",
+        "time": "createdAt",
+        "by": ["who", "offset"],
+        "aggregate": {"a.b": "max(amount)", "none": "max(cast(null as int))"},
+        "mode": "update",
+    }
+
+    windows.run(spark, declared(dsn, tmp_path, **changes))
+
+    found = {partition: payload for partition, payload in windowing.payloads(dsn, "sums")}
+    assert {name: each["a.b"] for name, each in found.items()} == {"Default": 1, "a": 2}
+    # The payload has no offset, and hides the one that the message has.
+    assert found["a"]["offset"] is None
+    assert found["a"]["none"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"by": ["whom"]}, "by: there is no whom; there are partition, offset, createdAt, who"),
+        ({"time": "when"}, "time: there is no when"),
+        ({"time": "who"}, "who"),
+        ({"where": "amnt > 1"}, "amnt"),
+        ({"aggregate": {"total": "sum(amnt)"}}, "amnt"),
+        ({"aggregate": {"total": "amount"}}, "amount"),
+        ({"aggregate": {"total": "count(distinct amount)"}}, "(?i)distinct"),
+        ({"schema": "who strong"}, "(?i)strong"),
+        ({"watermark": "soon"}, "soon"),
+        ({"window": {"tumbling": "a while"}}, "a while"),
+        ({"every": "often", "once": False}, "often"),
+    ],
+)
+def test_a_declaration_that_does_not_fit_is_refused_before_the_stream_starts(
+    spark: SparkSession, dsn: str, tmp_path: Path, change: dict[str, Any], complaint: str
+) -> None:
+    windowing.make(dsn)
+    with pytest.raises(errors.InvalidOption, match=complaint):
+        windows.start(spark, declared(dsn, tmp_path, **change))
+    assert spark.streams.active == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("by:", "bye:", "unknown field `bye`"),
+        ("name: spent", "", "missing required field `name`"),
+        ("{total: sum(amount), times: count(*)}", "{}", "aggregate: nothing is summed up"),
+        ("total:", "who:", "a name is there twice"),
+        ("{tumbling: 1 minute}", "{session: 1 minute}\nmode: update", "a session has no result"),
+        ("{tumbling: 1 minute}", "{session: 1 minute}\nby: []", "by: a session is"),
+        ("{tumbling: 1 minute}", "{sliding: 1 minute}", "one of tumbling, sliding with every"),
+        ("{tumbling: 1 minute}", "{tumbling: 1 minute}\npartition: whom", "called whom"),
+        ("{tumbling", "{tumbling: [", "not understood"),
+    ],
+)
+def test_a_declaration_that_is_wrong_in_itself_says_why(old: str, new: str, complaint: str) -> None:
+    text = DECLARATION % ("checkpoint", "postgresql:///queen")
+    if "by: []" in new:
+        text = text.replace("by: [who]\n", "")
+    with pytest.raises(errors.InvalidOption, match=complaint):
+        windows.load(text.replace(old, new, 1))
