@@ -3,12 +3,13 @@ Messages of a lake, or of another queue, back into a queue, exactly once.
 
 A replay is cut into pieces of time before it begins, and the pieces are written down. Each becomes
 one batch of the sink under the name of the replay: one that is repeated is published once. Inside a
-partition times never fall as offsets rise, so pieces of time in order keep the order.
+partition times never fall as offsets rise, so pieces of time in order keep the order. The last one
+ends where all that was stored before can be read already: nothing comes into a piece later.
 """
 
 # pyright: basic
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Annotated, Any, Final, Literal
@@ -21,13 +22,18 @@ from queen import errors
 from queen.spark import register
 from queen.spark.database import Connection, call, connect
 from queen.spark.lakes import open_lake
+from queen.spark.lakes.frames import frame
 from queen.spark.lakes.places import normal
-from queen.spark.reader import find_queue
+from queen.spark.reader import find_queue, horizon
+from queen.spark.segments import COLUMNS
 
 TRANSACTION_HEADER: Final = "queen-transaction-id"
 """A message that is replayed is a new one; this says which it was."""
 _PIECE_SECONDS: Final = 10
 """Of a rate: how much of it is one piece."""
+_OPEN_SECONDS: Final = 60.0
+"""How long a transaction that began before the replay may go on."""
+_FILTERS: Final = ("where", "start_at", "end_at", "partitions")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +53,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     where: str | None = None
     """An expression of SQL over the columns of the source."""
     start_at: datetime | None = None
+    """From this instant on; of UTC where no zone is given."""
     end_at: datetime | None = None
+    """Before this instant."""
     partitions: tuple[str, ...] = ()
     rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Messages a second, on average."""
@@ -77,29 +85,34 @@ def run(
 ) -> Progress:
     """Replay what is left of it; how far it came."""
     register(spark)
-    read = _source(spark, config)
     with connect(config.dsn) as connection:
-        plan = _plan(connection, config, read)
+        find_queue(connection, config.to_queue)
+        source = _described(connection, config)
+        plan = _find(connection, config, source)
+        # In this order: what is in the lake by then is in the files that are listed.
+        until = _until(connection, config) if plan is None else None
+        read = _source(spark, config)
+        plan = plan or _plan(connection, config, source, read, until)
     done = _published(config)["version"]
-    bounds = plan["bounds"]
+    pieces = list(enumerate(pairwise(plan["bounds"])))
     say = report or (lambda _: None)
-    progress = Progress(batch_id=-1 if done is None else done, batches=len(bounds) - 1)
+    progress = Progress(batch_id=-1 if done is None else done, batches=len(pieces))
     pace = _Pace(config.rate)
-    for number, (start, end) in enumerate(pairwise(bounds)):
-        if number <= progress.batch_id:
-            continue
+    for number, (start, end) in pieces[progress.batch_id + 1 :]:
+        pace.wait()
         began_at = time.monotonic()
-        rows = _write(wanted(read(start, end), config), config, number)
+        rows = _write(wanted(read(start, end, COLUMNS), config), config, number)
         seconds = time.monotonic() - began_at
+        pace.add(rows)
         progress = Progress(
             batch_id=number,
-            batches=len(bounds) - 1,
+            batches=len(pieces),
             batch_millis=int(seconds * 1000),
             rows_per_second=rows / seconds,
             rows=progress.rows + rows,
         )
         say(progress)
-        pace.wait(rows)
+    _check(config, plan["messages"])
     progress = msgspec.structs.replace(progress, state="idle")
     say(progress)
     return progress
@@ -107,7 +120,7 @@ def run(
 
 def wanted(messages: DataFrame, config: Config) -> DataFrame:
     """Of the source what was asked for: a pure transformation."""
-    messages = _between(messages, config.start_at, config.end_at)
+    messages = _between(messages, _instant(config.start_at), _instant(config.end_at))
     if config.partitions:
         messages = messages.where(F.col("partition").isin(*config.partitions))
     return messages if config.where is None else messages.where(config.where)
@@ -136,39 +149,60 @@ class _Pace:
         self._began_at = time.monotonic()
         self._rows = 0
 
-    def wait(self, rows: int) -> None:
+    def add(self, rows: int) -> None:
         self._rows += rows
+
+    def wait(self) -> None:
         if self._rate is not None:
             until = self._began_at + self._rows / self._rate
             time.sleep(max(0.0, until - time.monotonic()))
 
 
-Read = Callable[[datetime | None, datetime | None], DataFrame]
+Read = Callable[[datetime | None, datetime | None, Sequence[str]], DataFrame]
+
+
+def _described(connection: Connection, config: Config) -> str:
+    """What is replayed: with another name of it, or other filters, it is another replay."""
+    if config.location is not None:
+        text = f"the {config.format} lake {normal(config.location)}"
+    else:
+        queue = find_queue(connection, config.from_queue or "")
+        text = f"queue {config.from_queue} ({queue['id']})"
+    filters = {name: value for name in _FILTERS if (value := getattr(config, name))}
+    return f"{text} {msgspec.json.encode(filters).decode()}" if filters else text
 
 
 def _source(spark: SparkSession, config: Config) -> Read:
     """What reads the messages of a time."""
     if config.location is None:
-        return lambda start, end: _queue(spark, config, start, end)
+        return lambda start, end, columns: _queue(spark, config, start, end, columns)
     place = normal(config.location)
     archive = config.archive or config.from_queue or ""
     with open_lake(config.dsn, name=archive, format=config.format, location=place) as lake:
-        files = [file.path for file in lake.files()]
-    if not files:
-        raise errors.InvalidOption(f"there is nothing in the lake {config.location}")
-    table = spark.read.parquet(*files)
-    return lambda start, end: _between(table, start, end)
+        files = lake.files()
+    return lambda start, end, columns: frame(spark, files, start=start, end=end, columns=columns)
 
 
 def _queue(
-    spark: SparkSession, config: Config, start: datetime | None, end: datetime | None
+    spark: SparkSession,
+    config: Config,
+    start: datetime | None,
+    end: datetime | None,
+    columns: Sequence[str],
 ) -> DataFrame:
     """Of a queue: bounds that are options keep it from reading all of it."""
-    options = {"dsn": config.dsn, "queue": config.from_queue or ""}
-    if (first := start or config.start_at) is not None:
-        options["startingTimestamp"] = first.isoformat()
-    if (last := end or config.end_at) is not None:
-        options["endingTimestamp"] = last.isoformat()
+    options = {
+        "dsn": config.dsn,
+        "queue": config.from_queue or "",
+        "columns": ",".join(columns),
+        "tasks": str(config.tasks),
+    }
+    if start is not None:
+        options["startingTimestamp"] = start.isoformat()
+    if end is not None:
+        options["endingTimestamp"] = end.isoformat()
+    if config.partitions:
+        options["partitions"] = msgspec.json.encode(config.partitions).decode()
     return spark.read.format("queen").options(**options).load()
 
 
@@ -178,17 +212,60 @@ def _between(messages: DataFrame, start: datetime | None, end: datetime | None) 
     return messages if end is None else messages.where(F.col("createdAt") < F.lit(end))
 
 
-def _plan(connection: Connection, config: Config, read: Read) -> dict[str, Any]:
-    """How the replay is cut: as it was when it was begun."""
-    source = config.location or f"queue {config.from_queue}"
-    rows = call(connection, "find_replay", config.name)
-    if not rows:
-        most = config.max_messages
-        if config.rate is not None:
-            most = max(1, min(most, int(config.rate * _PIECE_SECONDS)))
-        bounds, total = cut(_seconds(wanted(read(None, None), config)), most)
-        rows = call(connection, "plan_replay", config.name, source, config.to_queue, bounds, total)
-    (plan,) = rows
+def _instant(given: datetime | None) -> datetime | None:
+    return given.replace(tzinfo=UTC) if given is not None and given.tzinfo is None else given
+
+
+def _until(connection: Connection, config: Config) -> datetime:
+    """
+    Up to when the source has all that it will ever have.
+
+    Of two messages of a partition the later may never be replayed without the earlier. What is
+    stored from now on is of now or later; what is being stored is waited for.
+    """
+    (fence,) = call(connection, "fence")
+    give_up_at = time.monotonic() + _OPEN_SECONDS
+    while horizon(connection) <= fence["xid"]:
+        if time.monotonic() > give_up_at:
+            raise errors.DatabaseUnavailable(
+                f"a transaction has been open for {_OPEN_SECONDS:g} s and more: what it stores"
+                " would be missing in the replay"
+            )
+        time.sleep(0.02)
+    until = fence["at"]
+    if config.location is not None:
+        (row,) = call(connection, "unarchived_since", config.archive or config.from_queue)
+        until = min(until, row["at"] or until)
+    return until
+
+
+def _find(connection: Connection, config: Config, source: str) -> dict[str, Any] | None:
+    """A replay that was begun. Raises InvalidOption for another one of this name."""
+    for plan in call(connection, "find_replay", config.name):
+        return _checked(plan, config, source)
+    return None
+
+
+def _plan(
+    connection: Connection, config: Config, source: str, read: Read, until: datetime | None
+) -> dict[str, Any]:
+    """Cut the replay, and write down how; of two at once, as the first did."""
+    most = config.max_messages
+    if config.rate is not None:
+        most = max(1, min(most, int(config.rate * _PIECE_SECONDS)))
+    ends = [each for each in (_instant(config.end_at), until) if each is not None]
+    columns = COLUMNS if config.where is not None else ("partition", "createdAt")
+    there = read(_instant(config.start_at), min(ends, default=None), columns)
+    bounds, total = cut(_seconds(wanted(_between(there, None, until), config)), most)
+    if not bounds:
+        return {"bounds": [], "messages": 0}  # Not written down: perhaps there is something later.
+    if until is not None:
+        bounds[-1] = min(bounds[-1], until)
+    answer = call(connection, "plan_replay", config.name, source, config.to_queue, bounds, total)
+    return _checked(answer[0], config, source)
+
+
+def _checked(plan: dict[str, Any], config: Config, source: str) -> dict[str, Any]:
     if (plan["source"], plan["target"]) != (source, config.to_queue):
         raise errors.InvalidOption(
             f"the replay {config.name} went from {plan['source']} to {plan['target']}: give this"
@@ -214,6 +291,15 @@ def _write(messages: DataFrame, config: Config, number: int) -> int:
     return _published(config)["messages"] - before
 
 
+def _check(config: Config, planned: int) -> None:
+    """Raise DataLost unless all that was there when the replay began has been replayed."""
+    if (written := _published(config)["messages"]) != planned:
+        raise errors.DataLost(
+            f"the replay {config.name} was to write {planned} messages and wrote {written}: some"
+            " were removed from the source before it came there, or `where` is not the same twice"
+        )
+
+
 def _published(config: Config) -> dict[str, Any]:
     with connect(config.dsn) as connection:
         queue_id = find_queue(connection, config.to_queue)["id"]
@@ -224,9 +310,13 @@ def as_messages(messages: DataFrame, tasks: int) -> DataFrame:
     """What the sink is to write of messages, each partition in its order."""
     given = F.from_json(F.coalesce("headers", F.lit("{}")), "map<string,string>")
     others = F.map_filter(given, lambda name, _: name != TRANSACTION_HEADER)
-    which = F.create_map(F.lit(TRANSACTION_HEADER), F.col("transactionId"))
+    # What was replayed before still says which it was at first.
+    first = F.coalesce(given[TRANSACTION_HEADER], F.col("transactionId"))
+    which = F.create_map(F.lit(TRANSACTION_HEADER), first)
     headers = F.to_json(F.map_concat(others, which)).alias("headers")
-    ordered = messages.repartition(tasks, "partition").sortWithinPartitions("partition", "offset")
+    # A partition that was removed and made anew counts from 0 again: times tell them apart.
+    order = ("partition", "createdAt", "offset")
+    ordered = messages.repartition(tasks, "partition").sortWithinPartitions(*order)
     return ordered.select("partition", "payload", headers, "traceId")
 
 

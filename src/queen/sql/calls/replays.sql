@@ -10,3 +10,14 @@ insert into queen.replays as r (name, source, target, bounds, messages, created_
 values ($1, $2, $3, $4, $5, queen.now())
 on conflict (name) do update set name = r.name
 returning source, target, bounds, messages;
+
+-- name: fence
+-- The time, and a transaction: what transactions from it on store is of that time or later.
+select queen.now() as at, pg_current_xact_id()::text::bigint as xid;
+
+-- name: unarchived_since
+-- When the first message was stored that an archive has not carried into its lake.
+select min(s.created_at) as at
+from queen.archives a
+join queen.segments s on s.queue_id = a.queue_id and s.xid >= a.xid
+where a.name = $1;

@@ -1,0 +1,31 @@
+"""A driver that replays, with a sink that fails as it is told, and stops after each piece."""
+
+# pyright: basic
+
+import sys
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from queen.spark.pipelines import replay
+from tests.spark.driver import given_confs, say, step
+from tests.spark.faults import faulty_queen
+
+
+def main(master: str, text: str, faults: str) -> None:
+    builder = SparkSession.builder.master(master).appName("replay")
+    for name, value in given_confs().items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    replay.register = lambda spark: spark.dataSource.register(faulty_queen(Path(faults)))
+    step("started")
+    config = msgspec.json.decode(text, type=replay.Config)
+    progress = replay.run(spark, config, report=lambda each: step(f"piece-{each.batch_id}"))
+    say(rows=progress.rows, pieces=progress.batches)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,88 @@
+"""What the pages on windows and replays declare does what they say, by the command."""
+
+# pyright: basic
+
+import re
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from queen.spark.pipelines import archive
+from queen.spark.pipelines.report import reports
+from tests.spark import filling
+from tests.spark.cluster import confs
+from tests.spark.driver import ROOT
+from tests.spark.log import Log
+from tests.spark.test_command import started
+from tests.spark.test_replay import by_partition
+
+
+def declared(page: str, file: Path, **places: str) -> list[str]:
+    """The command for the declaration of a page, with other places."""
+    text = (ROOT / "docs" / "howto" / page).read_text("utf-8")
+    (yaml,) = re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    for name, place in places.items():
+        yaml, count = re.subn(rf"^{name}: \S+", f"{name}: {place}", yaml, flags=re.MULTILINE)
+        assert count == 1
+    file.write_text(yaml)
+    small = [word for name, value in confs().items() for word in ("--conf", f"{name}={value}")]
+    return [*("--config", str(file)), *("--master", "local[2]"), *small]
+
+
+def run(kind: str, words: list[str], dsn: str) -> str:
+    with started([sys.executable, "-m", "queen", "pipeline", kind, *words], dsn) as process:
+        _, said = process.communicate(timeout=280)
+    assert process.returncode == 0, said
+    return said
+
+
+def test_the_page_on_windows(dsn: str, tmp_path: Path) -> None:
+    with Log(dsn, "orders") as log:
+        filling.make(dsn, "spent")
+        for minute, amount in ((0, 1), (0, 2), (0, -5), (4, 8), (5, 16)):
+            at = f"2026-11-15T14:0{minute}:30Z"
+            log.push("any", [{"customer": "ada", "at": at, "amount": amount}])
+    words = declared("windows.md", tmp_path / "spent.yaml", checkpoint=str(tmp_path / "checkpoint"))
+    words += ["--set", "once=true", "--set", "max_messages_per_trigger=1"]
+
+    said = run("window", words, dsn)
+
+    assert "window-spent-per-minute: starting Spark" in said
+    assert by_partition(dsn, "spent") == {
+        "ada": [
+            {
+                "start": "2026-11-15T14:00:00.000Z",
+                "end": "2026-11-15T14:01:00.000Z",
+                "customer": "ada",
+                "total": 3.0,
+                "orders": 2,
+            }
+        ]
+    }
+    (row,) = reports(dsn, limit=10)
+    assert (row.kind, row.state, row.target, row.detail) == (
+        "window", "stopped", "spent", {"dropped": 0},
+    )  # fmt: skip
+
+
+def test_the_page_on_replays(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    with Log(dsn, "orders") as log:
+        filling.make(dsn, "orders-again")
+        log.stop_clock()
+        log.execute("update public.clock set at = '2026-11-15 12:00Z'")
+        log.push_all({name: [{"total": each} for each in (5, 50)] for name in ("ada", "bob", "c")})
+        log.advance(seconds=20 * 86_400)
+        log.push("ada", [{"total": 500}])
+    location = str(tmp_path / "lake")
+    archive.run(spark, archive.Config(dsn=dsn, queue="orders", location=location))
+    words = declared("replay.md", tmp_path / "replay.yaml", location=location)
+
+    said = run("replay", words, dsn)
+
+    assert "replay-orders-of-november: starting Spark" in said
+    assert by_partition(dsn, "orders-again") == {name: [{"total": 50}] for name in ("ada", "bob")}
+    (row,) = reports(dsn, limit=10)
+    assert (row.kind, row.state, row.target, row.rows_total) == (
+        "replay", "stopped", "orders-again", 2,
+    )  # fmt: skip

@@ -1,0 +1,326 @@
+"""A lake, or a queue, comes back into a queue: the same messages, in order, each once."""
+
+# pyright: basic
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from queen import errors
+from queen.engine.engine import Engine
+from queen.spark import register
+from queen.spark.pipelines import archive, replay
+from queen.spark.pipelines.replay import TRANSACTION_HEADER, Config, Progress, cut
+from tests.engine.helpers import push
+from tests.spark import filling, oracle, windowing
+from tests.spark.copying import LOCAL_CONFS, published, wait_until_held
+from tests.spark.driver import Driver
+from tests.spark.faults import Faults, faulty_queen
+from tests.spark.log import Log
+
+SEGMENTS = 5
+MESSAGES = SEGMENTS * 3 * 4
+"""A segment a second in each of three partitions."""
+BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def log(dsn: str) -> Iterator[Log]:
+    with Log(dsn, "orders") as log:
+        fill(log)
+        yield log
+
+
+def fill(log: Log) -> None:
+    filling.make(log.connection.info.dsn, "again")
+    log.stop_clock()
+    for number in range(SEGMENTS):
+        values = [{"segment": number, "message": message} for message in range(4)]
+        log.push_all({f"p{each}": [{**value, "p": each} for value in values] for each in range(3)})
+        log.advance(seconds=1)
+
+
+def archive_of(dsn: str, folder: Path) -> archive.Config:
+    return archive.Config(dsn=dsn, queue="orders", location=str(folder / "lake"), tasks=2)
+
+
+def config_of(dsn: str, **changes: Any) -> Config:  # noqa: ANN401
+    """From queue to queue, in pieces of a second."""
+    given = {"dsn": dsn, "name": "r", "from": "orders", "to": "again", "max_messages": 12}
+    return msgspec.convert({**given, "tasks": 2, **changes}, Config)
+
+
+def assert_replayed(dsn: str, queue: str = "again") -> None:
+    assert oracle.assert_same(oracle.digests(dsn, "orders"), oracle.digests(dsn, queue)) == MESSAGES
+
+
+def by_partition(dsn: str, queue: str) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = defaultdict(list)
+    for partition, payload in windowing.payloads(dsn, queue):
+        found[partition].append(payload)
+    return dict(found)
+
+
+@pytest.mark.parametrize("source", ["iceberg", "parquet", "queue"])
+def test_what_was_stored_comes_back_as_it_was(
+    spark: SparkSession, dsn: str, log: Log, tmp_path: Path, source: str
+) -> None:
+    changes: dict[str, Any] = {}
+    if source != "queue":
+        lake = msgspec.structs.replace(archive_of(dsn, tmp_path), format=source)
+        archive.run(spark, lake)
+        changes = {"location": lake.location, "format": source}
+    said: list[Progress] = []
+
+    done = replay.run(spark, config_of(dsn, **changes), report=said.append)
+
+    assert_replayed(dsn)
+    assert (done.rows, done.batches, done.state) == (MESSAGES, SEGMENTS, "idle")
+    assert [each.batch_id for each in said] == [*range(SEGMENTS), SEGMENTS - 1]
+
+    # It is over: under its name nothing more is done, whatever came meanwhile.
+    log.push("p0", [1])
+    assert replay.run(spark, config_of(dsn, **changes)).rows == 0
+    assert len(by_partition(dsn, "again")["p0"]) == SEGMENTS * 4
+
+
+async def test_a_message_says_which_it_was_at_first(
+    spark: SparkSession, dsn: str, engine: Engine
+) -> None:
+    for queue in ("orders", "again", "thrice"):
+        filling.make(dsn, queue)
+    await push(engine, "orders", 1, transaction_id="t1", headers={"a": "b"}, trace_id="trace")
+    await push(engine, "orders", 2, transaction_id="t2")
+
+    replay.run(spark, config_of(dsn))
+    replay.run(spark, config_of(dsn, name="s", **{"from": "again", "to": "thrice"}))
+
+    for queue in ("again", "thrice"):
+        rows = spark.read.format("queen").options(dsn=dsn, queue=queue).load().collect()
+        one, two = sorted(rows, key=lambda row: row["offset"])
+        headers = [msgspec.json.decode(row["headers"]) for row in (one, two)]
+        assert headers == [{"a": "b", TRANSACTION_HEADER: "t1"}, {TRANSACTION_HEADER: "t2"}]
+        assert [one["traceId"], two["traceId"]] == ["trace", None]
+        assert one["transactionId"] != "t1"
+
+
+@pytest.mark.parametrize("is_lake", [True, False], ids=["lake", "queue"])
+def test_only_what_was_asked_for_is_replayed(
+    spark: SparkSession, dsn: str, log: Log, tmp_path: Path, is_lake: bool
+) -> None:
+    changes: dict[str, Any] = {
+        "where": "get_json_object(payload, '$.message') < 3 and offset % 2 = 0",
+        "start_at": BEGIN + timedelta(seconds=1),
+        "end_at": (BEGIN + timedelta(seconds=4)).replace(tzinfo=None),
+        "partitions": ["p0", "p2"],
+    }
+    if is_lake:
+        archive.run(spark, archive_of(dsn, tmp_path))
+        changes["location"] = str(tmp_path / "lake")
+
+    replay.run(spark, config_of(dsn, **changes))
+
+    assert by_partition(dsn, "again") == {
+        f"p{each}": [
+            {"segment": number, "message": message, "p": each}
+            for number in (1, 2, 3)
+            for message in (0, 2)
+        ]
+        for each in (0, 2)
+    }
+    del log
+
+
+def test_a_rate_is_kept_on_average(spark: SparkSession, dsn: str, log: Log) -> None:
+    rate = 20
+    began_at = time.monotonic()
+    replay.run(spark, config_of(dsn, rate=rate))
+
+    # The last piece is not waited for.
+    assert time.monotonic() - began_at >= (MESSAGES - 12) / rate
+    assert_replayed(dsn)
+    del log
+
+
+def test_a_name_is_that_of_one_replay(spark: SparkSession, dsn: str, log: Log) -> None:
+    filling.make(dsn, "other")
+    # What has nothing yet has not begun.
+    assert replay.run(spark, config_of(dsn, **{"from": "other"})).batches == 0
+    replay.run(spark, config_of(dsn))
+
+    for change in ({"from": "other"}, {"to": "other"}, {"where": "offset > 1"}):
+        with pytest.raises(errors.InvalidOption, match=r"the replay r went from queue orders \("):
+            replay.run(spark, config_of(dsn, **change))
+    with pytest.raises(errors.QueueNotFound, match="there is no queue nowhere"):
+        replay.run(spark, config_of(dsn, name="s", to="nowhere"))
+    # Other limits are none of its nature.
+    assert replay.run(spark, config_of(dsn, max_messages=1, rate=1)).rows == 0
+    del log
+
+
+def test_what_is_being_stored_is_waited_for(spark: SparkSession, dsn: str, log: Log) -> None:
+    """Else a later message of another partition would be replayed, and this one never."""
+    with psycopg.connect(dsn) as connection:
+        lane = filling.partition_ids(connection, "orders", ["p0"])["p0"]
+        connection.commit()
+        filling.push(connection, [lane], [[b"1"]])
+        log.push("p1", [2])
+        timer = threading.Timer(2, connection.commit)
+        timer.start()
+        replay.run(spark, config_of(dsn))
+        timer.join()
+
+    assert oracle.assert_same(oracle.digests(dsn, "orders"), oracle.digests(dsn, "again")) == 62
+
+
+def test_a_lake_that_lags_is_replayed_up_to_what_it_lacks(
+    spark: SparkSession, dsn: str, log: Log, tmp_path: Path
+) -> None:
+    class Enough(Exception):
+        pass
+
+    lake = archive_of(dsn, tmp_path)
+    archive.run(spark, lake)
+    with psycopg.connect(dsn) as slow:  # Its number is the lower one, its time the later one.
+        lane = filling.partition_ids(slow, "orders", ["p1"])["p1"]
+        slow.commit()
+        slow.execute("select pg_current_xact_id()")
+        log.push("p0", [1])
+        log.advance(seconds=5)
+        filling.push(slow, [lane], [[b"2"]])
+
+    def stop(progress: archive.Progress) -> None:
+        if progress.step == "archived":
+            raise Enough
+
+    with pytest.raises(Enough):
+        archive.run(spark, msgspec.structs.replace(lake, max_messages=1), report=stop)
+    replay.run(spark, config_of(dsn, location=lake.location))
+
+    # p1's is in the lake and p0's is not yet: neither is replayed.
+    found = by_partition(dsn, "again")
+    assert {name: len(each) for name, each in found.items()} == dict.fromkeys(
+        ("p0", "p1", "p2"), 20
+    )
+
+
+def test_messages_that_retention_took_are_missed(spark: SparkSession, dsn: str, log: Log) -> None:
+    def lose(progress: Progress) -> None:
+        log.execute(
+            "update queen.segments set expires_at = '-infinity' where created_at >= $1",
+            BEGIN + timedelta(seconds=4),
+        )
+
+    for _ in range(2):
+        with pytest.raises(errors.DataLost, match="was to write 60 messages and wrote 48"):
+            replay.run(spark, config_of(dsn), report=lose)
+
+
+def test_a_task_that_fails_before_or_after_it_wrote_is_repeated_with_its_piece(
+    spark: SparkSession, dsn: str, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = Faults(tmp_path)
+    source = faulty_queen(tmp_path)
+    monkeypatch.setattr(replay, "register", lambda spark: spark.dataSource.register(source))
+    for step, last in (("writing.1.0", 0), ("staged.2.0", 1), ("published.3", 3)):
+        faults.fail(step)
+        with pytest.raises(Exception, match=f"{step} was to fail"):
+            replay.run(spark, config_of(dsn))
+        assert published(dsn) == last
+        faults.heal(step)
+
+    replay.run(spark, config_of(dsn))
+
+    assert_replayed(dsn)
+    register(spark)
+    del log
+
+
+def driver_of(config: Config, folder: Path) -> Driver:
+    """A driver of its own on this machine; it waits in the step `started`."""
+    text = msgspec.json.encode(config).decode()
+    words = ("-m", "tests.spark.drivers.replay", "local[2]", text, str(folder))
+    return Driver(*words, confs=LOCAL_CONFS)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["staged.1"],
+        pytest.param(
+            ["writing.0", "staged.1", "piece-1", "publishing.2", "published.3"],
+            marks=[pytest.mark.slow, pytest.mark.timeout(900)],
+        ),
+    ],
+    ids=["inside", "anywhere"],
+)
+def test_a_driver_may_be_killed_between_pieces_and_inside_one(
+    spark: SparkSession, dsn: str, log: Log, tmp_path: Path, steps: list[str]
+) -> None:
+    faults = Faults(tmp_path)
+    for step in steps:
+        if step.startswith("piece"):
+            with driver_of(config_of(dsn), tmp_path) as driver:
+                driver.until(step)
+                driver.kill()
+            continue
+        faults.hold(step)
+        with driver_of(config_of(dsn), tmp_path) as driver:
+            driver.until("started")
+            pump = threading.Thread(target=_let_pass, args=(driver,), daemon=True)
+            pump.start()
+            wait_until_held(faults, step)
+            driver.kill()
+            pump.join(60)
+        faults.release(step)
+    assert published(dsn) < SEGMENTS - 1
+
+    replay.run(spark, config_of(dsn))
+
+    assert_replayed(dsn)
+    del log
+
+
+def _let_pass(driver: Driver) -> None:
+    """Let it pass all steps, until it is no more."""
+    driver.go_on()
+    try:
+        driver.until("never")
+    except (RuntimeError, BrokenPipeError):
+        return
+
+
+def test_two_drivers_at_once_make_one_replay(
+    spark: SparkSession, dsn: str, log: Log, tmp_path: Path
+) -> None:
+    faults = Faults(tmp_path)
+    faults.hold("publishing.1")
+    with driver_of(config_of(dsn), tmp_path) as driver:
+        driver.until("piece-0")
+        driver.go_on()
+        wait_until_held(faults, "publishing.1", driver.log)
+        replay.run(spark, config_of(dsn))
+        assert_replayed(dsn)
+        faults.release("publishing.1")
+        answer = driver.answer()
+
+    assert answer["pieces"] == SEGMENTS
+    assert_replayed(dsn)
+    del log
+
+
+def test_pieces_end_where_a_second_does() -> None:
+    counts = [(BEGIN + timedelta(seconds=number), 4) for number in (0, 1, 2, 9)]
+    bounds, total = cut(counts, 8)
+    assert [(each - BEGIN).seconds for each in bounds] == [0, 2, 10]
+    assert total == 16
+    assert cut([], 8) == ([], 0)
