@@ -21,8 +21,10 @@ from queen.spark import register
 from queen.spark.pipelines import archive, replay
 from queen.spark.pipelines.replay import TRANSACTION_HEADER, Config, Progress, cut
 from tests.engine.helpers import push
+from tests.postgres import Postgres
 from tests.spark import filling, oracle, windowing
-from tests.spark.copying import LOCAL_CONFS, published, wait_until_held
+from tests.spark.copying import LOCAL_CONFS, published, staged, wait_until_held
+from tests.spark.databases import migrated
 from tests.spark.driver import Driver
 from tests.spark.faults import Faults, faulty_queen
 from tests.spark.log import Log
@@ -243,6 +245,39 @@ def test_a_task_that_fails_before_or_after_it_wrote_is_repeated_with_its_piece(
     assert_replayed(dsn)
     register(spark)
     del log
+
+
+def test_postgresql_that_crashes_in_the_middle_loses_and_doubles_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = Faults(tmp_path)
+    source = faulty_queen(tmp_path)
+    monkeypatch.setattr(replay, "register", lambda spark: spark.dataSource.register(source))
+    with Postgres() as server:
+        dsn = migrated(server)
+        with Log(dsn, "orders") as log:
+            fill(log)
+        crash = threading.Thread(target=crash_at, args=(server, dsn, faults, "publishing.1", 0))
+        crash.start()
+        with pytest.raises(Exception, match="lost what tasks had staged"):
+            replay.run(spark, config_of(dsn))
+        crash.join()
+        crash = threading.Thread(target=crash_at, args=(server, dsn, faults, "published.2", 2))
+        crash.start()
+        replay.run(spark, config_of(dsn))  # It was published: the replay goes on.
+        crash.join()
+        assert_replayed(dsn)
+    register(spark)
+
+
+def crash_at(server: Postgres, dsn: str, faults: Faults, step: str, last: int) -> None:
+    """Kill PostgreSQL when a replay has come to a step."""
+    faults.hold(step)
+    wait_until_held(faults, step)
+    server.kill()
+    server.start()
+    assert (published(dsn), staged(dsn)) == (last, 0)
+    faults.release(step)
 
 
 def driver_of(config: Config, folder: Path) -> Driver:
