@@ -195,7 +195,6 @@ def _queue(
         "dsn": config.dsn,
         "queue": config.from_queue or "",
         "columns": ",".join(columns),
-        "tasks": str(config.tasks),
     }
     if start is not None:
         options["startingTimestamp"] = start.isoformat()
