@@ -138,6 +138,9 @@ async def system(queen: Queen) -> None:
     assert not (await admin.maintenance()).enabled
     with_pushes = await admin.set_maintenance(False)
     assert not with_pushes.enabled
+    assert [each async for each in admin.pipelines()] == []
+    with pytest.raises(errors.NotFound):
+        await admin.pipeline("none")
     assert (await admin.upkeep()).duties
     assert not (await admin.buffer()).enabled
     with pytest.raises(errors.NotFound):
