@@ -39,6 +39,7 @@ def checkpointed(copy: Copy, log: str) -> list[int]:
     return sorted(int(file.name) for file in files)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # Six drivers, one after the other.
 def test_a_driver_may_be_killed_between_any_two_steps(dsn: str, tmp_path: Path) -> None:
     copy = prepare(dsn, tmp_path, maxMessagesPerTrigger="240", tasks="2")
@@ -102,6 +103,7 @@ def test_tasks_that_fail_and_an_executor_that_is_killed_are_made_good(
     assert staged(dsn) > 0  # Of attempts that wrote, and did not count.
 
 
+@pytest.mark.slow
 def test_of_two_attempts_that_wrote_one_counts(cluster: Cluster, dsn: str, tmp_path: Path) -> None:
     copy = prepare(dsn, tmp_path, tasks="2", maxMessagesPerTrigger="800")
     filling.fill(dsn, "a", MESSAGES)

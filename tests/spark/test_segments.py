@@ -161,7 +161,10 @@ async def test_an_encrypted_queue_is_read_with_the_key_of_the_environment(dsn: s
     assert [row["traceId"] for row in found] == ["t", None]
 
 
-async def test_an_encrypted_queue_is_not_read_without_the_key(dsn: str) -> None:
+async def test_an_encrypted_queue_is_not_read_without_the_key(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("QUEEN_ENCRYPTION_KEY", raising=False)
     await sealed(dsn)
 
     with pytest.raises(errors.EncryptionUnavailable, match="master key default"):

@@ -17,7 +17,8 @@ revoke all on queen.keys, queen.tickets, queen.allowances from queen_retention;
 revoke update, delete on queen.migrations, queen.audit, queen.audit_end from queen_retention;
 
 grant select on all tables in schema queen to queen_readonly;
-revoke all on queen.keys, queen.tickets, queen.allowances, queen.data_keys from queen_readonly;
+-- Data keys are sealed, as what they seal is.
+revoke all on queen.keys, queen.tickets, queen.allowances from queen_readonly;
 
 grant select on all tables in schema queen to queen_pipeline;
 revoke all on queen.keys, queen.tickets, queen.allowances from queen_pipeline;
