@@ -18,28 +18,27 @@ class Option(NamedTuple):
 
     name: str
     of: Literal["both", "source", "sink"]
-    help: str
 
 
 OPTIONS: Final = (
-    Option("dsn", "both", "PostgreSQL; else DATABASE_URL of the driver's environment"),
-    Option("queue", "both", "the queue"),
-    Option("shard", "both", "the number of this database among several"),
-    Option("readDsn", "source", "a replica to read from"),
-    Option("columns", "source", "the columns wanted, by commas"),
-    Option("schema", "source", "the fields of payloads that are objects, as DDL"),
-    Option("partitions", "source", "names of partitions: a JSON list, or by commas"),
-    Option("startingOffset", "source", "earliest, latest, a number, or JSON by partition"),
-    Option("endingOffset", "source", "latest, a number, or JSON by partition; of a batch alone"),
-    Option("startingTimestamp", "source", "from this instant on (ISO 8601)"),
-    Option("endingTimestamp", "source", "before this instant; of a batch alone"),
-    Option("maxMessagesPerTrigger", "source", "messages of a batch of a stream, about"),
-    Option("maxBytesPerTrigger", "source", "bytes of payloads of a batch of a stream, about"),
-    Option("failOnDataLoss", "source", "whether what was removed unread is an error"),
-    Option("trailingBatch", "source", "whether an empty batch follows the last, for watermarks"),
-    Option("tasks", "source", "into how many tasks a batch is split at most"),
-    Option("txnAppId", "both", "a name that outlives a checkpoint"),
-    Option("txnVersion", "sink", "the number of this write under txnAppId; of a batch alone"),
+    Option("dsn", "both"),
+    Option("queue", "both"),
+    Option("shard", "both"),
+    Option("readDsn", "source"),
+    Option("columns", "source"),
+    Option("schema", "source"),
+    Option("partitions", "source"),
+    Option("startingOffset", "source"),
+    Option("endingOffset", "source"),
+    Option("startingTimestamp", "source"),
+    Option("endingTimestamp", "source"),
+    Option("maxMessagesPerTrigger", "source"),
+    Option("maxBytesPerTrigger", "source"),
+    Option("failOnDataLoss", "source"),
+    Option("trailingBatch", "source"),
+    Option("tasks", "source"),
+    Option("txnAppId", "both"),
+    Option("txnVersion", "sink"),
 )
 _BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
 _IGNORED: Final = frozenset({"path", "checkpointlocation", "queryname"})

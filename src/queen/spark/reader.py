@@ -46,12 +46,6 @@ def horizon(connection: Connection) -> int:
     return call(connection, "horizon")[0]["xid"]
 
 
-def first_xid(connection: Connection, queue_id: int) -> int | None:
-    """Where the log of a queue begins; None while there is none."""
-    rows = call(connection, "first_xid", queue_id)
-    return rows[0]["xid"] if rows else None
-
-
 def plan(
     connection: Connection,
     queue_id: int,
