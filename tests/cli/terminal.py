@@ -50,11 +50,16 @@ class Terminal:
         self._tmux("send-keys", *keys)
 
     def until(self, condition: Callable[[str], bool], *, seconds: float = 20) -> str:
-        """Wait for a screen, for a bounded time, and return it."""
+        """Wait for a screen, for a bounded time, and return it.
+
+        It has to look the same twice: one look may fall between two lines that are drawn.
+        """
         deadline = time.monotonic() + seconds
-        while not condition(screen := self.screen()):
+        before, screen = "", self.screen()
+        while screen != before or not condition(screen):
             assert time.monotonic() < deadline, f"never seen; at last:\n{screen}"
             time.sleep(0.05)
+            before, screen = screen, self.screen()
         return screen
 
     def _tmux(self, *words: str) -> str:

@@ -188,11 +188,11 @@ async def test_counting_costs_less_than_a_microsecond_a_call(engine: Engine) -> 
     (delivery,) = await engine.pop(PopRequest(queue="orders", batch=1_000))
     assert delivery.lease is not None
     rounds = 2_000
-    started_at = time.perf_counter()
+    started_at = time.thread_time()
     for _ in range(rounds):
         engine.counters.count_popped([delivery], QUEUE_MODE)
         engine.counters.count_settled(delivery.group_id, "acked", delivery.lease, 1_000)
-    seconds = (time.perf_counter() - started_at) / rounds / 2
+    seconds = (time.thread_time() - started_at) / rounds / 2
 
     # Some tenfold of what it takes, for machines that are busy.
     assert seconds < 10e-6

@@ -262,9 +262,9 @@ async def test_answers_with_many_duplicates_are_made_in_linear_time(engine: Engi
         [item("orders", each, transaction_id=f"t{each}") for each in range(count)]
     )
 
-    begun = time.perf_counter()
+    begun = time.thread_time()
     offsets = [each.offset for each in result]
-    took = time.perf_counter() - begun
+    took = time.thread_time() - begun
 
     # The duplicates name 0 … 3999; what is new stands behind them.
     assert offsets == [each // 2 + each % 2 * (count // 2) for each in range(count)]

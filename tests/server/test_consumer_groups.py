@@ -34,9 +34,9 @@ async def test_a_group_shows_how_many_messages_and_seconds_it_is_behind(
 
     assert (before["consumerGroup"], before["queue"], before["lag"]) == ("g", "orders", 3)
     assert (before["held"], before["waiting"]) == (1, 0)
-    assert 40 <= before["lagSeconds"] < 41
+    assert 40 <= before["lagSeconds"] < 50
     assert between["lag"] == 2
-    assert 10 <= between["lagSeconds"] < 11
+    assert 10 <= between["lagSeconds"] < 20
     assert (after["lag"], after["lagSeconds"]) == (0, 0)
     assert (after["subscriptionMode"], after["subscriptionFrom"]) == ("all", None)
     assert after["lastPopAt"] is None
