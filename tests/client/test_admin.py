@@ -146,7 +146,7 @@ async def system(queen: Queen) -> None:
     with pytest.raises(errors.NotFound):
         await admin.flush_buffer()
     with pytest.raises(errors.NotFound):
-        await admin.retry_failed_buffer()
+        await admin.retry_failed_buffer(doubtful=True)
     assert (await admin.health())["status"]
     assert "queen_" in await admin.metrics()
     with pytest.raises(errors.NoSuchRoute):

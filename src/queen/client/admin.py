@@ -213,9 +213,10 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         """Store what is on disk now."""
         return await self._send("POST", "/system/buffer/flush", None, wire.Buffer)
 
-    async def retry_failed_buffer(self) -> wire.BufferRetried:
-        """Try again what could not be stored."""
-        return await self._send("POST", "/system/buffer/failed/retry", None, wire.BufferRetried)
+    async def retry_failed_buffer(self, *, doubtful: bool = False) -> wire.BufferRetried:
+        """Try again what could not be stored; if asked for, also what may be stored already."""
+        path = f"/system/buffer/failed/retry{query_of({'doubtful': 'true' if doubtful else None})}"
+        return await self._send("POST", path, None, wire.BufferRetried)
 
     def instances(self) -> AsyncIterator[wire.Instance]:
         return self._pages("/system/instances", wire.Instances, "instances", {})

@@ -323,8 +323,8 @@ class SyncAdmin:
         """What the server that answers has on disk because the database was away."""
     def flush_buffer(self) -> _resources.Buffer:
         """Store what is on disk now."""
-    def retry_failed_buffer(self) -> _resources.BufferRetried:
-        """Try again what could not be stored."""
+    def retry_failed_buffer(self, *, doubtful: bool = False) -> _resources.BufferRetried:
+        """Try again what could not be stored; if asked for, also what may be stored already."""
     def instances(self) -> Iterator[_resources.Instance]: ...
     def analytics(self, **query: Any) -> _analytics.ScopeAnalytics: ...
     def analytics_of_queues(self, **query: Any) -> _analytics.QueuesAnalytics: ...
