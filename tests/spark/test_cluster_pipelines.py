@@ -1,0 +1,246 @@
+"""Windows and replays on the cluster: the same results when its executors are killed."""
+
+# pyright: basic
+
+import json
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from queen.spark.pipelines import replay, windows
+from tests.postgres import Postgres
+from tests.spark import filling, oracle, windowing
+from tests.spark.cluster import Cluster
+from tests.spark.copying import kill_executor_at, published, staged, wait_until_held
+from tests.spark.databases import migrated
+from tests.spark.driver import Driver
+from tests.spark.faults import Faults
+from tests.spark.windowing import Event, declared, results
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600)]
+
+MILLION = 1_000_000
+ANSWER_SECONDS = 1_800
+BATCHES = 10
+PEOPLE = [f"w{number}" for number in range(50)]
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1",
+    "spark.speculation.quantile": "0.5",
+}
+
+
+@pytest.fixture
+def faults(tmp_path: Path) -> Faults:
+    folder = tmp_path / "faults"
+    folder.mkdir()
+    return Faults(folder)
+
+
+def batches_of(count: int) -> list[list[Event]]:
+    """Events whose time goes on, a minute each batch, and two that end what is open."""
+    each = count // (BATCHES * len(PEOPLE))
+    found = [
+        [
+            Event(who, 60 * batch + number % 60, number + batch)
+            for who in PEOPLE
+            for number in range(each)
+        ]
+        for batch in range(BATCHES)
+    ]
+    return [*found, [Event("end", 6_000, 1)], [Event("end", 6_001, 1)]]
+
+
+def push_all(dsn: str, batches: Iterable[list[Event]]) -> None:
+    """A transaction each."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for batch in batches:
+            by: dict[str, list[bytes]] = {}
+            for who, second, amount in batch:
+                at = windowing.instant(second).isoformat()
+                payload = {"who": who, "at": at, "amount": amount}
+                by.setdefault(who, []).append(json.dumps(payload).encode())
+            ids = filling.partition_ids(connection, "events", list(by))
+            filling.push(connection, [ids[who] for who in by], list(by.values()))
+
+
+def whole(batches: Iterable[list[Event]]) -> list[windowing.Result]:
+    """All windows that are over when the last event is in."""
+    events = [event for batch in batches for event in batch if event.who != "end"]
+    return windowing.tumbling(events, 60)
+
+
+def window_driver(cluster: Cluster, config: windows.Config, faults: Faults, **confs: str) -> Driver:
+    text = msgspec.json.encode(config).decode()
+    words = ("-m", "tests.spark.drivers.window", cluster.url, text, str(faults.folder))
+    return Driver(*words, confs={**cluster.confs, **confs})
+
+
+def replay_driver(cluster: Cluster, config: replay.Config, faults: Faults, **confs: str) -> Driver:
+    text = msgspec.json.encode(config).decode()
+    words = ("-m", "tests.spark.drivers.replay", cluster.url, text, str(faults.folder))
+    return Driver(*words, confs={**cluster.confs, **confs})
+
+
+def replay_of(dsn: str, **changes: object) -> replay.Config:
+    given = {"dsn": dsn, "name": "r", "from": "orders", "to": "again", "tasks": 2}
+    return msgspec.convert({**given, **changes}, replay.Config)
+
+
+def assert_replayed(dsn: str, count: int) -> None:
+    ours = oracle.assert_same(oracle.digests(dsn, "orders"), oracle.digests(dsn, "again"))
+    assert ours == count
+
+
+@pytest.mark.parametrize("kills", [(), ("staged.1.0", "writing.3.1", "staged.5.0")])
+def test_windows_over_a_million_events(
+    cluster: Cluster,
+    dsn: str,
+    tmp_path: Path,
+    faults: Faults,
+    capsys: pytest.CaptureFixture[str],
+    kills: tuple[str, ...],
+) -> None:
+    windowing.make(dsn)
+    batches = batches_of(MILLION)
+    push_all(dsn, batches)
+    config = declared(dsn, tmp_path, max_messages_per_trigger=MILLION // BATCHES)
+    for step in kills:
+        faults.hold(step)
+    began = time.monotonic()
+    with window_driver(cluster, config, faults) as driver:
+        driver.until("started")
+        driver.go_on()
+        killed = {kill_executor_at(cluster, faults, step, driver) for step in kills}
+        assert driver.answer(ANSWER_SECONDS)["failure"] == ""
+    with capsys.disabled():
+        print(f"\nwindows, {len(kills)} kills: {time.monotonic() - began:.1f} s")
+
+    assert len(killed) == len(kills)
+    assert results(dsn) == whole(batches)
+
+
+@pytest.mark.parametrize("kills", [(), ("staged.1.0", "writing.3.1", "staged.5.0")])
+def test_a_replay_of_a_million_messages(
+    cluster: Cluster,
+    dsn: str,
+    faults: Faults,
+    capsys: pytest.CaptureFixture[str],
+    kills: tuple[str, ...],
+) -> None:
+    filling.make(dsn, "orders")
+    filling.make(dsn, "again")
+    filling.fill(dsn, "orders", MILLION, partitions=100, transactions=100)
+    for step in kills:
+        faults.hold(step)
+    began = time.monotonic()
+    with replay_driver(cluster, replay_of(dsn, max_messages=100_000), faults) as driver:
+        driver.until("started")
+        driver.go_on()
+        answers: list[dict[str, object]] = []
+        reader = threading.Thread(target=lambda: answers.append(driver.answer(ANSWER_SECONDS)))
+        reader.start()
+        killed = {kill_executor_at(cluster, faults, step, driver) for step in kills}
+        reader.join(ANSWER_SECONDS)
+    with capsys.disabled():
+        print(f"\nreplay, {len(kills)} kills: {time.monotonic() - began:.1f} s")
+
+    assert len(killed) == len(kills)
+    assert [answer["rows"] for answer in answers] == [MILLION]
+    assert_replayed(dsn, MILLION)
+
+
+def test_of_two_attempts_of_a_windows_task_one_counts(
+    cluster: Cluster, dsn: str, tmp_path: Path, faults: Faults
+) -> None:
+    windowing.make(dsn)
+    batches = batches_of(5_000)
+    push_all(dsn, batches)
+    config = declared(dsn, tmp_path, max_messages_per_trigger=1_000)
+    faults.hold("staged.2.1")  # The first attempt alone: it is slow, and never let go.
+    with window_driver(cluster, config, faults, **SPECULATION) as driver:
+        assert driver.answer(ANSWER_SECONDS)["failure"] == ""
+
+    wrote = [each for each in faults.events("staged", 2) if each["task"] == 1]
+    assert {each["attempt"] for each in wrote} >= {0, 1}
+    assert results(dsn) == whole(batches)
+
+
+def test_of_two_attempts_of_a_replays_task_one_counts(
+    cluster: Cluster, dsn: str, faults: Faults
+) -> None:
+    filling.make(dsn, "orders")
+    filling.make(dsn, "again")
+    filling.fill(dsn, "orders", 1_600)
+    faults.hold("staged.0.1")
+    with replay_driver(cluster, replay_of(dsn), faults, **SPECULATION) as driver:
+        assert driver.answer(ANSWER_SECONDS)["rows"] == 1_600
+
+    wrote = [each for each in faults.events("staged", 0) if each["task"] == 1]
+    assert {each["attempt"] for each in wrote} >= {0, 1}
+    assert staged(dsn) > 0
+    assert_replayed(dsn, 1_600)
+
+
+def test_a_window_goes_on_after_postgresql_has_crashed(
+    cluster: Cluster, tmp_path: Path, faults: Faults
+) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(Postgres())
+        dsn = migrated(server)
+        windowing.make(dsn)
+        batches = batches_of(5_000)
+        push_all(dsn, batches)
+        config = declared(dsn, tmp_path, max_messages_per_trigger=500)
+        failures: list[str] = []
+        for step in ("publishing.4", "published.6"):
+            faults.hold(step)
+            with window_driver(cluster, config, faults) as driver:
+                driver.until("started")
+                driver.go_on()
+                wait_until_held(faults, step, driver.log)
+                server.kill()
+                server.start()
+                assert staged(dsn) == 0
+                faults.release(step)
+                failures.append(driver.answer(ANSWER_SECONDS)["failure"])
+        with window_driver(cluster, config, faults) as driver:
+            failures.append(driver.answer(ANSWER_SECONDS)["failure"])
+
+        # What was staged is gone, and said so; what was published is there, and it goes on.
+        assert "lost what tasks had staged" in failures[0]
+        assert failures[1:] == ["", ""]
+        assert published(dsn) >= BATCHES
+        assert results(dsn) == whole(batches)
+
+
+def test_what_retention_takes_before_a_window_comes_there_is_an_error(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    windowing.make(dsn)
+    batches = batches_of(5_000)
+    push_all(dsn, batches[:5])
+    config = declared(dsn, tmp_path, max_messages_per_trigger=500)
+    windows.run(spark, config)
+    push_all(dsn, batches[5:])
+    before = results(dsn)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            "select c.* from queen.partitions p cross join lateral"
+            " queen.cut(p.id, p.queue_id, (select max(s.base_offset) from queen.segments s"
+            " where s.partition_id = p.id), 1000, 'age') c"
+            " where p.queue_id = (select id from queen.queues where name = 'events')"
+        )
+
+    with pytest.raises(Exception, match="were removed before this stream has read them"):
+        windows.run(spark, config)
+
+    assert results(dsn) == before
