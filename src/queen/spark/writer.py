@@ -99,7 +99,7 @@ def _stage(
     context = TaskContext.get()
     assert context is not None
     write_id = uuid4()
-    with connect(options.dsn, settings={"options": "-c synchronous_commit=off"}) as connection:
+    with connect(options.dsn) as connection:
         queue = find_queue(connection, options.queue)
         staging = Staging(connection, queue, options.queue, options.shard, write_id)
         if not _is_published(connection, queue["id"], app_id, version):
