@@ -111,6 +111,25 @@ def test_bounds_are_options(load: Load, dsn: str) -> None:
     assert offsets(endingOffset="1") == [("p0", 0), ("p1", 0)]
 
 
+@pytest.mark.parametrize("end", [20, 50])
+def test_an_offset_before_the_first_is_an_error(
+    spark: SparkSession, load: Load, orders: str, tmp_path: Path, end: int
+) -> None:
+    cut = f"queen.cut(p.id, p.queue_id, {end}, 1000, 'age')"
+    execute(orders, f"select {cut} from queen.partitions p where p.name = 'p0'")
+
+    for start in ("10", '{"p0": 10}'):
+        with pytest.raises(PySparkException, match=f"p0 of queue orders begins with offset {end}"):
+            load(startingOffset=start).count()
+        with pytest.raises(PySparkException, match="startingOffset asks for 10"):
+            stream(spark, orders, tmp_path / "lost", startingOffset=start)
+
+    assert load(startingOffset="10", failOnDataLoss="false").count() == 40 + 50 - end
+    assert load(startingOffset="10", partitions="p1").count() == 40
+    assert load(startingOffset=f'{{"p0": {end}, "p1": 49}}').count() == 51 - end
+    assert load().count() == 100 - end
+
+
 @pytest.mark.usefixtures("orders")
 def test_a_time_is_a_bound_too(load: Load, dsn: str) -> None:
     (middle,) = execute(
