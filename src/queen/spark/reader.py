@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from queen import errors
 from queen.spark.database import Connection, call, connect
 from queen.spark.options import Offsets, SourceOptions
-from queen.spark.payloads import parse_payloads
+from queen.spark.payloads import check_fields, parse_payloads
 from queen.spark.segments import SegmentRange, read_range
 
 _TASKS: Final = 16
@@ -90,6 +90,7 @@ class QueueReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         if options.is_from_latest:
             raise errors.InvalidOption("startingOffset: from latest on, a batch has nothing")
+        _check_payload(options, schema)
         self._options = options
         self._schema = schema
 
@@ -131,6 +132,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ):
             if value is not None:
                 raise errors.InvalidOption(f"{name}: a stream does not end")
+        _check_payload(options, schema)
         self._options = options
         self._schema = schema
         self._target: int | None = None
@@ -363,13 +365,20 @@ def _by_id(offsets: Offsets | None, ids: dict[str, list[int]]) -> dict[int, int]
     return {each: at for name, at in offsets.items() for each in ids.get(name, ())}
 
 
+def _check_payload(options: SourceOptions, schema: StructType) -> None:
+    if options.payload_schema is not None and "payload" in options.columns:
+        payload = schema["payload"].dataType
+        assert isinstance(payload, StructType)
+        check_fields(payload)
+
+
 def _read(
     options: SourceOptions, schema: StructType, partition: InputPartition
 ) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, Part):
         return iter(())  # Where there is nothing to read Spark makes a task of its own.
     batches = read_range(options.dsn, partition.range, options.columns)
-    if options.payload_schema is None:
+    if options.payload_schema is None or "payload" not in options.columns:
         return batches
     wanted = to_arrow_schema(schema, timezone="UTC")
     return (parse_payloads(batch, wanted) for batch in batches)
