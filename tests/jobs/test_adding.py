@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from queen import errors
+from queen import Queen, errors
 from queen.jobs import Backoff, Job, JobPriority, QueueManager
 
 
@@ -155,6 +155,18 @@ async def test_a_queue_has_default_options_for_its_jobs(jobs: QueueManager, queu
     assert (await first.info()).attempts == 7
     assert (await second.info()).attempts == 2
     assert (await second.info()).metadata == {"tags": ["x"]}
+
+
+async def test_a_queue_in_order_becomes_one_of_jobs_only_if_it_is_registered(
+    jobs: QueueManager, queen: Queen, queue: str
+) -> None:
+    await queen.queue(queue).create()
+    with pytest.raises(errors.InvalidItem, match="in order"):
+        await jobs.add_job(queue, "n")
+
+    jobs.register_queue(queue)
+
+    assert await (await jobs.add_job(queue, "n")).status() == "waiting"
 
 
 async def test_what_a_job_cannot_be_is_refused_before_it_is_sent(

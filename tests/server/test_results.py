@@ -142,6 +142,17 @@ async def test_results_and_progress_of_an_encrypted_queue_are_sealed(dsn: str) -
         assert jobs[0]["progress"] == "canary"
 
 
+async def test_a_redacted_message_leaves_no_result(server: Server) -> None:
+    id_ = await add(server, "q", data="secret")
+    message = await take(server, "q")
+    assert (await done(server, message, result="secret")).status == 200
+
+    assert (await server.delete(f"/messages/{message['id']}")).status == 200
+
+    job = await show(server, "q", id_)
+    assert (job["status"], job["data"], job["result"]) == ("completed", None, None)
+
+
 async def test_an_ack_without_results_asks_the_database_for_nothing_more(server: Server) -> None:
     await push(server, "q", *range(10))
     messages = await pop(server, "q", batch=10)

@@ -18,7 +18,7 @@ from queen.jobs.running import Running, told
 from queen.jobs.sending import child_of
 from queen.jobs.settling import Settling
 from queen.wire.jobs import Envelope, Parent
-from queen.wire.messages import Acknowledgment
+from queen.wire.messages import Acknowledgment, PushOperation
 
 if TYPE_CHECKING:
     from queen.jobs.queues import QueueManager
@@ -154,9 +154,9 @@ class Attempts:
             self._settling.say(held, acknowledgment)
             return
         parent = Parent(queue=job.queue, id=job.id, name=job.name, result=result or _NULL)
-        children = [child_of(link, parent) for link in envelope.chain]
+        items = [*pushed, *(child_of(link, parent) for link in envelope.chain)]
         try:
-            await self._settling.commit(held, acknowledgment, [*pushed, *children])
+            await self._settling.commit(held, acknowledgment, [PushOperation(items=items)])
         except (errors.LeaseLost, errors.AlreadySettled):
             self._stats.lost += 1
             self._holding.let_go(held)

@@ -18,7 +18,7 @@ _LOG: Final = logging.getLogger("queen.jobs")
 class Held:
     """A job that a worker has, from its pop until the server knows what became of it."""
 
-    __slots__ = ("is_cancelled", "is_lost", "job", "message", "runner")
+    __slots__ = ("is_cancelled", "is_lost", "is_said", "job", "message", "runner")
 
     def __init__(self, message: Message[Envelope]) -> None:
         self.message = message
@@ -28,6 +28,8 @@ class Held:
         self.is_lost = False
         """Another worker has it, or will."""
         self.is_cancelled = False
+        self.is_said = False
+        """What became of it is on its way to the server, which ends its lease."""
 
     @property
     def is_gone(self) -> bool:
@@ -107,17 +109,23 @@ class Holding:
         while True:
             await asyncio.sleep(self._renew_seconds)
             try:
-                await self._renew()
-            except errors.QueenError as error:
+                async with asyncio.timeout(self._lease_seconds):
+                    await self._renew()
+            except (errors.QueenError, TimeoutError) as error:
                 # Asked again soon: until its end a lease is ours.
-                _LOG.warning("jobs.renewal_failed: %s", error)
+                _LOG.warning("jobs.renewal_failed: %s", error or "no answer in time")
 
     async def _renew(self) -> None:
         before = time.monotonic() - self._renew_seconds / 2
         leases = {id_: each for id_, each in self._leases.items() if each.since <= before}
         if not leases:
             return
-        jobs = [held for lease in leases.values() for held in lease.held if not held.is_gone]
+        jobs = [
+            held
+            for lease in leases.values()
+            for held in lease.held
+            if not (held.is_gone or held.is_said)
+        ]
         answer = await self._calls.renew(
             list(leases),
             self._lease_seconds,
@@ -129,7 +137,7 @@ class Holding:
         for result in answer.results:
             if not result.success and (lease := self._leases.pop(result.lease_id, None)):
                 for held in lease.held:
-                    if not held.is_gone:
+                    if not (held.is_gone or held.is_said):
                         held.is_lost = True
                         self._stop(held)
 

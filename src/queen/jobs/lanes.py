@@ -69,6 +69,7 @@ class Lane:
         *,
         concurrency: int,
         is_one_by_one: bool,
+        is_limited: bool,
         hold: Callable[[Sequence[Message[Envelope]]], list[Held]],
     ) -> None:
         self.queue = queue
@@ -79,6 +80,8 @@ class Lane:
         self.is_stopping = False
         self._is_one_by_one = is_one_by_one
         """The queue limits deliveries that are out at once: each job must be one."""
+        self._is_limited = is_limited
+        """What is popped counts, and must not wait here while others could run it."""
         self._hold = hold
         self._idle: deque[asyncio.Future[None]] = deque()
         self._wanted = asyncio.Event()
@@ -136,7 +139,7 @@ class Lane:
             future.set_result(None)
 
     def _room(self) -> int:
-        ahead = self.pace.ahead()
+        ahead = 0 if self._is_limited else self.pace.ahead()
         if len(self.waiting) > ahead // 2:
             return 0
         free = self.concurrency - self.pace.running

@@ -5,6 +5,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 
+import msgspec
+
 from queen import errors
 from queen.client.durations import seconds_of
 from queen.client.payloads import Codec
@@ -13,7 +15,7 @@ from queen.jobs.handle import JobHandle, handle_of
 from queen.jobs.options import BackoffRule, JobOptions, Rate
 from queen.jobs.processors import DEFAULT_ATTEMPTS, Decorator, Processor, Settings
 from queen.jobs.sending import child_of, item_of
-from queen.wire.jobs import CleanRequest, JobInfo, Link, QueueMetrics
+from queen.wire.jobs import QUEUE, CleanRequest, JobInfo, Link, QueueMetrics
 from queen.wire.messages import PushItem
 
 if TYPE_CHECKING:
@@ -21,14 +23,7 @@ if TYPE_CHECKING:
     from queen.jobs.worker import Worker
 
 _LOG: Final = logging.getLogger("queen.jobs")
-_OPTIONS: Final[Mapping[str, Any]] = {
-    "ordered": False,
-    # How often a job is tried is its own to say: the queue must not give up first.
-    "retryLimit": 1000,
-    # Of a job whose worker was not heard of any more; any other says its backoff itself.
-    "retryDelay": 500,
-    "maxRetryDelay": 5000,
-}
+_OPTIONS: Final[Mapping[str, Any]] = msgspec.to_builtins(QUEUE)
 
 Bulk = Mapping[str, Any] | Link
 """A job of `add_bulk`: ``{"name", "data", "options"}``, or what ``processor.s(…)`` made."""
@@ -167,9 +162,22 @@ class QueueManager:
 
     async def _configure(self, queue: str) -> None:
         try:
+            if queue not in self._queues:
+                await self._refuse_order(queue)
             await self.queen.queue(queue).config(self.options_of(queue)).create()
         except errors.Forbidden:
             return
+
+    async def _refuse_order(self, queue: str) -> None:
+        """A queue that nobody registered is not changed behind the back of those who read it."""
+        try:
+            found = await self.queen.admin.queue(queue)
+        except errors.QueueNotFound:
+            return
+        if found.ordered:
+            raise errors.InvalidItem(
+                f"queue {queue} hands messages out in order; register_queue makes it one of jobs"
+            )
 
     # Jobs.
 

@@ -14,7 +14,6 @@ from queen.wire.messages import (
     Acknowledgment,
     AckOperation,
     AckRequest,
-    PushItem,
     PushOperation,
     TransactionRequest,
 )
@@ -72,6 +71,7 @@ class Settling:
 
     def say(self, held: Held, acknowledgment: Acknowledgment) -> None:
         """Of one job what became of it; told with the next call."""
+        held.is_said = True
         self._said.append((held, acknowledgment))
         self._some.set()
 
@@ -88,11 +88,12 @@ class Settling:
             await self._flush() if self._said else await asyncio.sleep(0.001)
 
     async def commit(
-        self, held: Held, acknowledgment: Acknowledgment, items: Sequence[PushItem]
+        self, held: Held, acknowledgment: Acknowledgment, others: Sequence[PushOperation]
     ) -> None:
-        """Settle a job and push, all or nothing; raises why nothing was applied."""
+        """Settle a job and do the others, all or nothing; raises why nothing was applied."""
+        held.is_said = True
         fields = {f: getattr(acknowledgment, f) for f in acknowledgment.__struct_fields__}
-        operations = [AckOperation(**fields), PushOperation(items=list(items))]
+        operations = [AckOperation(**fields), *others]
         async with self._queen.producers().lend() as producer:
             request = TransactionRequest(
                 operations=operations, producer_id=producer.id, sequence=producer.sequence

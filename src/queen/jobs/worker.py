@@ -169,11 +169,13 @@ class Worker:
                 self._holding.let_go(held)
 
     def _lane(self, queue: str) -> Lane:
-        limit = self._app.options_of(queue).get("concurrencyLimit")
+        options = self._app.options_of(queue)
+        concurrency, rate = options.get("concurrencyLimit"), options.get("rateLimit")
         return Lane(
             self._queen.queue(queue, type=Envelope).lease(self._lease_seconds),
             concurrency=self.concurrency,
-            is_one_by_one=bool(limit),
+            is_one_by_one=bool(concurrency),
+            is_limited=bool(concurrency or rate),
             hold=self._holding.hold,
         )
 

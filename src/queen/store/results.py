@@ -52,6 +52,10 @@ class Results:
         )
         return rows[0] if rows else None
 
+    async def erase(self, partition_id: int, transaction_id: str) -> None:
+        """Forget what a message of this partition came to."""
+        await self._database.fetch("erase_result", partition_id, transaction_id)
+
     async def cancelled(self, messages: Sequence[tuple[str, int, int]]) -> list[int]:
         """Which of these (transactionId, partition id, offset) were cancelled, from 0 on."""
         if not messages:

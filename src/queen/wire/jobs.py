@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from queen.wire.messages import Extended, Request, Wire
+from queen.wire.options import QueueOptions
 from queen.wire.resources.paging import Instant, Name, PageQuery, Text
 
 Seconds = Annotated[float, Meta(ge=0)]
@@ -16,6 +17,15 @@ JobStatus = Literal["scheduled", "waiting", "active", "completed", "failed", "ca
 
 LEVELS = {1: 9, 2: 7, 3: 5, 4: 3, 5: 1}
 """The priority of a job, 1 is first, as the priority of its message, where higher is first."""
+QUEUE = QueueOptions(
+    ordered=False,
+    # How often a job is tried is its own to say: the queue must not give up first.
+    retry_limit=1000,
+    # Of a job whose worker was not heard of any more; any other says its backoff itself.
+    retry_delay=500,
+    max_retry_delay=5000,
+)
+"""What makes a queue one of jobs."""
 PRIORITIES = {level: priority for priority, level in LEVELS.items()}
 NORMAL = 3
 

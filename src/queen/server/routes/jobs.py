@@ -18,6 +18,7 @@ from queen.server.verbs.push import REFUSED_ITEM, with_trace
 from queen.wire.jobs import (
     LEVELS,
     NORMAL,
+    QUEUE,
     AddJob,
     AddJobs,
     Envelope,
@@ -88,7 +89,7 @@ async def _require_unordered(call: Call, names: set[str]) -> None:
     known = await engine.catalogue.queues(names)
     for name in names:
         if name not in known and call.state.settings.auto_create:
-            await engine.configure(name, {"ordered": False})
+            await engine.configure(name, QUEUE.columns())
         elif name in known and known[name].is_ordered:
             raise errors.InvalidItem(
                 f"queue {name} hands messages out in order; configure it with ordered false"

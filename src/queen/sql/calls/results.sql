@@ -49,6 +49,11 @@ cross join lateral (
   offset 0
 ) r;
 
+-- name: erase_result
+-- Forget what a message came to.
+delete from queen.results r
+where r.queue_id = (select p.queue_id from queen.partitions p where p.id = $1) and r.transaction_id = $2;
+
 -- name: forget_results
 -- Forget some results whose time is over.
 select queen.forget_results($1, $2) as removed;
