@@ -87,7 +87,7 @@ class Lane:
         self._wanted = asyncio.Event()
 
     def stop(self) -> list[Held]:
-        """Pop nothing more; what has not begun."""
+        """Pop nothing more and begin nothing; what has not begun."""
         self.is_stopping = True
         self._wanted.set()
         rest = [held for held in self.waiting if not held.is_gone]
@@ -99,7 +99,7 @@ class Lane:
     async def next(self) -> Held | None:
         """The next job; None when the lane stops."""
         while True:
-            while self.waiting:
+            while self.waiting and not self.is_stopping:
                 held = self.waiting.popleft()
                 if len(self.waiting) <= _MOST_AHEAD // 2:
                     self._wanted.set()

@@ -128,6 +128,8 @@ class Worker:
     def stop(self) -> None:
         """Let `run` end: what runs is finished, what has not begun goes back."""
         self._stop.set()
+        for lane in self._lanes:
+            lane.is_stopping = True
 
     async def drain(self) -> None:
         """`stop`, and wait until `run` has ended."""
