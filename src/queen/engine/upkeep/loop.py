@@ -16,6 +16,7 @@ from queen.engine.upkeep import (
     evictions,
     partitions,
     producers,
+    results,
     retention,
     scheduled,
     traces,
@@ -41,6 +42,7 @@ _DUTIES: Final[
     "partitions": (partitions.run, lambda each: each.retention_interval_ms / 1000),
     "producers": (producers.run, lambda each: each.retention_interval_ms / 1000),
     "traces": (traces.run, lambda each: each.retention_interval_ms / 1000),
+    "results": (results.run, lambda each: each.retention_interval_ms / 1000),
     "counters": (counters.run, lambda each: each.retention_interval_ms / 1000),
 }
 """What each duty does, and how often; scheduled messages at each look."""
