@@ -126,6 +126,9 @@ async def test_a_running_relay_pushes_soon_and_ends_when_told(
             (message,) = await queen.queue("orders").wait(True).timeout_millis(20_000).pop()
             assert message.data == str(number)
             await message.ack()
+        async with asyncio.timeout(20):
+            while await left(application):  # noqa: ASYNC110 - it counts what it took out
+                await asyncio.sleep(0.02)
         process.terminate()
         _, said = await process.communicate()
     assert process.returncode == 0
