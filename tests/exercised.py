@@ -17,6 +17,8 @@ _OF_OTHERS: Final = {
     *("transport_error", "undecodable_payload", "job_failed", "job_cancelled"),
     # Of upkeep, which answers nobody.
     "duty_lost",
+    # Of pipelines, which ask the database themselves.
+    *("data_lost", "lake_diverged"),
 }
 """Codes that no server answers."""
 _ROUTER: Final = Router(ROUTES)
