@@ -136,7 +136,7 @@ def test_windows_over_a_million_events(
     assert results(dsn) == whole(batches)
 
 
-@pytest.mark.parametrize("kills", [(), ("staged.1.0", "writing.3.1", "staged.5.0")])
+@pytest.mark.parametrize("kills", [(), ("staged.1.0", "writing.2.1")])  # Of some five pieces.
 def test_a_replay_of_a_million_messages(
     cluster: Cluster,
     dsn: str,
