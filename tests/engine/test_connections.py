@@ -114,7 +114,7 @@ async def test_connections_that_cannot_be_warmed_are_lent_all_the_same(dsn: str)
         held = await pop_one(engine, "orders")
         async with locked(dsn, "queen.deliveries"):
             stuck = [asyncio.create_task(engine.extend(lease(held))) for _ in range(3)]
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(8):
                 for _ in range(20):
                     await engine.store.database.fetch("now")
         await asyncio.gather(*stuck)
@@ -132,7 +132,7 @@ async def test_a_connection_is_waited_for_no_longer_than_allowed(dsn: str) -> No
             begun = time.monotonic()
             with pytest.raises(DatabaseUnavailable):
                 await engine.store.database.fetch("now")
-            assert time.monotonic() - begun < 2
+            assert time.monotonic() - begun < 8
         await stuck
 
 
@@ -144,7 +144,7 @@ async def test_a_call_takes_no_longer_than_allowed(dsn: str) -> None:
             begun = time.monotonic()
             with pytest.raises(Overloaded):
                 await engine.extend(lease(held))
-            assert time.monotonic() - begun < 2
+            assert time.monotonic() - begun < 8
 
 
 @pytest.mark.parametrize(("retries", "calls"), [(0, 1), (2, 3)])
@@ -175,7 +175,7 @@ async def test_calls_that_wait_for_a_lock_leave_connections_to_the_others(dsn: s
         async with locked(dsn, "queen.deliveries"):
             stuck = [asyncio.create_task(engine.extend(lease(held))) for _ in range(10)]
             await asyncio.sleep(0)
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(8):
                 await push(engine, "others", 2)
                 await pop(engine, "others", group="g")
         outcomes = await asyncio.gather(*stuck, return_exceptions=True)

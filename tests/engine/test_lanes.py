@@ -53,7 +53,10 @@ async def test_a_lone_unit_is_flushed_at_once() -> None:
     slow.goes_on.set()
 
 
-async def test_a_few_wait_for_the_flush_that_runs_and_share_the_next() -> None:
+async def test_a_few_wait_for_the_flush_that_runs_and_share_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("queen.engine.lanes._PATIENCE_SECONDS", 60.0)
     slow = Slow()
     lanes = slow.lanes()
     lanes.submit(Unit(1))
@@ -91,7 +94,7 @@ async def test_a_flush_that_takes_long_holds_up_no_other_key() -> None:
     await turns()
     lanes.submit(Unit(2))
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(8):
         while len(slow.flushes) < 2:  # noqa: ASYNC110 - a timer's
             await asyncio.sleep(0.001)
 

@@ -256,7 +256,7 @@ async def test_a_queue_that_commits_late_wakes_those_who_wait_for_it(idle_dsn: s
 
         await pushing.push([PushItem(queue="late", payload=b"1")])
 
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(8):
             _, delivery = await waiters.got.get()
         assert delivery.payloads() == [b"1"]
 

@@ -122,7 +122,7 @@ async def test_an_ack_that_is_known_is_answered_when_the_standby_has_the_first(
 async def test_a_connection_is_made_ready_without_a_standby(paused: Paused) -> None:
     paused.pair.standby.pause()
 
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(8):
         database = await Database.open(paused.pair.dsn("queen"), Connecting(is_warmed=True))
         await database.fetch("now")
 
