@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: setup packages check check-lock test test-fast test-model test-faults test-spark-short test-spark \
+.PHONY: setup packages check check-lock test test-again test-fast test-model test-faults test-spark-short test-spark \
 	bench-client bench-encryption bench-engine bench-growth bench-http bench-retention bench-spark schema reference sync-types lock \
 	format
 
@@ -43,7 +43,11 @@ check-lock:
 	diff -u $(LOCK) .venv/$(LOCK)
 
 test:
-	$(PYTEST) -n $(WORKERS) --dist worksteal --ignore=tests/spark
+	$(PYTEST) --cache-clear -n $(WORKERS) --dist worksteal --ignore=tests/spark
+
+# Of a whole run in which no more than two failed.
+test-again:
+	$(BIN)/python -m tests.again
 
 test-fast:
 	$(PYTEST) -n $(WORKERS) --dist worksteal -x tests/unit tests/sql
@@ -56,7 +60,7 @@ test-faults:
 
 # A file stays with one process: so there is a session and a cluster for each process, not for each test.
 test-spark-short:
-	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile tests/spark
+	$(PYTEST) --cache-clear -n $(SPARK_WORKERS) --dist loadfile tests/spark
 
 test-spark:
 	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile -m "slow or not slow" --timeout=3600 tests/spark
