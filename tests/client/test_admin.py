@@ -11,9 +11,9 @@ from queen.server.app import ROUTES
 from tests.client.faults import Faulty
 
 OTHERS = re.compile(
-    r"/api/v1/(push|pop|ack|transaction|lease|configure|openapi\.json)|/livez|/readyz|.*\{ref\}/\{"
+    r"/api/v1/(push|pop|ack|transaction|lease|configure|workflows|openapi\.json)|/livez|/readyz|.*\{ref\}/\{"
 )
-"""The message plane, what machines ask, and second names."""
+"""The message plane, what `queen.jobs` and machines ask, and second names."""
 
 
 def routes() -> set[str]:

@@ -10,7 +10,12 @@ import pytest
 from tests.server.server import SOURCE, Server, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name != "fastapi_app.py")
+SCRIPTS = sorted(
+    str(path.relative_to(EXAMPLES))
+    for pattern in ("*.py", "jobs/*.py")
+    for path in EXAMPLES.glob(pattern)
+    if path.name != "fastapi_app.py"
+)
 
 
 def environment(server: Server) -> dict[str, str]:

@@ -32,12 +32,20 @@ from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
 from queen.engine.waiters import QUEUE_MODE
 from queen.engine.wakeups import Wakeups
+from queen.engine.workflows import Workflows
 from queen.meters import Snapshot
 from queen.settings import Settings
 from queen.store.connecting import Connecting
 from queen.store.database import Record
 from queen.store.store import Store
-from queen.wire.messages import Acknowledged, Acknowledgment, Extended, PopRequest, PushItem
+from queen.wire.messages import (
+    Acknowledged,
+    Acknowledgment,
+    AdvanceOperation,
+    Extended,
+    PopRequest,
+    PushItem,
+)
 
 _LOG: Final = logging.getLogger("queen.engine")
 _STEP = 1_000
@@ -85,6 +93,7 @@ class Engine:
             forget=self._forget,
             append=lambda: self.appender.wake(),
             see_to_schedules=lambda: self.schedules.wake(),
+            see_to_workflows=lambda: self.workflows.wake(),
             search_again=self._pops.search_again,
         )
         self._acks = Acks(store, settings, self.counters, wake=self.wakeups.tell_groups)
@@ -123,6 +132,9 @@ class Engine:
             self.seals,
             tell_of_change=self.wakeups.change_schedules,
         )
+        self.workflows = Workflows(
+            store, settings, self.catalogue, tell_of_end=self.wakeups.tell_of_workflows
+        )
         self._transactions = Transactions(
             store,
             settings,
@@ -132,6 +144,7 @@ class Engine:
             self._acknowledgments,
             self.counters,
             self.seals,
+            self.workflows,
             wake_queues=self.wakeups.tell,
             wake_groups=self.wakeups.tell_groups,
         )
@@ -186,7 +199,7 @@ class Engine:
 
     async def close(self) -> None:
         """Answer those who wait, finish what was taken, let go of the database."""
-        await self._pops.close()
+        await self.stop_waiting()
         if self.replays is not None:
             await self.replays.close()
         await self.appender.close()
@@ -200,6 +213,7 @@ class Engine:
 
     async def stop_waiting(self) -> None:
         """Answer those who wait, and let no pop begin: what comes before `close`."""
+        self.workflows.close()
         await self._pops.close()
 
     async def __aenter__(self) -> Self:
@@ -301,18 +315,20 @@ class Engine:
         *,
         acknowledgments: Sequence[Acknowledgment] = (),
         items: Sequence[PushItem] = (),
+        advances: Sequence[AdvanceOperation] = (),
         required_leases: Sequence[str] = (),
         consumer_group: str | None = None,
         is_rolled_back_on_duplicate: bool = False,
         producer_id: str | None = None,
         sequence: int | None = None,
     ) -> PushResult:
-        """Acks and pushes, all applied or none."""
+        """Acks, pushes and steps of workflows, all applied or none."""
         self._check_producer(producer_id, sequence)
         try:
             result = await self._transactions.transact(
                 acknowledgments=acknowledgments,
                 items=items,
+                advances=advances,
                 required_leases=required_leases,
                 consumer_group=consumer_group,
                 is_rolled_back_on_duplicate=is_rolled_back_on_duplicate,

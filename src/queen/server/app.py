@@ -33,6 +33,7 @@ from queen.server.routes import (
     schedules,
     system,
     traces,
+    workflows,
 )
 from queen.server.routing import Route, Router
 from queen.server.state import State
@@ -51,6 +52,7 @@ ROUTES: tuple[Route, ...] = (
     *dead_letters.ROUTES,
     *traces.ROUTES,
     *schedules.ROUTES,
+    *workflows.ROUTES,
     *operations.ROUTES,
     *pipelines.ROUTES,
     *system.ROUTES,

@@ -84,6 +84,20 @@ class Ack(NamedTuple):
     """Refuse a lease of another partition; None: unchecked."""
 
 
+class Advance(NamedTuple):
+    """A step of a workflow that is settled, or one part of it."""
+
+    workflow: str
+    step: str
+    part: int | None
+    token: UUID
+    outcome: str
+    result: str | None
+    """JSON; None: nothing was said."""
+    error: str | None
+    attempts: int | None
+
+
 class Sought(NamedTuple):
     """A message that an ack names in part; None for what it does not say."""
 
@@ -172,14 +186,18 @@ class Messages:
         settlements: Sequence[Settlement],
         leases: Sequence[tuple[int, UUID]],
         push: Push,
+        advances: Sequence[Advance] = (),
     ) -> list[Record]:
-        return await self._database.fetch(
-            "transact",
+        columns = (
             *_ack_columns(acks),
             *_nack_columns(settlements),
             *_pairs(leases),
             *push.columns(),
         )
+        if advances:
+            steps = map(list, zip(*advances, strict=True))
+            return await self._database.fetch("advance", *steps, *columns)
+        return await self._database.fetch("transact", *columns)
 
     async def last_sequence(self, producer_id: str) -> int | None:
         (row,) = await self._database.fetch("last_sequence", producer_id)

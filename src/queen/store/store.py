@@ -18,6 +18,7 @@ from queen.store.pipelines import Pipelines
 from queen.store.queues import Queues
 from queen.store.schedules import Schedules
 from queen.store.traces import Traces
+from queen.store.workflows import Workflows
 
 
 class Store:
@@ -40,6 +41,7 @@ class Store:
         self.audit = Audit(database)
         self.outbox = Outbox(database)
         self.schedules = Schedules(database)
+        self.workflows = Workflows(database)
         self.pipelines = Pipelines(database)
         self.data_keys = DataKeys(database)
 

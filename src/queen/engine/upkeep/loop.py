@@ -19,6 +19,7 @@ from queen.engine.upkeep import (
     retention,
     scheduled,
     traces,
+    workflows,
 )
 from queen.engine.upkeep.run import Run
 from queen.settings import Settings
@@ -42,8 +43,9 @@ _DUTIES: Final[
     "producers": (producers.run, lambda each: each.retention_interval_ms / 1000),
     "traces": (traces.run, lambda each: each.retention_interval_ms / 1000),
     "counters": (counters.run, lambda each: each.retention_interval_ms / 1000),
+    "workflows": (workflows.run, lambda each: each.upkeep_look_seconds / 2),
 }
-"""What each duty does, and how often; scheduled messages at each look."""
+"""What each duty does, and how often; scheduled messages and workflows at each look."""
 
 DUTIES: Final = tuple(_DUTIES)
 
