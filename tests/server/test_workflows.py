@@ -321,15 +321,18 @@ async def test_a_workflow_is_its_queues(dsn: str, guarded: Server) -> None:
     admin = Caller(guarded, await make_key(dsn))
     for queue in ("theirs", "ours.1"):
         await admin.post("/configure", {"queue": queue, "options": {"ordered": False}})
-    theirs = {"name": "t", "id": "theirs", "steps": [{"queue": "theirs", "job": "a"}]}
+    theirs = {"name": "t", "id": "theirs", "steps": [{"queue": "theirs", "job": "b"}]}
     await admin.post("/workflows", theirs)
+    nobodys = {"name": "t", "id": "nobodys", "steps": [{"signal": "go"}]}
+    await admin.post("/workflows", nobodys)
     tenant = Caller(guarded, await make_key(dsn, scopes=[{"queue": "ours.*"}]))
+    assert (await tenant.post("/workflows", {**nobodys, "id": "ours too"})).status == 403
     ours = {"name": "t", "id": "ours", "steps": [{"queue": "ours.1", "job": "a"}]}
     assert (await tenant.post("/workflows", ours)).status == 201
 
     listed = (await tenant.get("/workflows")).body["workflows"]
     assert [each["id"] for each in listed] == ["ours"]
-    for id_ in ("theirs", "nobodys"):
+    for id_ in ("theirs", "nobodys", "unknown"):
         for reply in (
             await tenant.get(f"/workflows/{id_}"),
             await tenant.get(f"/workflows/{id_}/steps/a/parts"),

@@ -93,7 +93,7 @@ class Engine:
             forget=self._forget,
             append=lambda: self.appender.wake(),
             see_to_schedules=lambda: self.schedules.wake(),
-            see_to_workflows=lambda: self.workflows.wake(),
+            see_to_workflows=lambda: self.workflows.ends.wake(),
             search_again=self._pops.search_again,
         )
         self._acks = Acks(store, settings, self.counters, wake=self.wakeups.tell_groups)
@@ -194,6 +194,7 @@ class Engine:
         self.wakeups.start()
         self.appender.start()
         self.schedules.start()
+        self.workflows.ends.start()
         if self.replays is not None:
             self.replays.start()
 
@@ -204,6 +205,7 @@ class Engine:
             await self.replays.close()
         await self.appender.close()
         await self.schedules.close()
+        await self.workflows.ends.close()
         await self._pushes.close()
         await self._acks.close()
         await self.wakeups.close()
@@ -213,7 +215,7 @@ class Engine:
 
     async def stop_waiting(self) -> None:
         """Answer those who wait, and let no pop begin: what comes before `close`."""
-        self.workflows.close()
+        self.workflows.ends.release()
         await self._pops.close()
 
     async def __aenter__(self) -> Self:

@@ -131,7 +131,8 @@ class Transactions:
                     number: int = row["ordinal"] - 1
                     lease = leases_of[number]
                     self._counters.count_settled(row["offset"], row["kind"], lease)
-                self._workflows.stir(is_over=any(row["kind"] == "ended" for row in answer))
+                ended: list[int] = [row["ordinal"] for row in answer if row["kind"] == "ended"]
+                self._workflows.stir([steps[ordinal - 1].workflow for ordinal in ended])
                 stale = {row["ordinal"] - 1 for row in answer if row["kind"] == "stale"}
                 break
             self._judge(problems)

@@ -1,9 +1,6 @@
 """Starts workflows, drives them, and wakes those who wait for their ends."""
 
-import asyncio
-import contextlib
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -13,6 +10,7 @@ from queen import errors
 from queen.codec import payload
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.catalogue import Catalogue
+from queen.engine.ends import Ends
 from queen.settings import Settings
 from queen.store.database import Record
 from queen.store.messages import Advance
@@ -20,22 +18,13 @@ from queen.store.store import Store
 from queen.wire.messages import AdvanceOperation
 from queen.wire.plans import Plan
 
-_POOLED_LOOK_SECONDS: Final = 1.0
-"""Where nobody is told that a workflow has ended."""
-_LOOK_SECONDS: Final = 5.0
-"""The safety net behind the notification."""
 _MOST_ERROR: Final = 10_000
 _OUTER_LEVELS: Final = 8
 """More than a message nests what it carries of a step: data in it, results by name, in lists."""
 
 
 class Workflows:
-    """
-    Runs of steps that follow each other. Their state machine is SQL, in one transaction each time.
-
-    Whoever waits for an end is woken by the process that brought it about, or by what that tells
-    the others; now and then it looks by itself.
-    """
+    """Runs of steps that follow each other; their state machine is SQL."""
 
     def __init__(
         self,
@@ -49,8 +38,7 @@ class Workflows:
         self._settings = settings
         self._catalogue = catalogue
         self._tell_of_end = tell_of_end
-        self._ended = asyncio.Event()
-        self._is_closed = False
+        self.ends = Ends(store)
 
     async def start(
         self,
@@ -85,18 +73,19 @@ class Workflows:
         row = await self._store.workflows.signal(id_, signal, outcome, text)
         if not row["steps"]:
             raise errors.NotFound(f"no step of workflow {id_} is for a signal {signal}")
-        self.stir(is_over=row["has_ended"])
+        self.stir([id_] if row["has_ended"] else [])
         return row["taken"]
 
     async def cancel(self, id_: str, reason: str | None, *, is_undone: bool) -> Record:
         """Let nothing begin any more, and undo what was done."""
         row = await self._store.workflows.cancel(id_, reason, is_undone=is_undone)
-        self.stir(is_over=row["has_ended"])
+        self.stir([id_] if row["has_ended"] else [])
         return row
 
     async def retry(self, id_: str, from_step: str | None) -> None:
         """Let it go on from what failed."""
-        self.stir(is_over=await self._store.workflows.retry(id_, from_step))
+        has_ended = await self._store.workflows.retry(id_, from_step)
+        self.stir([id_] if has_ended else [])
 
     async def delete(self, id_: str) -> None:
         """Forget one that has ended."""
@@ -108,39 +97,11 @@ class Workflows:
             raise errors.WorkflowNotFound(f"there is no workflow {id_}")
         return row
 
-    async def wait(self, id_: str, seconds: float) -> None:
-        """Come back when it has ended, or after so long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not self._is_closed:
-                    # Taken before it is looked at: an end in between wakes it.
-                    ended = self._ended
-                    if await self._store.workflows.has_ended(id_):
-                        return
-                    await self._sleep(ended)
-
-    async def _sleep(self, ended: asyncio.Event) -> None:
-        is_pooled = self._store.database.is_pooled
-        seconds = _POOLED_LOOK_SECONDS if is_pooled else _LOOK_SECONDS
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds * random.uniform(0.8, 1.2)):
-                await ended.wait()
-
-    def stir(self, *, is_over: bool) -> None:
-        """A workflow has ended, here: who waits looks, in all processes."""
-        if is_over:
-            self.wake()
+    def stir(self, ended: Iterable[str]) -> None:
+        """These have ended, here: who waits for them is woken, in all processes."""
+        if ids := list(ended):
+            self.ends.tell(ids)
             self._tell_of_end()
-
-    def wake(self) -> None:
-        """Some workflow has ended."""
-        ended, self._ended = self._ended, asyncio.Event()
-        ended.set()
-
-    def close(self) -> None:
-        """Answer those who wait."""
-        self._is_closed = True
-        self.wake()
 
     def advances(self, operations: Sequence[AdvanceOperation]) -> list[Advance]:
         """Operations as rows; raises BadRequest of the first that cannot be one."""

@@ -115,7 +115,7 @@ class WorkflowHandle:
         Raises WorkflowFailed when the run failed or was cancelled.
         """
         run = await self.wait(timeout=timeout)
-        if run.state != "completed" or run.result is None:
+        if run.state != "completed":
             raise errors.WorkflowFailed(f"workflow {self.id} {run.state}: {run.error}")
         return msgspec.json.decode(run.result, type=dict[str, Any])
 

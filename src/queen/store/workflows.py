@@ -54,10 +54,10 @@ class Workflows:
         rows = await self._database.fetch("workflow", id_)
         return rows[0] if rows else None
 
-    async def has_ended(self, id_: str) -> bool:
-        """Also when there is none."""
-        rows = await self._database.fetch("workflow_state", id_)
-        return not rows or rows[0]["has_ended"]
+    async def open_of(self, ids: Sequence[str]) -> set[str]:
+        """Those of some runs that have not ended."""
+        rows = await self._database.fetch("open_workflows", list(ids))
+        return {row["id"] for row in rows}
 
     async def steps(self, id_: str) -> list[Record]:
         return await self._database.fetch("workflow_steps", id_)

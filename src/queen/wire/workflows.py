@@ -88,6 +88,10 @@ class WorkflowPlace(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Of the steps that led here, by name."""
     errors: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
+    def result_of(self, step: str) -> Any:  # noqa: ANN401 - whatever JSON can hold
+        """What a step that led here came to."""
+        return msgspec.json.decode(self.results[step])
+
     def advance(
         self,
         outcome: Outcome,
@@ -156,7 +160,7 @@ class WorkflowDetail(WorkflowInfo, frozen=True, kw_only=True):
     """A run, its steps and what came of it."""
 
     steps: list[StepInfo]
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw = msgspec.Raw(b"null")
     """By name, of the steps that nothing follows on success; null unless it completed."""
 
 

@@ -13,6 +13,7 @@ from queen.engine.rounds import Rounds
 from queen.engine.upkeep import (
     counters,
     dedup,
+    ended_workflows,
     evictions,
     partitions,
     producers,
@@ -44,6 +45,7 @@ _DUTIES: Final[
     "traces": (traces.run, lambda each: each.retention_interval_ms / 1000),
     "counters": (counters.run, lambda each: each.retention_interval_ms / 1000),
     "workflows": (workflows.run, lambda each: each.upkeep_look_seconds / 2),
+    "ended_workflows": (ended_workflows.run, lambda each: each.retention_interval_ms / 1000),
 }
 """What each duty does, and how often; scheduled messages and workflows at each look."""
 

@@ -55,6 +55,9 @@ async def start(call: Call) -> Answer:
     request = await call.body(WorkflowRequest)
     plan = plan_of(request)
     await call.require_queues(Permission.PRODUCE, plan.queues)
+    if not plan.queues:
+        # It would be nobody's in particular.
+        call.caller.require_unscoped()
     call.state.pulse.require_push()
     parent = tracing.parent_of(call)
     trace_id = parent and trace_of(parent)
@@ -106,10 +109,10 @@ async def show(call: Call) -> Answer:
     engine, settings = call.state.engine, call.state.settings
     if query.wait and row["state"] not in _ENDED:
         timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
-        await engine.workflows.wait(row["id"], min(timeout, settings.max_timeout_ms) / 1000)
+        await engine.workflows.ends.wait(row["id"], min(timeout, settings.max_timeout_ms) / 1000)
         row = await engine.workflows.one(row["id"])
     steps = [StepInfo(**_step(each)) for each in await engine.store.workflows.steps(row["id"])]
-    result = None if row["result"] is None else _raw(row["result"])
+    result = _raw(row["result"] or "null")
     return Answer(WorkflowDetail(**_shown(row), steps=steps, result=result))
 
 
@@ -192,8 +195,11 @@ async def _find(call: Call, permission: Permission) -> Record:
         raise call.missing(missing) from error
     call.caller.require(permission)
     if call.caller.scopes is not None:
-        queues = (await engine.store.workflows.queues([row["id"]])).get(row["id"], set())
-        await call.require_queues(permission, queues)
+        queues = (await engine.store.workflows.queues([row["id"]])).get(row["id"])
+        if not queues:
+            call.caller.require_unscoped()
+        else:
+            await call.require_queues(permission, queues)
     return row
 
 
@@ -204,7 +210,7 @@ async def _visible(call: Call, rows: list[Record]) -> set[str]:
         return set(ids)
     queues = await call.state.engine.store.workflows.queues(ids)
     seen = await call.visible({name for names in queues.values() for name in names})
-    return {id_ for id_, names in queues.items() if names <= seen}
+    return {id_ for id_, names in queues.items() if names and names <= seen}
 
 
 def _shown(row: Record) -> dict[str, Any]:

@@ -36,9 +36,9 @@ select
 from queen.workflows w
 where w.id = $1;
 
--- name: workflow_state
--- Whether a run has ended; no row: there is none.
-select w.state, w.ended_at is not null as has_ended from queen.workflows w where w.id = $1;
+-- name: open_workflows
+-- Those of some runs that have not ended.
+select w.id from queen.workflows w where w.id = any ($1) and w.ended_at is null;
 
 -- name: workflow_queues
 -- The queues that runs send to.

@@ -11,7 +11,7 @@ declare
   v_parts integer;
   v_runs  integer := 0;
 begin
-  perform queen.hold_duty('workflows', p_epoch);
+  perform queen.hold_duty('ended_workflows', p_epoch);
   v_ids := array(
     select w.id
     from queen.workflows w

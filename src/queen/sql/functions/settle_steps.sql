@@ -220,6 +220,9 @@ create or replace function queen.leaders_of (p_id text, p_step queen.workflow_st
 as $$
 #variable_conflict use_column
 begin
+  if p_step.sources = 0 and p_step.undoes is null then
+    return;
+  end if;
   return query
   select s.name, s.ordinal, s.result, case when s.state = 'failed' then coalesce(s.error, '') end
   from queen.workflow_steps s
