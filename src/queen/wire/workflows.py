@@ -160,7 +160,7 @@ class WorkflowDetail(WorkflowInfo, frozen=True, kw_only=True):
     """A run, its steps and what came of it."""
 
     steps: list[StepInfo]
-    result: msgspec.Raw = msgspec.Raw(b"null")
+    result: msgspec.Raw
     """By name, of the steps that nothing follows on success; null unless it completed."""
 
 
