@@ -158,9 +158,17 @@ def _flat(steps: Sequence[Step]) -> dict[str, _Node]:
                 if isinstance(each, str):
                     found[each] = None
                 else:
-                    inside.append((each, found))
+                    inside.append((_inner(name, each), found))
         todo += reversed(inside)
     return nodes
+
+
+def _inner(name: str, given: Mapping[str, msgspec.Raw]) -> Step:
+    """A step that stands inside of another."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(given), type=Step)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidWorkflow(f"what follows {name}: {error}") from error
 
 
 def _check_name(what: str, name: str) -> None:

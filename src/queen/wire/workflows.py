@@ -57,8 +57,9 @@ class Step(Request, frozen=True, kw_only=True, omit_defaults=True):
     attempts: Attempts | None = None
     backoff: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     after: tuple[Text, ...] = ()
-    on_success: "tuple[Text | Step, ...]" = ()
-    on_failure: "tuple[Text | Step, ...]" = ()
+    on_success: tuple[Text | dict[str, msgspec.Raw], ...] = ()
+    """Names, or steps in place: objects with these members."""
+    on_failure: tuple[Text | dict[str, msgspec.Raw], ...] = ()
     join: Join | None = None
     """Begin when all that may lead here do, or with the first; `all` if not said, `any` where only
     failures lead here."""
