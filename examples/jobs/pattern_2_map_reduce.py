@@ -2,25 +2,27 @@
 
 import asyncio
 
-from worker_loop import working
-
 from queen import Queen
-from queen.jobs import Workflow, execute_workflow
-from queen.wire.workflows import WorkflowPlace
+from queen.jobs import Job, QueueManager, Workflow
 
+jobs = QueueManager(Queen.from_env())
 reduced: list[list[int]] = []
 
 
-def split(data: list[int], place: WorkflowPlace) -> list[list[int]]:
-    return [data[start : start + 100] for start in range(0, len(data), 100)]
+@jobs.processor("map-processing", name="split")
+async def split(job: Job[list[int]]) -> list[list[int]]:
+    return [job.data[start : start + 100] for start in range(0, len(job.data), 100)]
 
 
-def add_up(chunk: list[int], place: WorkflowPlace) -> int:
-    return sum(chunk)
+@jobs.processor("map-processing", name="map-process")
+async def add_up(job: Job[list[int]]) -> int:
+    return sum(job.data)
 
 
-def total(data: None, place: WorkflowPlace) -> int:
-    sums: list[int] = place.result_of("sums")
+@jobs.processor("reduce-processing", name="reduce-results")
+async def total(job: Job[None]) -> int:
+    assert job.workflow is not None
+    sums: list[int] = job.workflow.result_of("sums")
     reduced.append(sums)
     return sum(sums)
 
@@ -33,17 +35,17 @@ async def main() -> None:
         .map("sums", "map-processing", "map-process", over="chunks")
         .step("total", "reduce-processing", "reduce-results", after=["sums"])
     )
-    processors = {"split": split, "map-process": add_up, "reduce-results": total}
-    queues = "map-processing", "reduce-processing"
-    async with Queen.from_env() as queen, working(queen, processors, *queues):
-        handle = await execute_workflow(queen, flow)
+    async with jobs.queen:
+        await jobs.start_workers()
+        handle = await jobs.execute_workflow(flow)
+
         result = await handle.result(timeout="30s")
 
         assert result == {"total": sum(range(1_000))}
         # It ran once, with all results in the order of the chunks.
         assert reduced == [[sum(range(start, start + 100)) for start in range(0, 1_000, 100)]]
-        parts = await handle.parts("sums")
-        print(len(parts), "parts, total", result["total"])
+        print(len(await handle.parts("sums")), "parts, total", result["total"])
+        await jobs.shutdown()
 
 
 asyncio.run(main())

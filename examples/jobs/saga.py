@@ -2,28 +2,30 @@
 
 import asyncio
 
-from worker_loop import working
-
 from queen import Queen
-from queen.jobs import Step, Workflow, execute_workflow
-from queen.wire.workflows import WorkflowPlace
+from queen.jobs import DeadLetter, Job, QueueManager, Step, Workflow
 
+jobs = QueueManager(Queen.from_env())
 booked: list[str] = []
 
 
-def book(what: str, place: WorkflowPlace) -> dict[str, str]:
-    booked.append(what)
-    return {"booking": f"{what}-1"}
+@jobs.processor("bookings", name="book")
+async def book(job: Job[str]) -> dict[str, str]:
+    booked.append(job.data)
+    return {"booking": f"{job.data}-1"}
 
 
-def give_back(what: str, place: WorkflowPlace) -> None:
+@jobs.processor("bookings", name="give-back")
+async def give_back(job: Job[str]) -> None:
     # What undoes a step is given the step's result.
-    assert place.result_of(what) == {"booking": f"{what}-1"}
-    assert booked.pop() == what, "last first"
+    assert job.workflow is not None
+    assert job.workflow.result_of(job.data) == {"booking": f"{job.data}-1"}
+    assert booked.pop() == job.data, "last first"
 
 
-def refuse(data: None, place: WorkflowPlace) -> None:
-    raise RuntimeError("no car left")
+@jobs.processor("bookings", name="refuse")
+async def refuse(job: Job[None]) -> None:
+    raise DeadLetter("no car left")
 
 
 async def main() -> None:
@@ -36,15 +38,17 @@ async def main() -> None:
         .step("hotel", "bookings", "book", "hotel", after=["flight"], compensate=undo("hotel"))
         .step("car", "bookings", "refuse", after=["hotel"], compensate=undo("car"))
     )
-    processors = {"book": book, "give-back": give_back, "refuse": refuse}
-    async with Queen.from_env() as queen, working(queen, processors, "bookings"):
-        run = await (await execute_workflow(queen, flow)).wait(timeout="30s")
+    async with jobs.queen:
+        await jobs.start_workers()
+        run = await (await jobs.execute_workflow(flow)).wait(timeout="30s")
 
-        assert (run.state, run.error) == ("failed", "car: no car left")
+        assert run.state == "failed"
+        assert "no car left" in (run.error or "")
         assert booked == []
         undone = {step.undoes: step.state for step in run.steps if step.kind == "undo"}
         assert undone == {"flight": "completed", "hotel": "completed", "car": "skipped"}
-        print(run.state, "and undone:", undone)
+        print(run.error, "and undone:", undone)
+        await jobs.shutdown()
 
 
 asyncio.run(main())

@@ -3,11 +3,8 @@
 import asyncio
 from typing import Any
 
-from worker_loop import working
-
 from queen import Queen
-from queen.jobs import Workflow, execute_workflow
-from queen.wire.workflows import WorkflowPlace
+from queen.jobs import Job, QueueManager, Workflow
 
 ONBOARDING = Workflow(
     id="user-onboarding-workflow",
@@ -47,31 +44,36 @@ ONBOARDING = Workflow(
     },
 )
 
-
-def send_email(data: dict[str, Any], place: WorkflowPlace) -> dict[str, Any]:
-    return {"to": data["userId"]}
+jobs = QueueManager(Queen.from_env())
 
 
-def create_profile(data: dict[str, Any], place: WorkflowPlace) -> dict[str, Any]:
-    return {"profile": data["userId"], "after": place.result_of("send-welcome-email")}
+@jobs.processor("email-notifications", name="send-welcome-email")
+async def send_welcome(job: Job[dict[str, Any]]) -> dict[str, Any]:
+    return {"to": job.data["userId"]}
 
 
-def alert_admin(data: dict[str, Any], place: WorkflowPlace) -> None:
+@jobs.processor("data-processing", name="create-user-profile")
+async def create_profile(job: Job[dict[str, Any]]) -> dict[str, Any]:
+    assert job.workflow is not None
+    return {"profile": job.data["userId"], "after": job.workflow.result_of("send-welcome-email")}
+
+
+@jobs.processor("email-notifications", name="send-profile-created")
+async def send_created(job: Job[dict[str, Any]]) -> dict[str, Any]:
+    return {"told": job.data["userId"]}
+
+
+@jobs.processor("notifications", name="alert-admin")
+async def alert_admin(job: Job[dict[str, Any]]) -> None:
     raise AssertionError("nothing failed")
 
 
 async def main() -> None:
-    processors = {
-        "send-welcome-email": send_email,
-        "create-user-profile": create_profile,
-        "send-profile-created": send_email,
-        "alert-admin": alert_admin,
-    }
-    queues = "email-notifications", "data-processing", "notifications"
-    async with Queen.from_env() as queen, working(queen, processors, *queues):
-        handle = await execute_workflow(queen, ONBOARDING)
+    async with jobs.queen:
+        await jobs.start_workers()
+        handle = await jobs.execute_workflow(ONBOARDING)
         # Started again it is the same run: the id says so.
-        assert (await execute_workflow(queen, ONBOARDING)).id == handle.id
+        assert not (await jobs.execute_workflow(ONBOARDING)).is_new
 
         run = await handle.wait(timeout="30s")
 
@@ -82,8 +84,10 @@ async def main() -> None:
             "send-profile-created": "completed",
             "alert-admin": "skipped",
         }
-        print(run.name, run.state, await handle.result())
+        assert await handle.result() == {"send-profile-created": {"told": 123}}
+        print(run.name, run.state)
         await handle.delete()
+        await jobs.shutdown()
 
 
 asyncio.run(main())

@@ -59,6 +59,8 @@ Every error Queen raises on purpose.
   x UndecodablePayload      of a client: a message is not what its consumer's type says
   x PushError               of a client: not everything is stored; says what is
   x WorkflowFailed          of a client: the workflow whose result was asked for did not complete
+  x JobFailed               of a client: the job whose result was asked for is a dead letter
+  x JobCancelled            of a client: the job whose result was asked for was cancelled
   x DataLost                of a pipeline: what it was still to read is gone
   x LakeDiverged            of a pipeline: the lake and the ledger tell different stories
 """
@@ -497,6 +499,20 @@ class PushError(QueenError):
     def failed(self) -> "list[Unstored]":
         """Each item that is not durable, with the reason."""
         return self.members["failed"]
+
+
+class JobFailed(QueenError):
+    """The job whose result was asked for has failed for good; the text is its last error."""
+
+    code = "job_failed"
+    applied = False
+
+
+class JobCancelled(QueenError):
+    """The job whose result was asked for was cancelled."""
+
+    code = "job_cancelled"
+    applied = False
 
 
 class WorkflowFailed(QueenError):

@@ -412,7 +412,8 @@ async def test_a_cancelled_workflow_takes_back_what_nobody_has_begun(
     clock: Clock, engine: Engine, worker: Worker
 ) -> None:
     flow = FLOW.step("a", "work", "a", compensate=Step("work", "una"))
-    flow = flow.step("b", "work", "b", after=["a"]).step("c", "work", "c", after=["b"])
+    flow = flow.step("b", "work", "b", after=["a"], compensate=Step("work", "unb"))
+    flow = flow.step("c", "work", "c", after=["b"])
     id_ = await start(engine, flow)
     delivery = await worker.take()
     assert delivery is not None
@@ -420,9 +421,10 @@ async def test_a_cancelled_workflow_takes_back_what_nobody_has_begun(
     delivery = await worker.take()
     assert delivery is not None
 
-    row = await engine.workflows.cancel(id_, "enough", is_undone=True)
+    await engine.workflows.cancel(id_, "enough", is_undone=True)
 
-    assert (row["has_ended"], row["open_steps"]) == (False, 1)
+    row = await engine.workflows.one(id_)
+    assert (row["state"], row["open_steps"]) == ("stopping", 1)
     await worker.settle(delivery)
     row = await worker.run(id_)
     assert (row["state"], row["error"]) == ("cancelled", "enough")
@@ -431,7 +433,26 @@ async def test_a_cancelled_workflow_takes_back_what_nobody_has_begun(
         "b": "completed",
         "c": "cancelled",
         "a:undo": "completed",
+        "b:undo": "completed",
     }
+
+
+async def test_a_cancelled_workflow_takes_away_what_is_out_and_leaves_nothing(
+    engine: Engine, worker: Worker
+) -> None:
+    flow = FLOW.step("a", "work", "a").map("m", "work", "m", over=[1, 2, 3])
+    id_ = await start(engine, flow)
+    running = [await worker.take() for _ in range(2)]
+
+    await engine.workflows.cancel(id_, None, is_undone=True)
+
+    assert (await engine.workflows.one(id_))["state"] == "cancelled"
+    assert await states(engine, id_) == {"a": "cancelled", "m": "cancelled"}
+    for delivery in running:
+        assert delivery is not None
+        with pytest.raises(errors.LeaseLost):
+            await worker.settle(delivery)
+    assert await worker.take(is_waiting=False) is None
 
 
 async def test_a_retry_runs_what_failed_and_what_follows(engine: Engine, worker: Worker) -> None:

@@ -203,13 +203,15 @@ async def test_a_refusal_by_signal_fails_the_step(server: Server) -> None:
 
 
 async def test_a_workflow_is_cancelled_and_deleted(server: Server) -> None:
-    id_ = await start(server, job("a"), job("b", after=["a"]))
+    undo = {"queue": "work", "job": "undo"}
+    id_ = await start(server, job("a", compensate=undo), job("b", after=["a"]))
     message = await take(server)
     assert (await server.delete(f"/workflows/{id_}")).code == "workflow_running"
 
     reply = await server.post(f"/workflows/{id_}/cancel", {"reason": "enough"})
     assert reply.body == {"id": id_, "state": "stopping", "openSteps": 1}
     await settle(server, message)
+    await settle(server, await take(server))
     shown = (await server.get(f"/workflows/{id_}")).body
     assert (shown["state"], shown["error"]) == ("cancelled", "enough")
 

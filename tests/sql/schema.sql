@@ -104,10 +104,25 @@ CREATE FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8multira
 
 
 --
--- Name: advance(text[], text[], integer[], uuid[], text[], text[], text[], integer[], bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
+-- Name: ack_keeping(bigint[], uuid[], int8multirange[], bigint[], integer[], bigint[], bigint[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
-CREATE FUNCTION queen.advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+CREATE FUNCTION queen.ack_keeping(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[], p_ordinals integer[], p_result_partitions bigint[], p_result_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, settled bigint, refused int8multirange, is_over boolean, has_more boolean, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: advance(text[], text[], integer[], uuid[], text[], text[], text[], integer[], bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision, integer[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_result_bodies bytea[], p_seconds double precision[]) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -442,6 +457,21 @@ CREATE FUNCTION queen.by_readiness(p_group_ids bigint[], p_ready_since timestamp
 
 
 --
+-- Name: cancel(bigint, text, text, bigint, bigint, bigint, double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.cancel(p_queue_id bigint, p_transaction_id text, p_group text, p_scheduled_id bigint, p_partition_id bigint, p_offset bigint, p_seconds double precision) RETURNS TABLE(status text, group_id bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: cancel_scheduled(bigint, bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -645,6 +675,16 @@ CREATE FUNCTION queen.drop_archive(p_name text) RETURNS boolean
 
 CREATE FUNCTION queen.drop_expired(p_delivery queen.deliveries, p_dead int8multirange) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: drop_steps(text, text[], integer[], uuid[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.drop_steps(p_id text, p_steps text[], p_parts integer[], p_tokens uuid[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -915,6 +955,36 @@ CREATE FUNCTION queen.find_named(p_delivery_ids bigint[], p_tokens uuid[], p_par
 
 
 --
+-- Name: find_place(bigint, text, text, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.find_place(p_queue_id bigint, p_partition text, p_transaction_id text, p_most integer) RETURNS TABLE(partition_id bigint, "offset" bigint, scheduled_id bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: find_results(bigint[], text[], bigint[], bigint[], text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.find_results(p_queue_ids bigint[], p_transaction_ids text[], p_partition_ids bigint[], p_offsets bigint[], p_group text) RETURNS TABLE(ordinal integer, partition_id bigint, "offset" bigint, status text, attempts integer, until timestamp with time zone, error text, dead_letter_id bigint, settled_at timestamp with time zone, result bytea, progress bytea)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: fire(text[], timestamp with time zone[], timestamp with time zone[], timestamp with time zone[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -984,6 +1054,17 @@ CREATE FUNCTION queen.forget_producers(p_epoch bigint, p_seconds double precisio
 --
 
 CREATE FUNCTION queen.forget_removals(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$ … $$;
+
+
+--
+-- Name: forget_results(bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_results(p_epoch bigint, p_limit integer) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1150,6 +1231,15 @@ CREATE FUNCTION queen.is_over(p_id bigint, p_token uuid) RETURNS boolean
 
 CREATE FUNCTION queen.join_extras(p_extras bytea[]) RETURNS bytea
     LANGUAGE sql IMMUTABLE
+    AS $$ … $$;
+
+
+--
+-- Name: keep(bigint[], text[], bigint[], bigint[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.keep(p_queue_ids bigint[], p_transaction_ids text[], p_partition_ids bigint[], p_offsets bigint[], p_results bytea[], p_seconds double precision[]) RETURNS void
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -1353,6 +1443,21 @@ CREATE FUNCTION queen.move_up(p_partition_id bigint, p_end bigint) RETURNS void
 --
 
 CREATE FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: nack_keeping(bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], integer[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.nack_keeping(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[], p_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS TABLE(ordinal integer, group_id bigint, due_at timestamp with time zone, due_seconds double precision, is_dead boolean, is_over boolean, code text)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -1651,6 +1756,15 @@ CREATE FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) RETURNS T
 
 
 --
+-- Name: queue_of(bigint); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.queue_of(p_group_id bigint) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: queue_rates(bigint, double precision); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1828,6 +1942,16 @@ CREATE FUNCTION queen.renumber() RETURNS boolean
 --
 
 CREATE FUNCTION queen.report_duty(p_name text, p_epoch bigint, p_seconds double precision, p_rows bigint, p_lag double precision, p_error text, p_cursor jsonb, p_wait double precision) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: report_progress(bigint, uuid, text, bigint, bigint, bytea, double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.report_progress(p_id bigint, p_token uuid, p_transaction_id text, p_partition_id bigint, p_offset bigint, p_progress bytea, p_seconds double precision) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
@@ -2097,6 +2221,15 @@ CREATE FUNCTION queen.start_workflow(p_id text, p_name text, p_digest bytea, p_m
 
 
 --
+-- Name: state_of(bigint, bigint, bigint, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.state_of(p_queue_id bigint, p_partition_id bigint, p_offset bigint, p_group text) RETURNS TABLE(status text, attempts integer, until timestamp with time zone, error text, dead_letter_id bigint, failed_at timestamp with time zone)
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: stored_at(bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2175,6 +2308,21 @@ CREATE FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_of
 
 
 --
+-- Name: transact_keeping(bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision, integer[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.transact_keeping(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: trim_start(bigint, queen.queues, text, timestamp with time zone, xid8, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2226,6 +2374,21 @@ CREATE FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]) RETUR
 
 CREATE FUNCTION queen.warm() RETURNS void
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: work_figures(bigint, text, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.work_figures(p_queue_id bigint, p_group text, p_most integer) RETURNS TABLE(waiting bigint, active bigint, delayed bigint, stalled bigint, dead bigint)
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -3099,6 +3262,23 @@ CREATE TABLE queen.replays (
 
 
 --
+-- Name: results; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.results (
+    queue_id bigint NOT NULL,
+    transaction_id text NOT NULL,
+    partition_id bigint,
+    "offset" bigint,
+    result bytea,
+    progress bytea,
+    settled_at timestamp with time zone,
+    is_cancelled boolean DEFAULT false NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+
+--
 -- Name: rollup_marks; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -3734,6 +3914,14 @@ ALTER TABLE ONLY queen.replays
 
 
 --
+-- Name: results results_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.results
+    ADD CONSTRAINT results_pkey PRIMARY KEY (queue_id, transaction_id);
+
+
+--
 -- Name: rollup_marks rollup_marks_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
 --
 
@@ -4144,6 +4332,13 @@ CREATE INDEX removals_of_queue ON queen.removals USING btree (queue_id, xid);
 
 
 --
+-- Name: results_expired; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX results_expired ON queen.results USING btree (expires_at);
+
+
+--
 -- Name: rollups_old; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -4162,6 +4357,13 @@ CREATE INDEX samples_old ON queen.samples USING btree (minute);
 --
 
 CREATE INDEX scheduled_due ON queen.scheduled USING btree (queue_id, due_at, id);
+
+
+--
+-- Name: scheduled_key; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX scheduled_key ON queen.scheduled USING hash (key);
 
 
 --
@@ -4347,10 +4549,17 @@ REVOKE ALL ON FUNCTION queen.ack(p_ids bigint[], p_tokens uuid[], p_offsets int8
 
 
 --
--- Name: FUNCTION advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
+-- Name: FUNCTION ack_keeping(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[], p_ordinals integer[], p_result_partitions bigint[], p_result_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
 --
 
-REVOKE ALL ON FUNCTION queen.advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision) FROM PUBLIC;
+REVOKE ALL ON FUNCTION queen.ack_keeping(p_ids bigint[], p_tokens uuid[], p_offsets int8multirange[], p_partition_ids bigint[], p_ordinals integer[], p_result_partitions bigint[], p_result_offsets bigint[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_result_bodies bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_result_bodies bytea[], p_seconds double precision[]) FROM PUBLIC;
 
 
 --
@@ -4442,6 +4651,13 @@ REVOKE ALL ON FUNCTION queen.bury_stale(p_group_id bigint, p_queue queen.queues,
 --
 
 REVOKE ALL ON FUNCTION queen.by_readiness(p_group_ids bigint[], p_ready_since timestamp with time zone[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION cancel(p_queue_id bigint, p_transaction_id text, p_group text, p_scheduled_id bigint, p_partition_id bigint, p_offset bigint, p_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.cancel(p_queue_id bigint, p_transaction_id text, p_group text, p_scheduled_id bigint, p_partition_id bigint, p_offset bigint, p_seconds double precision) FROM PUBLIC;
 
 
 --
@@ -4596,6 +4812,13 @@ REVOKE ALL ON FUNCTION queen.drop_archive(p_name text) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.drop_expired(p_delivery queen.deliveries, p_dead int8multirange) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION drop_steps(p_id text, p_steps text[], p_parts integer[], p_tokens uuid[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.drop_steps(p_id text, p_steps text[], p_parts integer[], p_tokens uuid[]) FROM PUBLIC;
 
 
 --
@@ -4774,6 +4997,20 @@ REVOKE ALL ON FUNCTION queen.find_named(p_delivery_ids bigint[], p_tokens uuid[]
 
 
 --
+-- Name: FUNCTION find_place(p_queue_id bigint, p_partition text, p_transaction_id text, p_most integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.find_place(p_queue_id bigint, p_partition text, p_transaction_id text, p_most integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION find_results(p_queue_ids bigint[], p_transaction_ids text[], p_partition_ids bigint[], p_offsets bigint[], p_group text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.find_results(p_queue_ids bigint[], p_transaction_ids text[], p_partition_ids bigint[], p_offsets bigint[], p_group text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION fire(p_names text[], p_ticks timestamp with time zone[], p_lasts timestamp with time zone[], p_nexts timestamp with time zone[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4820,6 +5057,13 @@ REVOKE ALL ON FUNCTION queen.forget_producers(p_epoch bigint, p_seconds double p
 --
 
 REVOKE ALL ON FUNCTION queen.forget_removals(p_epoch bigint, p_seconds double precision, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION forget_results(p_epoch bigint, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_results(p_epoch bigint, p_limit integer) FROM PUBLIC;
 
 
 --
@@ -4932,6 +5176,13 @@ REVOKE ALL ON FUNCTION queen.is_over(p_id bigint, p_token uuid) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.join_extras(p_extras bytea[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION keep(p_queue_ids bigint[], p_transaction_ids text[], p_partition_ids bigint[], p_offsets bigint[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.keep(p_queue_ids bigint[], p_transaction_ids text[], p_partition_ids bigint[], p_offsets bigint[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
 
 
 --
@@ -5065,6 +5316,13 @@ REVOKE ALL ON FUNCTION queen.move_up(p_partition_id bigint, p_end bigint) FROM P
 --
 
 REVOKE ALL ON FUNCTION queen.nack(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION nack_keeping(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[], p_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.nack_keeping(p_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_offsets bigint[], p_kinds text[], p_errors text[], p_delays double precision[], p_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
 
 
 --
@@ -5250,6 +5508,13 @@ REVOKE ALL ON FUNCTION queen.queue_figures(p_queue_id bigint, p_most integer) FR
 
 
 --
+-- Name: FUNCTION queue_of(p_group_id bigint); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.queue_of(p_group_id bigint) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION queue_rates(p_queue_id bigint, p_seconds double precision); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5352,6 +5617,13 @@ REVOKE ALL ON FUNCTION queen.renumber() FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.report_duty(p_name text, p_epoch bigint, p_seconds double precision, p_rows bigint, p_lag double precision, p_error text, p_cursor jsonb, p_wait double precision) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION report_progress(p_id bigint, p_token uuid, p_transaction_id text, p_partition_id bigint, p_offset bigint, p_progress bytea, p_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.report_progress(p_id bigint, p_token uuid, p_transaction_id text, p_partition_id bigint, p_offset bigint, p_progress bytea, p_seconds double precision) FROM PUBLIC;
 
 
 --
@@ -5516,6 +5788,13 @@ REVOKE ALL ON FUNCTION queen.start_workflow(p_id text, p_name text, p_digest byt
 
 
 --
+-- Name: FUNCTION state_of(p_queue_id bigint, p_partition_id bigint, p_offset bigint, p_group text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.state_of(p_queue_id bigint, p_partition_id bigint, p_offset bigint, p_group text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION stored_at(p_partition_id bigint, p_offset bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5565,6 +5844,13 @@ REVOKE ALL ON FUNCTION queen.transact(p_ack_ids bigint[], p_ack_tokens uuid[], p
 
 
 --
+-- Name: FUNCTION transact_keeping(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.transact_keeping(p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_results bytea[], p_seconds double precision[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION trim_start(p_partition_id bigint, p_queue queen.queues, p_kind text, p_cut timestamp with time zone, p_hold xid8, p_most integer, OUT messages bigint, OUT segments integer, OUT is_lagging boolean); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5604,6 +5890,13 @@ REVOKE ALL ON FUNCTION queen.wants_more(p_left integer[], p_lanes_left integer[]
 --
 
 REVOKE ALL ON FUNCTION queen.warm() FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION work_figures(p_queue_id bigint, p_group text, p_most integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.work_figures(p_queue_id bigint, p_group text, p_most integer) FROM PUBLIC;
 
 
 --

@@ -177,6 +177,10 @@ def give_up(partition_id: int, offset: int) -> Call:
     return "give_up", partition_id, offset, "workers", "by hand"
 
 
+def cancel(partition_id: int, offset: int) -> Call:
+    return "cancel", 1, "t", "workers", None, partition_id, offset, 60.0
+
+
 def redact(partition_id: int, offset: int) -> Call:
     """Of a message that is alone in its segment."""
     nothing = (b"", b"\0\0\0\0", None)
@@ -233,6 +237,10 @@ CROSSINGS: Mapping[str, Pair] = {
     "give_up, ack": lambda s: (give_up(s.held[0], 1), ack(*reversed(s.lent))),
     "give_up, nack": lambda s: (give_up(s.held[0], 1), nack(*s.lent)),
     "give_up, push": lambda s: (give_up(s.held[0], 1), push(s.held[1], s.idle, s.held[0])),
+    "cancel, ack": lambda s: (cancel(s.held[0], 1), ack(*reversed(s.lent))),
+    "cancel, nack": lambda s: (cancel(s.held[0], 1), nack(*s.lent)),
+    "cancel, push": lambda s: (cancel(s.held[0], 1), push(s.held[1], s.idle, s.held[0])),
+    "cancel, cancel": lambda s: (cancel(s.held[0], 1), cancel(s.held[1], 0)),
     "redact, ack": lambda s: (redact(s.held[0], 1), ack(*reversed(s.lent))),
     "redact, extend": lambda s: (redact(s.held[0], 1), extend(*s.lent)),
     "redact, push": lambda s: (redact(s.held[0], 1), push(s.held[1], s.idle, s.held[0])),

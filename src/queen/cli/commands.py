@@ -54,6 +54,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "delivery": Place("queues:delivery_app", "What is out or comes again."),
         "group": Place("groups:app", "Consumer groups."),
         "dlq": Place("dead_letters:app", "Dead letters."),
+        "job": Place("jobs:app", "Jobs of a queue."),
         "cron": Place("cron:app", "Messages that come again and again."),
         "operation": Place("operations:app", "Long work on the server."),
         "pipeline": Place(

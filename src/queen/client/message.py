@@ -186,6 +186,11 @@ class Message(Mapping[str, Any], Generic[T]):
         return f"Message({self.queue}/{self.partition}#{self.offset}, attempt {self.attempt})"
 
 
+def wire_of(message: Message[Any]) -> WireMessage:
+    """What came over the wire, for those who send it on."""
+    return message._wire  # pyright: ignore[reportPrivateUsage] - of this file
+
+
 _FIELDS: Final[dict[str, Callable[[Message[Any]], Any]]] = {
     "id": lambda m: m.id,
     "transactionId": lambda m: m.transaction_id,

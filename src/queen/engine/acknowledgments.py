@@ -13,6 +13,7 @@ from queen.codec.names import check_name
 from queen.engine.acks import Acks, refusal
 from queen.engine.deliveries import Lease
 from queen.engine.pops import QUEUE_MODE
+from queen.engine.results import Results
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store
@@ -34,10 +35,11 @@ _COMPLETED: Final = frozenset(word for word, kind in KINDS.items() if kind == "c
 class Acknowledgments:
     """Finds the deliveries that are meant, has them settled, and answers message by message."""
 
-    def __init__(self, store: Store, settings: Settings, acks: Acks) -> None:
+    def __init__(self, store: Store, settings: Settings, acks: Acks, results: Results) -> None:
         self._store = store
         self._settings = settings
         self._acks = acks
+        self._results = results
 
     async def acknowledge(
         self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
@@ -63,7 +65,11 @@ class Acknowledgments:
             return None
         lease, partition_id, offsets = meant
         self._check_texts(acknowledgments[0])
-        row = await self._acks.complete(lease, partition_id, offsets)
+        kept: list[tuple[int, rows.Kept]] = []
+        if any(each.result is not msgspec.UNSET for each in acknowledgments):
+            results = await self._results.kept([(partition_id, each) for each in acknowledgments])
+            kept = [(at, each) for at, each in zip(offsets, results, strict=True) if each]
+        row = await self._acks.complete(lease, partition_id, offsets, kept)
         if row["refused"] is not None:
             settlements = [
                 rows.Settlement(
@@ -187,7 +193,24 @@ class Acknowledgments:
                     found[index] = self._found(acknowledgments[index], named, of_it)
                 except errors.RequestError as error:
                     found[index] = error
+        for index, each in enumerate(acknowledgments):
+            if each.result is not msgspec.UNSET and isinstance(
+                meant := found[index], rows.Settlement
+            ):
+                found[index] = await self._with_result(each, meant)
         return found
+
+    async def _with_result(
+        self, each: Acknowledgment, settlement: rows.Settlement
+    ) -> rows.Settlement | errors.RequestError:
+        if settlement.kind != "completed":
+            return errors.BadRequest("only a message that is completed has a result")
+        assert settlement.partition_id is not None
+        try:
+            (kept,) = await self._results.kept([(settlement.partition_id, each)])
+        except errors.RequestError as error:
+            return error
+        return settlement._replace(kept=kept)
 
     def _named(self, each: Acknowledgment, group: str | None) -> rows.Settlement | rows.Sought:
         """What an acknowledgment says itself: all of it, or what must be looked for."""

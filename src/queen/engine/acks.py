@@ -19,7 +19,16 @@ from queen.wire.messages import Extended
 class AckUnit:
     """What one call says of one delivery: all of it done, or each message on its own."""
 
-    __slots__ = ("done", "keys", "lease", "offsets", "partition_id", "settlements", "size_bytes")
+    __slots__ = (
+        "done",
+        "kept",
+        "keys",
+        "lease",
+        "offsets",
+        "partition_id",
+        "settlements",
+        "size_bytes",
+    )
 
     def __init__(
         self,
@@ -28,12 +37,16 @@ class AckUnit:
         offsets: Sequence[int] | None = None,
         partition_id: int | None = None,
         settlements: Sequence[rows.Settlement] = (),
+        kept: Sequence[tuple[int, rows.Kept]] = (),
     ) -> None:
         self.lease = lease
         self.offsets = offsets
+        self.kept = kept
         self.partition_id = partition_id
         self.settlements = settlements
         self.size_bytes = 100 + 8 * len(offsets or ()) + 50 * len(settlements)
+        if kept:
+            self.size_bytes += sum(len(each.result) + 100 for _, each in kept)
         self.done: asyncio.Future[list[rows.Record]] = asyncio.get_running_loop().create_future()
         # A delivery stands in one flush once: whoever comes second meets what the first left.
         self.keys: tuple[Hashable, ...] = (lease.delivery_id,)
@@ -58,10 +71,12 @@ class Acks:
         counters: Counters,
         *,
         wake: Callable[[Iterable[int]], None],
+        settled: Callable[[], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._wake = wake
+        self._tell_settled = settled
         self._counters = counters
         self.flushed = Histogram()
         """Deliveries of a flush."""
@@ -106,10 +121,14 @@ class Acks:
         )
 
     async def complete(
-        self, lease: Lease, partition_id: int, offsets: Sequence[int]
+        self,
+        lease: Lease,
+        partition_id: int,
+        offsets: Sequence[int],
+        kept: Sequence[tuple[int, rows.Kept]] = (),
     ) -> rows.Record:
         """Settle these messages; one row for all, which names those that were refused."""
-        unit = AckUnit(lease, offsets=offsets, partition_id=partition_id)
+        unit = AckUnit(lease, offsets=offsets, partition_id=partition_id, kept=kept)
         self._lanes.submit(unit)
         (row,) = await unit.done
         return row
@@ -122,7 +141,8 @@ class Acks:
             for each in settlements
         ):
             offsets = [each.offset for each in settlements]
-            return AckUnit(lease, offsets=offsets, partition_id=first.partition_id)
+            kept = [(each.offset, each.kept) for each in settlements if each.kept is not None]
+            return AckUnit(lease, offsets=offsets, partition_id=first.partition_id, kept=kept)
         return AckUnit(lease, settlements=settlements)
 
     async def _settled(
@@ -219,17 +239,20 @@ class Acks:
                 await self._alone_on_error([unit], flush)
 
     async def _ack(self, units: list[AckUnit]) -> None:
-        settled = await self._store.messages.ack(
-            [
-                rows.Ack(
-                    unit.lease.delivery_id,
-                    unit.lease.token,
-                    _ranges(unit.offsets),
-                    unit.partition_id,
-                )
-                for unit in units
-            ]
-        )
+        acks = [
+            rows.Ack(
+                unit.lease.delivery_id,
+                unit.lease.token,
+                _ranges(unit.offsets),
+                unit.partition_id,
+                unit.kept,
+            )
+            for unit in units
+        ]
+        if any(unit.kept for unit in units):
+            settled = await self._store.messages.ack_keeping(acks)
+        else:
+            settled = await self._store.messages.ack(acks)
         for unit, row in zip(units, settled, strict=True):
             if row["code"] is None:
                 self._counters.count_settled(row["group_id"], "acked", unit.lease, row["settled"])
@@ -237,6 +260,7 @@ class Acks:
                 self._counters.count_refused("ack")
             unit.finish([row])
         self._wake({row["group_id"] for row in settled if row["has_more"]})
+        self._tell_settled()
 
     async def _nack(self, units: list[AckUnit]) -> None:
         settlements = [each for unit in units for each in unit.settlements]
@@ -252,6 +276,7 @@ class Acks:
             at += len(unit.settlements)
         # Also for what waits for its backoff: the search that finds nothing learns until when.
         self._wake({row["group_id"] for row in settled if row["group_id"] is not None})
+        self._tell_settled()
 
 
 def _became(settlement: rows.Settlement, row: rows.Record) -> str:

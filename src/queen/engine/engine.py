@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
@@ -17,6 +17,7 @@ from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery, Lease
 from queen.engine.doubts import Doubts
+from queen.engine.endings import Endings
 from queen.engine.file_buffer import FileBuffer
 from queen.engine.keyrings import keyring_of
 from queen.engine.outages import Outages
@@ -26,6 +27,7 @@ from queen.engine.pops import Pops
 from queen.engine.pushes import Pushes
 from queen.engine.redactions import redact
 from queen.engine.replays import Replays
+from queen.engine.results import Results
 from queen.engine.schedules import Schedules
 from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
@@ -96,8 +98,23 @@ class Engine:
             see_to_workflows=lambda: self.workflows.ends.wake(),
             search_again=self._pops.search_again,
         )
-        self._acks = Acks(store, settings, self.counters, wake=self.wakeups.tell_groups)
-        self._acknowledgments = Acknowledgments(store, settings, self._acks)
+        self.results = Results(
+            store,
+            settings,
+            self.catalogue,
+            self.owners,
+            self.seals,
+            changed=self._take_away,
+        )
+        self.endings = Endings(self.results, settings)
+        self._acks = Acks(
+            store,
+            settings,
+            self.counters,
+            wake=self.wakeups.tell_groups,
+            settled=self.endings.stir,
+        )
+        self._acknowledgments = Acknowledgments(store, settings, self._acks, self.results)
         self._pushes = Pushes(
             store,
             settings,
@@ -133,7 +150,11 @@ class Engine:
             tell_of_change=self.wakeups.change_schedules,
         )
         self.workflows = Workflows(
-            store, settings, self.catalogue, tell_of_end=self.wakeups.tell_of_workflows
+            store,
+            settings,
+            self.catalogue,
+            self.results,
+            tell_of_end=self.wakeups.tell_of_workflows,
         )
         self._transactions = Transactions(
             store,
@@ -147,6 +168,7 @@ class Engine:
             self.workflows,
             wake_queues=self.wakeups.tell,
             wake_groups=self.wakeups.tell_groups,
+            settled=self.endings.stir,
         )
 
     @classmethod
@@ -216,6 +238,7 @@ class Engine:
     async def stop_waiting(self) -> None:
         """Answer those who wait, and let no pop begin: what comes before `close`."""
         self.workflows.ends.release()
+        await self.endings.close()
         await self._pops.close()
 
     async def __aenter__(self) -> Self:
@@ -571,6 +594,11 @@ class Engine:
     async def _erase(self) -> None:
         while not await self.erase_step():
             pass
+
+    def _take_away(self, group_ids: Iterable[int]) -> None:
+        """A message was cancelled: others have room, and somebody may wait for its end."""
+        self.wakeups.tell_groups(set(group_ids))
+        self.endings.stir()
 
     def _forget(self) -> None:
         """Whatever was remembered of the database may not be so any more."""

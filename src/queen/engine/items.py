@@ -35,7 +35,7 @@ class Items:
         self, items: Sequence[PushItem], lane: LaneName, queue: Queue, is_json: bool
     ) -> Part | None:
         """
-        The part of items that are for one lane, good, and nothing but payload and transactionId.
+        The part of items for one lane, good, and nothing but payload, transactionId, priority.
 
         None for all others: they are sorted, one by one. What a crowd of producers sends all day
         comes through here, so it looks at each item once.
@@ -205,8 +205,8 @@ def refusal(error: errors.QueenError) -> Pushed:
 
 
 def _are_alike(items: Sequence[PushItem]) -> bool:
-    """Whether all are for one lane, with a transactionId or without, and have nothing else."""
-    queue, partition = items[0].queue, items[0].partition
+    """Whether all are for one lane, each with a transactionId or none, and have nothing else."""
+    queue, partition, priority = items[0].queue, items[0].partition, items[0].priority
     has_id = items[0].transaction_id is not None
     for item in items:
         if (
@@ -218,7 +218,7 @@ def _are_alike(items: Sequence[PushItem]) -> bool:
             or item.delay_seconds is not None
             or item.available_at is not None
             or item.ttl_seconds is not None
-            or item.priority is not None
+            or item.priority != priority
         ):
             return False
     return True

@@ -105,9 +105,11 @@ class Pushes:
         if not items:
             return None
         first = items[0]
-        lane = (first.queue, first.partition, 0)
+        lane = (first.queue, first.partition, first.priority or 0)
         queue = self._catalogue.known(first.queue)
         if queue is None or queue.max_size or self._catalogue.lane(lane) is None:
+            return None
+        if first.priority and queue.is_ordered:
             return None
         if queue.is_encrypted and not self._seals.keyring:
             return None

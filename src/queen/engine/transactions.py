@@ -55,6 +55,7 @@ class Transactions:
         *,
         wake_queues: Callable[[Iterable[int]], None],
         wake_groups: Callable[[Iterable[int]], None],
+        settled: Callable[[], None],
     ) -> None:
         self._store = store
         self._settings = settings
@@ -67,6 +68,7 @@ class Transactions:
         self._workflows = workflows
         self._wake_queues = wake_queues
         self._wake_groups = wake_groups
+        self._tell_settled = settled
 
     async def transact(
         self,
@@ -127,6 +129,7 @@ class Transactions:
                 self._pushes.count(parts)
                 # The group stands in place of the offset.
                 self._wake_groups({row["offset"] for row in settled})
+                self._tell_settled()
                 for row in settled:
                     number: int = row["ordinal"] - 1
                     lease = leases_of[number]

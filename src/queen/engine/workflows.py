@@ -1,5 +1,6 @@
 """Starts workflows, drives them, and wakes those who wait for their ends."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 from uuid import UUID, uuid4
@@ -11,6 +12,7 @@ from queen.codec import payload
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.catalogue import Catalogue
 from queen.engine.ends import Ends
+from queen.engine.results import Results
 from queen.settings import Settings
 from queen.store.database import Record
 from queen.store.messages import Advance
@@ -19,6 +21,8 @@ from queen.wire.messages import AdvanceOperation
 from queen.wire.plans import Plan
 
 _MOST_ERROR: Final = 10_000
+_MOST_TAKEN: Final = 500
+"""Messages that a cancel takes away; the others are run and settled."""
 _OUTER_LEVELS: Final = 8
 """More than a message nests what it carries of a step: data in it, results by name, in lists."""
 
@@ -31,12 +35,14 @@ class Workflows:
         store: Store,
         settings: Settings,
         catalogue: Catalogue,
+        results: Results,
         *,
         tell_of_end: Callable[[], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._catalogue = catalogue
+        self._results = results
         self._tell_of_end = tell_of_end
         self.ends = Ends(store)
 
@@ -76,11 +82,26 @@ class Workflows:
         self.stir([id_] if row["has_ended"] else [])
         return row["taken"]
 
-    async def cancel(self, id_: str, reason: str | None, *, is_undone: bool) -> Record:
+    async def cancel(self, id_: str, reason: str | None, *, is_undone: bool) -> None:
         """Let nothing begin any more, and undo what was done."""
         row = await self._store.workflows.cancel(id_, reason, is_undone=is_undone)
-        self.stir([id_] if row["has_ended"] else [])
-        return row
+        has_ended: bool = row["has_ended"]
+        if not has_ended:
+            has_ended = await self._take_away(id_)
+        self.stir([id_] if has_ended else [])
+
+    async def _take_away(self, id_: str) -> bool:
+        """Cancel messages that are out, unless their steps would have to be undone."""
+        taken: list[Record] = []
+        for each in await self._store.workflows.messages(id_, _MOST_TAKEN):
+            # Who is faster has settled it, with its step.
+            with contextlib.suppress(errors.RequestError):
+                queue = await self._catalogue.queue(each["queue"])
+                await self._results.cancel(
+                    queue, each["transaction_id"], partition=each["partition"], seconds=None
+                )
+                taken.append(each)
+        return bool(taken) and await self._store.workflows.drop(id_, taken)
 
     async def retry(self, id_: str, from_step: str | None) -> None:
         """Let it go on from what failed."""

@@ -1,6 +1,39 @@
 """Jobs and workflows: a job is a message of an unordered queue that a named processor runs."""
 
+from queen.client.outcomes import DeadLetter, Retry
+from queen.errors import JobCancelled, JobFailed
+from queen.jobs.attempts import WorkerStats
+from queen.jobs.handle import JobHandle
+from queen.jobs.job import Job, JobTransaction
+from queen.jobs.options import Backoff, JobOptions, JobPriority, Rate
+from queen.jobs.processors import Processor
+from queen.jobs.queues import QueueManager
 from queen.jobs.runs import WorkflowHandle
+from queen.jobs.worker import Worker
 from queen.jobs.workflows import Step, Workflow, execute_workflow
+from queen.wire.jobs import JobInfo, Link, QueueMetrics
 
-__all__ = ["Step", "Workflow", "WorkflowHandle", "execute_workflow"]
+__all__ = [
+    "Backoff",
+    "DeadLetter",
+    "Job",
+    "JobCancelled",
+    "JobFailed",
+    "JobHandle",
+    "JobInfo",
+    "JobOptions",
+    "JobPriority",
+    "JobTransaction",
+    "Link",
+    "Processor",
+    "QueueManager",
+    "QueueMetrics",
+    "Rate",
+    "Retry",
+    "Step",
+    "Worker",
+    "WorkerStats",
+    "Workflow",
+    "WorkflowHandle",
+    "execute_workflow",
+]

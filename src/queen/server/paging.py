@@ -1,7 +1,7 @@
 """Lists in pages by keyset: the last page costs what the first does."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -15,6 +15,9 @@ T = TypeVar("T", bound=tuple[Any, ...])
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Priority = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Level = Annotated[int, msgspec.Meta(ge=-1, le=9)]
+DUE = tuple[datetime, Int]
+"""A place among messages that are not due yet."""
+FIRST_DUE = (datetime(1, 1, 1, tzinfo=UTC), 0)
 
 
 def limit_of(call: Call, query: PageQuery) -> int:

@@ -60,6 +60,15 @@ class Push(msgspec.Struct, kw_only=True):
         )
 
 
+class Kept(NamedTuple):
+    """What is remembered of a message that was completed, and for how long."""
+
+    transaction_id: str
+    result: bytes
+    """JSON, or sealed as payloads of its queue are."""
+    seconds: float
+
+
 class Settlement(NamedTuple):
     """One message of a delivery and what became of it: completed, failed, retry or dead."""
 
@@ -72,6 +81,7 @@ class Settlement(NamedTuple):
     delay_seconds: float | None
     claimed_ms: int = 0
     """When its delivery was handed out, if its lease says so; not sent."""
+    kept: Kept | None = None
 
 
 class Ack(NamedTuple):
@@ -82,6 +92,8 @@ class Ack(NamedTuple):
     ranges: tuple[tuple[int, int], ...] | None
     partition_id: int | None = None
     """Refuse a lease of another partition; None: unchecked."""
+    kept: Sequence[tuple[int, Kept]] = ()
+    """Results, each with the offset of its message; only where the partition is named."""
 
 
 class Advance(NamedTuple):
@@ -164,8 +176,24 @@ class Messages:
             "ack", *_ack_columns(acks), partition_ids if any(partition_ids) else None
         )
 
+    async def ack_keeping(self, acks: Sequence[Ack]) -> list[Record]:
+        """The same, and results are kept in the same transaction."""
+        return await self._database.fetch(
+            "ack_keeping",
+            *_ack_columns(acks),
+            [ack.partition_id for ack in acks],
+            [at for at, ack in enumerate(acks, 1) for _ in ack.kept],
+            [ack.partition_id for ack in acks for _ in ack.kept],
+            [offset for ack in acks for offset, _ in ack.kept],
+            *_kept_columns([kept for ack in acks for _, kept in ack.kept]),
+        )
+
     async def nack(self, settlements: Sequence[Settlement]) -> list[Record]:
-        return await self._database.fetch("nack", *_nack_columns(settlements))
+        if not any(each.kept for each in settlements):
+            return await self._database.fetch("nack", *_nack_columns(settlements))
+        return await self._database.fetch(
+            "nack_keeping", *_nack_columns(settlements), *_results_of(settlements)
+        )
 
     async def extend(
         self, leases: Sequence[tuple[int, UUID]], seconds: Sequence[float | None]
@@ -194,10 +222,14 @@ class Messages:
             *_pairs(leases),
             *push.columns(),
         )
+        has_results = any(each.kept for each in settlements)
         if advances:
             steps = map(list, zip(*advances, strict=True))
-            return await self._database.fetch("advance", *steps, *columns)
-        return await self._database.fetch("transact", *columns)
+            results = _results_of(settlements) if has_results else (None, None, None, None)
+            return await self._database.fetch("advance", *steps, *columns, *results)
+        if not has_results:
+            return await self._database.fetch("transact", *columns)
+        return await self._database.fetch("transact_keeping", *columns, *_results_of(settlements))
 
     async def last_sequence(self, producer_id: str) -> int | None:
         (row,) = await self._database.fetch("last_sequence", producer_id)
@@ -243,6 +275,20 @@ def _ack_columns(acks: Sequence[Ack]) -> tuple[object, ...]:
 
 def _multirange(ranges: tuple[tuple[int, int], ...]) -> str:
     return "{" + ",".join(f"[{first},{end})" for first, end in ranges) + "}"
+
+
+def _results_of(settlements: Sequence[Settlement]) -> tuple[object, ...]:
+    """The results of settlements, each with the number of its own."""
+    ordinals = [at for at, each in enumerate(settlements, 1) if each.kept is not None]
+    return ordinals, *_kept_columns([each.kept for each in settlements if each.kept is not None])
+
+
+def _kept_columns(kept: Sequence[Kept]) -> tuple[object, ...]:
+    return (
+        [each.transaction_id for each in kept],
+        [each.result for each in kept],
+        [each.seconds for each in kept],
+    )
 
 
 def _nack_columns(settlements: Sequence[Settlement]) -> tuple[object, ...]:

@@ -16,6 +16,7 @@ from queen.store.operations import Operations
 from queen.store.outbox import Outbox
 from queen.store.pipelines import Pipelines
 from queen.store.queues import Queues
+from queen.store.results import Results
 from queen.store.schedules import Schedules
 from queen.store.traces import Traces
 from queen.store.workflows import Workflows
@@ -44,6 +45,7 @@ class Store:
         self.workflows = Workflows(database)
         self.pipelines = Pipelines(database)
         self.data_keys = DataKeys(database)
+        self.results = Results(database)
 
     @classmethod
     async def open(

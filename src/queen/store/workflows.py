@@ -42,6 +42,15 @@ class Workflows:
         """Stop it. Raises WorkflowNotFound."""
         return (await self._database.fetch("cancel_workflow", id_, reason, is_undone))[0]
 
+    async def messages(self, id_: str, limit: int) -> list[Record]:
+        """Messages of a run that is to stop which may be taken away."""
+        return await self._database.fetch("workflow_messages", id_, limit)
+
+    async def drop(self, id_: str, messages: Sequence[Record]) -> bool:
+        """These were; whether the run has ended."""
+        columns = [[each[name] for each in messages] for name in ("step", "part", "token")]
+        return (await self._database.fetch("drop_steps", id_, *columns))[0]["has_ended"]
+
     async def retry(self, id_: str, from_step: str | None) -> bool:
         """Let it go on; whether it has ended at once. Raises WorkflowNotFound, NotRetryable."""
         return (await self._database.fetch("retry_workflow", id_, from_step))[0]["has_ended"]

@@ -120,6 +120,9 @@ class Acknowledgment(Request, frozen=True, kw_only=True, omit_defaults=True):
     lease_id: str | None = None
     consumer_group: str | None = None
     delay_seconds: float | None = None
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """What a completed message came to, kept for ``resultSeconds`` under its transactionId."""
+    result_seconds: float | None = None
 
 
 class AckRequest(Request, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
+from queen.wire.jobs import LEVELS, NORMAL
 from queen.wire.messages import Wire
 from queen.wire.workflows import JobStep, Join, Step, WorkflowRequest
 
@@ -18,9 +19,6 @@ MOST_ID_BYTES: Final = 100
 MOST_TAGS: Final = 20
 UNDO: Final = ":undo"
 """Ends the name of a step that undoes another; no other name has a colon."""
-LEVELS: Final = {1: 9, 2: 7, 3: 5, 4: 3, 5: 1}
-"""The priority of a job, 1 is first, as the priority of its message, where higher is first."""
-_NORMAL: Final = 3
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,7 +280,7 @@ def _planned(node: _Node, sources: Iterable[_Node], metadata: dict[str, Any]) ->
         queue=step.queue,
         partition=step.key,
         template=template,
-        priority=None if kind == "signal" else LEVELS[step.priority or _NORMAL],
+        priority=None if kind == "signal" else LEVELS[step.priority or NORMAL],
         delay_seconds=step.delay_seconds,
         items=msgspec.json.encode(step.over).decode() if isinstance(step.over, list) else None,
         items_of=step.over if isinstance(step.over, str) else None,
@@ -302,7 +300,7 @@ def _undo(name: str, step: JobStep, metadata: dict[str, Any]) -> PlannedStep:
         queue=step.queue,
         partition=step.key,
         template=_template(step, step.job, metadata),
-        priority=LEVELS[step.priority or _NORMAL],
+        priority=LEVELS[step.priority or NORMAL],
         delay_seconds=step.delay_seconds,
         undoes=name,
     )

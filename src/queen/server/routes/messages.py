@@ -294,7 +294,8 @@ async def redact(call: Call) -> Answer:
         if not await engine.store.browse.cancel_scheduled(target.scheduled_id or 0):
             raise _missing(call)
         return _changed(call, target, cancelled=True)
-    await _look(call, target)
+    info, _ = await _look(call, target)
+    await engine.store.results.erase(target.partition["id"], info.transaction_id)
     await engine.redact(target.partition["id"], target.offset, by=call.caller.name)
     return _changed(call, target, redacted=True)
 

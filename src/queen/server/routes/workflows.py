@@ -158,12 +158,11 @@ async def cancel(call: Call) -> Answer:
     """Let nothing begin any more; what was done is undone. What has ended stays as it is."""
     request = await call.body(CancelRequest)
     row = await _find(call, Permission.OPERATE)
-    found = await call.state.engine.workflows.cancel(
-        row["id"], request.reason, is_undone=request.compensate
-    )
-    state = (await call.state.engine.workflows.one(row["id"]))["state"]
-    call.note(before={"id": row["id"], "state": row["state"]}, after={"state": state})
-    return Answer(Cancelled(id=row["id"], state=state, open_steps=found["open_steps"]))
+    engine = call.state.engine
+    await engine.workflows.cancel(row["id"], request.reason, is_undone=request.compensate)
+    now = await engine.workflows.one(row["id"])
+    call.note(before={"id": row["id"], "state": row["state"]}, after={"state": now["state"]})
+    return Answer(Cancelled(id=row["id"], state=now["state"], open_steps=now["open_steps"]))
 
 
 async def retry(call: Call) -> Answer:

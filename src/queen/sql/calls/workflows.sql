@@ -9,7 +9,7 @@ select queen.start_workflow($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as is_
 select kind, ordinal, "offset", created_at, xid, code
 from queen.advance(
   $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text[]::int8multirange[], $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-  $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39
+  $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43
 );
 
 -- name: signal_workflow
@@ -19,6 +19,24 @@ select steps, taken, has_ended from queen.signal_workflow($1, $2, $3, $4);
 -- name: cancel_workflow
 -- Let nothing begin any more, and undo what was done.
 select was_running, has_ended, open_steps from queen.cancel_workflow($1, $2, $3);
+
+-- name: workflow_messages
+-- Messages of a run that is to stop which may be taken away: not of what would have to be undone.
+select s.name as step, p.part, s.token, s.queue, s.partition,
+  concat_ws('/', w.id, s.name, p.part, w.number || '.' || s.tries) as transaction_id
+from queen.workflows w
+join queen.workflow_steps s on s.workflow_id = w.id and s.state = 'active' and s.kind in ('message', 'map')
+left join queen.workflow_parts p on p.workflow_id = w.id and p.step = s.name and s.kind = 'map'
+where w.id = $1 and w.state = 'stopping' and (s.kind = 'message' or p.state = 'active')
+  and not (w.is_undone and exists (
+    select 1 from queen.workflow_steps u where u.workflow_id = w.id and u.undoes = s.name
+  ))
+order by s.ordinal, p.part
+limit $2;
+
+-- name: drop_steps
+-- Messages of steps were taken away; whether the run is over.
+select queen.drop_steps($1, $2, $3, $4) as has_ended;
 
 -- name: retry_workflow
 -- Run what failed again, and what follows from it.

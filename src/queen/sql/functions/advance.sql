@@ -1,7 +1,7 @@
 -- Settle messages and the steps of workflows that they were, in one transaction: all of it, or nothing and the reasons.
 --
 -- p_workflows … p_errors: an advance each: the step (and the part of it, of a map), the token that its message brought, `success` or `failure`, and
--- what came of it. The others are the arguments of transact. Answers the rows of transact, and, when that applied all, a row an
+-- what came of it. The others are the arguments of transact_keeping (null for no results). Answers the rows of transact, and, when that applied all, a row an
 -- advance: `advanced`, `ended` when the run is over with it, or `stale` when the step was settled before, was begun anew since, or is gone: then its message
 -- is settled all the same, and nothing else follows. So a repeat changes nothing, whoever sends it.
 -- Locks: workflows by id, then those of transact.
@@ -44,7 +44,11 @@ create or replace function queen.advance (
   p_scheduled_payloads      bytea[],
   p_scheduled_extras        bytea[],
   p_scheduled_ttls          double precision[],
-  p_max_delay               double precision
+  p_max_delay               double precision,
+  p_result_ordinals         integer[],
+  p_transaction_ids         text[],
+  p_result_bodies           bytea[],
+  p_seconds                 double precision[]
 )
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
@@ -67,12 +71,12 @@ begin
   ) l;
   for v_row in
     select t.*
-    from queen.transact(
+    from queen.transact_keeping(
       p_ack_ids, p_ack_tokens, p_ack_offsets, p_nack_ids, p_nack_tokens, p_nack_partition_ids, p_nack_offsets,
       p_nack_kinds, p_nack_errors, p_nack_delays, p_lease_ids, p_lease_tokens, p_partition_ids, p_counts, p_bodies,
       p_ends, p_extras, p_ttls, p_keys, p_key_entries, p_key_places, p_key_counts, p_producers, p_sequences,
       p_scheduled_partition_ids, p_scheduled_delays, p_scheduled_dues, p_scheduled_payloads, p_scheduled_extras,
-      p_scheduled_ttls, p_max_delay
+      p_scheduled_ttls, p_max_delay, p_result_ordinals, p_transaction_ids, p_result_bodies, p_seconds
     ) t
   loop
     return query select v_row.kind, v_row.ordinal, v_row."offset", v_row.created_at, v_row.xid, v_row.code;
@@ -96,7 +100,8 @@ begin
 end
 $$;
 
--- Settle one step, or one part of it; the caller has locked the run. Answers `advanced`, `ended` or `stale`.
+-- Settle one step, or one part of it, with success, failure or, its message was taken away, as cancelled; the caller has locked
+-- the run. Answers `advanced`, `ended` or `stale`.
 create or replace function queen.advance_step (
   p_id       text,
   p_name     text,
@@ -115,9 +120,9 @@ as $$
 #variable_conflict use_column
 declare
   v_step   queen.workflow_steps;
-  v_state  text := case when p_outcome = 'success' then 'completed' else 'failed' end;
+  v_state  text := case p_outcome when 'success' then 'completed' when 'failure' then 'failed' else 'cancelled' end;
   v_result json := case when p_outcome = 'success' then coalesce(p_result, 'null') end;
-  v_error  text := case when p_outcome <> 'success' then coalesce(p_error, 'no reason given') end;
+  v_error  text := case when p_outcome = 'failure' then coalesce(p_error, 'no reason given') end;
 begin
   select s.* into v_step
   from queen.workflow_steps s

@@ -74,3 +74,25 @@ begin
   select w.ended_at is not null, w.open_steps into has_ended, open_steps from queen.workflows w where w.id = p_id;
 end
 $$;
+
+-- The messages of a run that is to stop are gone: those of these steps, or parts of them. Answers whether the run is over.
+-- Raises QN020 when there is no such workflow. Locks: the run.
+create or replace function queen.drop_steps (p_id text, p_steps text[], p_parts integer[], p_tokens uuid[])
+  returns boolean
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz;
+begin
+  perform 1 from queen.workflows w where w.id = p_id for no key update;
+  if not found then
+    raise exception 'there is no workflow %', p_id using errcode = 'QN020';
+  end if;
+  v_now := queen.now();
+  perform queen.advance_step(p_id, d.step, d.part, d.token, 'cancelled', null, null, null, v_now)
+  from unnest(p_steps, p_parts, p_tokens) d (step, part, token);
+  return (select w.ended_at is not null from queen.workflows w where w.id = p_id);
+end
+$$;

@@ -1,0 +1,238 @@
+"""One attempt at a job: the processor is run, and what came of it is said."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from queen import errors
+from queen.client import tracing
+from queen.client.durations import seconds_of
+from queen.client.outcomes import DeadLetter, Retry
+from queen.jobs.holding import Held, Holding
+from queen.jobs.job import Job
+from queen.jobs.options import Backoff, delay_of
+from queen.jobs.processors import Processor, Settings
+from queen.jobs.running import Running, told
+from queen.jobs.sending import child_of
+from queen.jobs.settling import Settling
+from queen.wire.jobs import Envelope, Parent
+from queen.wire.messages import Acknowledgment, AdvanceOperation, PushOperation
+from queen.wire.workflows import WorkflowPlace
+
+if TYPE_CHECKING:
+    from queen.jobs.queues import QueueManager
+
+_LOG: Final = logging.getLogger("queen.jobs")
+_NULL: Final = msgspec.Raw(b"null")
+_UNKNOWN: Final = Settings(backoff=Backoff("fixed", delay="5s"))
+"""Of jobs whose processor is not here: a release that has it may be on its way."""
+_SOME_SECONDS: Final = 1.0
+_MOST_SECONDS: Final = 30 * 86_400.0
+
+
+class WorkerStats(msgspec.Struct):
+    """What a worker has done since it was made."""
+
+    completed: int = 0
+    failed: int = 0
+    """Given up: dead letters."""
+    retried: int = 0
+    """Attempts that failed and are followed by another."""
+    stalled: int = 0
+    """Given up because too many workers were not heard of any more while they had them."""
+    lost: int = 0
+    """Taken away while they were here: the lease ran out."""
+    cancelled: int = 0
+    running: int = 0
+    waiting: int = 0
+    """Popped, and not begun."""
+
+
+class Attempts:
+    """What the runners of a worker do with a job."""
+
+    def __init__(
+        self,
+        app: "QueueManager",
+        running: Running,
+        holding: Holding,
+        settling: Settling,
+        stats: WorkerStats,
+    ) -> None:
+        self._app = app
+        self._running = running
+        self._holding = holding
+        self._settling = settling
+        self._stats = stats
+        self.is_ending = False
+        """Runners are told to end, not to leave their job."""
+
+    async def run(self, held: Held) -> None:
+        """One job, to the end of this attempt."""
+        message = held.message
+        try:
+            envelope = message.data
+        except errors.UndecodablePayload as error:
+            await self._give_up(held, f"this is no job: {error}")
+            return
+        processor = self._app.processor_of(message.queue, envelope.name)
+        if processor is None:
+            error = LookupError(f"no processor is registered for {envelope.name!r}")
+            await self._fail(held, envelope, _UNKNOWN, error)
+            return
+        attempts = envelope.attempts or processor.settings.attempts
+        if message.attempt > attempts:
+            self._stats.stalled += 1
+            why = f"stalled: its worker was lost in attempt {attempts} of {attempts}"
+            await self._give_up(held, why, envelope.workflow)
+            return
+        held.job = job = Job(
+            message,
+            processor.codec,
+            max_attempts=attempts,
+            queen=self._app.queen,
+            calls=self._app.calls,
+        )
+        runner = asyncio.current_task()
+        assert runner is not None
+        await self._attempt(held, processor, job, runner)
+
+    async def _attempt(
+        self,
+        held: Held,
+        processor: Processor[Any, Any, Any],
+        job: Job[Any],
+        runner: "asyncio.Task[None]",
+    ) -> None:
+        held.runner = runner
+        seconds = job.envelope.timeout_seconds or processor.settings.timeout_seconds
+        try:
+            if seconds is None and not tracing.is_on():
+                result = await self._running.run(processor, job)
+            else:
+                with tracing.processing([held.message]):
+                    async with asyncio.timeout(seconds):
+                        result = await self._running.run(processor, job)
+            if not held.is_gone:
+                await self._complete(held, processor, job, result)
+        except asyncio.CancelledError as error:
+            if held.is_gone and not self.is_ending:
+                return
+            if not runner.cancelling():
+                # Something that the processor awaited was cancelled: that is its failure.
+                await self._fail(held, job.envelope, processor.settings, error)
+                return
+            job.is_cancelled = True
+            self.give_back(held)
+            raise
+        except Exception as error:
+            if not held.is_gone:
+                await self._fail(held, job.envelope, processor.settings, error)
+        finally:
+            held.runner = None
+            while held.is_gone and not self.is_ending and runner.cancelling():
+                runner.uncancel()  # It was told to leave this job, not to end.
+
+    async def _complete(
+        self,
+        held: Held,
+        processor: Processor[Any, Any, Any],
+        job: Job[Any],
+        result: msgspec.Raw | None,
+    ) -> None:
+        envelope, pushed = job.envelope, job.pushed()
+        acknowledgment = held.message.done()
+        place = envelope.workflow
+        # The result of a step is the workflow's to keep.
+        if result is not None and place is None:
+            acknowledgment = msgspec.structs.replace(
+                acknowledgment,
+                transaction_id=job.id,
+                result=result,
+                result_seconds=envelope.result_seconds or processor.settings.result_seconds,
+            )
+        if not envelope.chain and not pushed and place is None:
+            self._stats.completed += 1
+            self._settling.say(held, acknowledgment)
+            return
+        parent = Parent(queue=job.queue, id=job.id, name=job.name, result=result or _NULL)
+        items = [*pushed, *(child_of(link, parent) for link in envelope.chain)]
+        others: list[PushOperation | AdvanceOperation] = []
+        if items:
+            others.append(PushOperation(items=items))
+        if place is not None:
+            sent = bytes(result or _NULL)
+            others.append(place.advance("success", result=sent, attempt=held.message.attempt))
+        try:
+            await self._settling.commit(held, acknowledgment, others)
+        except (errors.LeaseLost, errors.AlreadySettled):
+            self._stats.lost += 1
+            self._holding.let_go(held)
+        else:
+            self._stats.completed += 1
+
+    async def _fail(
+        self, held: Held, envelope: Envelope, settings: Settings, error: BaseException
+    ) -> None:
+        """Another attempt after its backoff, or none."""
+        attempt = held.message.attempt
+        if isinstance(error, Retry):
+            delay = None if error.delay is None else seconds_of(error.delay)
+            self._stats.retried += 1
+            self._say(held, "retry", error=str(error) or None, delay_seconds=delay)
+            return
+        is_hopeless = isinstance(error, DeadLetter | errors.UndecodablePayload)
+        if is_hopeless or attempt >= (envelope.attempts or settings.attempts):
+            await self._give_up(held, told(error), envelope.workflow)
+            return
+        self._stats.retried += 1
+        delay = _delay(envelope, settings, attempt)
+        self._say(held, "failed", error=told(error), delay_seconds=delay)
+
+    async def _give_up(self, held: Held, why: str, place: WorkflowPlace | None = None) -> None:
+        self._stats.failed += 1
+        _LOG.error("jobs.failed: %s: %s", held.message, why.partition("\n")[0])
+        if place is None:
+            self._say(held, "dlq", error=why)
+            return
+        buried = msgspec.structs.replace(held.message.done(), status="dlq", error=why)
+        # The stack is the dead letter's; the workflow tells what happened.
+        error = why.strip().rpartition("\n")[2]
+        step = place.advance("failure", error=error, attempt=held.message.attempt)
+        try:
+            await self._settling.commit(held, buried, [step])
+        except errors.QueenError as problem:
+            # It comes again when its lease is over, and is given up then.
+            _LOG.warning("jobs.not_settled: %s: %s", held.message, problem)
+            self._holding.let_go(held)
+
+    def give_back(self, held: Held) -> None:
+        """It comes again at once, and no attempt is counted."""
+        self._say(held, "retry")
+
+    def _say(
+        self,
+        held: Held,
+        status: str,
+        *,
+        error: str | None = None,
+        delay_seconds: float | None = None,
+    ) -> None:
+        done: Acknowledgment = held.message.done()
+        self._settling.say(
+            held,
+            msgspec.structs.replace(done, status=status, error=error, delay_seconds=delay_seconds),
+        )
+
+
+def _delay(envelope: Envelope, settings: Settings, attempt: int) -> float:
+    """Seconds before the next attempt; a function of the application's may be wrong itself."""
+    if envelope.backoff is not None:
+        return min(delay_of(envelope.backoff, attempt), _MOST_SECONDS)
+    try:
+        return min(max(float(settings.backoff(attempt)), 0.0), _MOST_SECONDS)
+    except Exception:
+        _LOG.exception("jobs.backoff_failed: after attempt %d", attempt)
+        return _SOME_SECONDS

@@ -1,0 +1,129 @@
+"""A job that was added, as whoever added it sees it."""
+
+import time
+from typing import Any, Final, Generic, TypeVar
+
+from queen import errors
+from queen.client.durations import seconds_of
+from queen.client.payloads import Codec
+from queen.jobs.calls import JobCalls
+from queen.wire.jobs import JobInfo, JobStatus
+from queen.wire.messages import Pushed
+
+R = TypeVar("R")
+
+_WAIT_SECONDS: Final = 30.0
+"""One request waits for so long; then another does."""
+
+
+class JobHandle(Generic[R]):
+    """
+    A job by its queue and id.
+
+    Usage::
+
+        handle = await jobs.add_job("email", "send-welcome", {"to": "a@b.c"})
+        print(handle.id, await handle.status())
+        result = await handle.result(timeout="1m")
+    """
+
+    __slots__ = ("_calls", "_codec", "_id", "is_duplicate", "key", "queue")
+
+    def __init__(
+        self,
+        calls: JobCalls,
+        queue: str,
+        id_: str | None,
+        *,
+        key: str | None = None,
+        codec: "Codec[Any] | None" = None,
+        is_duplicate: bool = False,
+    ) -> None:
+        self._calls = calls
+        self._id = id_
+        self._codec: Codec[Any] = codec or _ANY
+        self.queue = queue
+        self.key = key
+        self.is_duplicate = is_duplicate
+        """A job with this ``unique`` was added before: this is that one."""
+
+    @property
+    def id(self) -> str:
+        """Its name in the queue; raises OutcomeUnknown where a lost answer took it."""
+        if self._id is None:
+            raise errors.OutcomeUnknown(
+                "the job is added, but the answer that told its id got lost on the way"
+            )
+        return self._id
+
+    async def info(self) -> JobInfo:
+        """All that is known of it."""
+        return await self._calls.job(self.queue, self.id, key=self.key)
+
+    async def status(self) -> JobStatus:
+        return (await self.info()).status
+
+    async def progress(self) -> Any:  # noqa: ANN401 - whatever was reported
+        """What its processor last reported; None if it reported nothing."""
+        return _ANY.decode((await self.info()).progress)
+
+    async def result(self, *, timeout: float | str | None = None) -> R:  # noqa: ASYNC109 - "1m" too
+        """
+        What its processor returned, as soon as it has.
+
+        Raises JobFailed, JobCancelled, and TimeoutError when ``timeout`` is over.
+        """
+        job = await self.wait(timeout=timeout)
+        if job.status == "failed":
+            raise errors.JobFailed(job.error or "the job failed")
+        if job.status == "cancelled":
+            raise errors.JobCancelled(f"job {self.id} was cancelled")
+        return self._codec.decode(job.result)
+
+    async def wait(self, *, timeout: float | str | None = None) -> JobInfo:  # noqa: ASYNC109
+        """The job at its end: completed, failed or cancelled. Raises TimeoutError."""
+        until = None if timeout is None else time.monotonic() + seconds_of(timeout)
+        while True:
+            left = _WAIT_SECONDS if until is None else until - time.monotonic()
+            wait_seconds = min(max(left, 0.001), _WAIT_SECONDS)
+            job = await self._calls.job(
+                self.queue, self.id, key=self.key, wait_seconds=wait_seconds
+            )
+            if job.status in ("completed", "failed", "cancelled"):
+                return job
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError(f"job {self.id} is {job.status} after {timeout}")
+
+    async def cancel(self) -> JobStatus:
+        """
+        Nobody runs it any more; what it was.
+
+        Its processor is cancelled if it runs, within a second or two. Raises AlreadySettled for a
+        job that has come to an end.
+        """
+        changed = await self._calls.cancel(self.queue, self.id, key=self.key)
+        return changed.was or "waiting"
+
+    async def retry(self) -> None:
+        """Run it again though it failed; one that waits for its next attempt is due at once."""
+        await self._calls.retry(self.queue, self.id, key=self.key)
+
+    def __repr__(self) -> str:
+        return f"JobHandle({self.queue}/{self._id})"
+
+
+def handle_of(
+    calls: JobCalls, queue: str, pushed: Pushed, key: str | None, codec: "Codec[Any] | None"
+) -> JobHandle[Any]:
+    """The handle of a job that was pushed."""
+    return JobHandle(
+        calls,
+        queue,
+        pushed.transaction_id,
+        key=key,
+        codec=codec,
+        is_duplicate=pushed.status == "duplicate",
+    )
+
+
+_ANY: Final = Codec[Any](None)

@@ -1,0 +1,147 @@
+"""What a worker holds: jobs under their leases, kept by one call for all."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from queen import errors
+from queen.client.message import Message
+from queen.jobs.calls import JobCalls
+from queen.jobs.job import Job
+from queen.wire.jobs import Envelope, HeldJob
+
+_LOG: Final = logging.getLogger("queen.jobs")
+
+
+class Held:
+    """A job that a worker has, from its pop until the server knows what became of it."""
+
+    __slots__ = ("is_cancelled", "is_lost", "is_said", "job", "message", "runner")
+
+    def __init__(self, message: Message[Envelope]) -> None:
+        self.message = message
+        self.job: Job[Any] | None = None
+        self.runner: asyncio.Task[None] | None = None
+        """Who runs it just now."""
+        self.is_lost = False
+        """Another worker has it, or will."""
+        self.is_cancelled = False
+        self.is_said = False
+        """What became of it is on its way to the server, which ends its lease."""
+
+    @property
+    def is_gone(self) -> bool:
+        return self.is_lost or self.is_cancelled
+
+    def stop(self) -> None:
+        """It is not ours any more: whoever runs it is told."""
+        self.message.is_lost = True
+        if self.job is not None:
+            self.job.is_cancelled = True
+        if self.runner is not None:
+            self.runner.cancel()
+
+
+class _Lease:
+    __slots__ = ("held", "since")
+
+    def __init__(self) -> None:
+        self.held: set[Held] = set()
+        self.since = time.monotonic()
+
+
+class Holding:
+    """The leases of one worker."""
+
+    def __init__(
+        self,
+        calls: JobCalls,
+        *,
+        lease_seconds: float,
+        renew_seconds: float,
+        gone: Callable[[Held], None],
+    ) -> None:
+        self._calls = calls
+        self._lease_seconds = lease_seconds
+        self._renew_seconds = renew_seconds
+        self._gone = gone
+        self._leases: dict[str, _Lease] = {}
+
+    def hold(self, messages: Sequence[Message[Envelope]]) -> list[Held]:
+        """From now on these are kept."""
+        found: list[Held] = []
+        for message in messages:
+            held = Held(message)
+            lease_id = message.lease_id or ""
+            lease = self._leases.get(lease_id)
+            if lease is None:
+                lease = self._leases[lease_id] = _Lease()
+            lease.held.add(held)
+            found.append(held)
+        return found
+
+    def let_go(self, held: Held) -> None:
+        """The server knows what became of it."""
+        lease_id = held.message.lease_id or ""
+        lease = self._leases.get(lease_id)
+        if lease is not None:
+            lease.held.discard(held)
+            if not lease.held:
+                del self._leases[lease_id]
+
+    def by_lease(self, some: Sequence[Held]) -> dict[str | None, list[Held]]:
+        """Under each lease those that are all it holds; under None those that are not."""
+        found: dict[str | None, list[Held]] = {}
+        for held in some:
+            found.setdefault(held.message.lease_id, []).append(held)
+        parts = [id_ for id_, each in found.items() if len(each) < len(self._held(id_))]
+        rest = [held for id_ in parts for held in found.pop(id_)]
+        return {**found, None: rest} if rest else found
+
+    def _held(self, lease_id: str | None) -> set[Held]:
+        lease = self._leases.get(lease_id or "")
+        return lease.held if lease else set()
+
+    async def renew_for_ever(self) -> None:
+        """One call for all, well before the first lease ends."""
+        while True:
+            await asyncio.sleep(self._renew_seconds)
+            try:
+                async with asyncio.timeout(self._lease_seconds):
+                    await self._renew()
+            except (errors.QueenError, TimeoutError) as error:
+                # Asked again soon: until its end a lease is ours.
+                _LOG.warning("jobs.renewal_failed: %s", error or "no answer in time")
+
+    async def _renew(self) -> None:
+        before = time.monotonic() - self._renew_seconds / 2
+        leases = {id_: each for id_, each in self._leases.items() if each.since <= before}
+        if not leases:
+            return
+        jobs = [
+            held
+            for lease in leases.values()
+            for held in lease.held
+            if not (held.is_gone or held.is_said)
+        ]
+        answer = await self._calls.renew(
+            list(leases),
+            self._lease_seconds,
+            [HeldJob(id=h.message.transaction_id, message_id=h.message.id) for h in jobs],
+        )
+        for number in answer.cancelled:
+            jobs[number].is_cancelled = True
+            self._stop(jobs[number])
+        for result in answer.results:
+            if not result.success and (lease := self._leases.pop(result.lease_id, None)):
+                for held in lease.held:
+                    if not (held.is_gone or held.is_said):
+                        held.is_lost = True
+                        self._stop(held)
+
+    def _stop(self, held: Held) -> None:
+        held.stop()
+        self.let_go(held)
+        self._gone(held)

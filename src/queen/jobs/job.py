@@ -1,0 +1,224 @@
+"""What a processor is given: one job, its data, and what may be done while it runs."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, Unpack
+
+from queen import errors
+from queen.client.message import Message
+from queen.client.payloads import Codec, encode
+from queen.jobs.options import JobOptions, JobPriority
+from queen.jobs.sending import child_of, item_of
+from queen.wire.jobs import PRIORITIES, Envelope, Link, Parent
+from queen.wire.messages import PushItem
+from queen.wire.workflows import WorkflowPlace
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
+
+    from queen.client.client import Queen
+    from queen.jobs.calls import JobCalls
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+class JobTransaction:
+    """
+    What is pushed in the transaction that acks the job: all of it if the job is done, or nothing.
+
+    Usage::
+
+        effects = job.transaction()
+        effects.push("orders", {"data": {"n": 1}}, partition="user-7")
+        effects.add_job("email", "send-welcome", {"to": "a@b.c"})
+    """
+
+    __slots__ = ("_queen", "items")
+
+    def __init__(self, queen: "Queen") -> None:
+        self._queen = queen
+        self.items: list[PushItem] = []
+
+    def push(
+        self,
+        queue: str,
+        items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]",
+        *,
+        partition: str = "Default",
+    ) -> None:
+        """Messages, as `queen.queue(name).push` takes them."""
+        self.items += self._queen.queue(queue).partition(partition).items(items)
+
+    def add_job(
+        self, queue: str, name: str, data: object = None, **options: Unpack[JobOptions]
+    ) -> None:
+        """A job, as `add_job` takes it."""
+        self.items.append(item_of(queue, name, data, options))
+
+    def add(self, *links: Link) -> None:
+        """Jobs that ``processor.s(…)`` made."""
+        self.items += [child_of(link, None) for link in links]
+
+
+class Job(Generic[T]):
+    """
+    One job that a worker runs.
+
+    Usage::
+
+        @jobs.processor("email")
+        async def send_welcome(job: Job[Welcome]) -> None:
+            await job.progress(0.5)
+            await send(job.data.to)
+    """
+
+    __slots__ = (
+        "_calls",
+        "_codec",
+        "_data",
+        "_loop",
+        "_message",
+        "_queen",
+        "_transaction",
+        "envelope",
+        "is_cancelled",
+        "max_attempts",
+    )
+
+    def __init__(
+        self,
+        message: Message[Envelope],
+        codec: Codec[T],
+        *,
+        max_attempts: int,
+        queen: "Queen",
+        calls: "JobCalls",
+    ) -> None:
+        self._message = message
+        self._codec = codec
+        self._queen = queen
+        self._calls = calls
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._transaction: JobTransaction | None = None
+        self.envelope = message.data
+        self.max_attempts = max_attempts
+        self.is_cancelled = False
+        """It was cancelled, or another worker has it: for processors in threads to look at."""
+        self._data: list[T] = []
+
+    @property
+    def data(self) -> T:
+        """As the processor's annotation says, decoded when it is first looked at."""
+        if not self._data:
+            self._data.append(self._codec.decode(self.envelope.data))
+        return self._data[0]
+
+    @property
+    def id(self) -> str:
+        """Its name in the queue."""
+        return self._message.transaction_id
+
+    @property
+    def name(self) -> str:
+        return self.envelope.name
+
+    @property
+    def queue(self) -> str:
+        return self._message.queue
+
+    @property
+    def key(self) -> str | None:
+        """What it was added with as ``key``."""
+        return None if self._message.partition == "Default" else self._message.partition
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first."""
+        return self._message.attempt
+
+    @property
+    def priority(self) -> JobPriority:
+        return JobPriority(PRIORITIES.get(self._message.priority, JobPriority.NORMAL))
+
+    @property
+    def created_at(self) -> datetime:
+        return self._message.created_at
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.envelope.metadata or {}
+
+    @property
+    def correlation_id(self) -> str | None:
+        return self.metadata.get("correlationId")
+
+    @property
+    def tags(self) -> list[str]:
+        return self.metadata.get("tags", [])
+
+    @property
+    def parent(self) -> Parent | None:
+        """The job before it in a chain, with its result."""
+        return self.envelope.parent
+
+    @property
+    def parent_result(self) -> Any:  # noqa: ANN401 - whatever it returned
+        """What the job before it in a chain returned; None without one."""
+        parent = self.envelope.parent
+        return None if parent is None else _ANY.decode(parent.result)
+
+    @property
+    def workflow(self) -> WorkflowPlace | None:
+        """The step of a workflow that it is, with the results of those before."""
+        return self.envelope.workflow
+
+    @property
+    def message(self) -> Message[Envelope]:
+        """The message that it is."""
+        return self._message
+
+    async def progress(self, value: object) -> None:
+        """Say how far it has come: any JSON, often a share from 0 to 1. Raises LeaseLost."""
+        if self._message.lease_id is None:
+            raise errors.LeaseLost("a job without a lease reports nothing")
+        await self._calls.report_progress(
+            self.queue, self.id, self._message.lease_id, encode(value), self._message.partition
+        )
+
+    def report_progress(self, value: object) -> None:
+        """The same from a processor that is a plain function: it runs in a thread, and waits."""
+        self.wait_for(self.progress(value))
+
+    def wait_for(self, coroutine: "Coroutine[Any, Any, Any]") -> Any:  # noqa: ANN401 - its result
+        """Run something of the SDK from a processor in a thread, and wait for it."""
+        if self._loop is None:
+            coroutine.close()
+            raise errors.BadRequest("only a processor in a thread waits like this; use await")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def transaction(self) -> JobTransaction:
+        """What is pushed together with the ack of this job, if it is done."""
+        if self._transaction is None:
+            self._transaction = JobTransaction(self._queen)
+        return self._transaction
+
+    # For the worker.
+
+    def pushed(self) -> list[PushItem]:
+        """What its transaction holds."""
+        return [] if self._transaction is None else self._transaction.items
+
+    def lend_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on `wait_for` works: the job goes to a thread."""
+        self._loop = loop
+
+    def __repr__(self) -> str:
+        return f"Job({self.queue}/{self.name} {self.id}, attempt {self.attempt})"
+
+
+_ANY: Codec[Any] = Codec(None)

@@ -1,0 +1,152 @@
+"""The jobs of one queue inside a worker: popped ahead of need, handed to runners."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from queen import errors
+from queen.client.message import Message
+from queen.client.queue import Queue
+from queen.jobs.holding import Held
+from queen.wire.jobs import Envelope
+
+_LOG: Final = logging.getLogger("queen.jobs")
+_MOST_AHEAD: Final = 1_000
+_AHEAD_SECONDS: Final = 0.2
+"""So much work is popped ahead: little of jobs that take long, for others could run them."""
+_BEGINNING_SECONDS: Final = 0.005
+_WINDOW_SECONDS: Final = 0.5
+_WAIT_MILLIS: Final = 20_000
+_MOST_PARTITIONS: Final = 100
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
+
+
+class Pace:
+    """How many jobs a second are done while there are any."""
+
+    __slots__ = ("_busy", "_done", "_since", "running")
+
+    def __init__(self) -> None:
+        self.running = 0
+        self._since = 0.0
+        self._busy = 0.0
+        self._done = 0.0
+
+    def begin(self) -> None:
+        if not self.running:
+            self._since = time.monotonic()
+        self.running += 1
+
+    def end(self) -> None:
+        self.running -= 1
+        self._done += 1
+        if not self.running:
+            self._busy += time.monotonic() - self._since
+
+    def ahead(self) -> int:
+        """How many jobs to have ready besides those that run."""
+        busy = self._busy
+        if self.running:
+            busy += time.monotonic() - self._since
+        rate = self._done / (busy + _BEGINNING_SECONDS)
+        if busy > _WINDOW_SECONDS:
+            self._done /= 2
+            self._busy = busy / 2
+            self._since = time.monotonic()
+        return min(_MOST_AHEAD, int(rate * _AHEAD_SECONDS))
+
+
+class Lane:
+    """One queue of a worker."""
+
+    def __init__(
+        self,
+        queue: Queue[Envelope],
+        *,
+        concurrency: int,
+        is_one_by_one: bool,
+        is_limited: bool,
+        hold: Callable[[Sequence[Message[Envelope]]], list[Held]],
+    ) -> None:
+        self.queue = queue
+        self.concurrency = concurrency
+        self.pace = Pace()
+        self.waiting: deque[Held] = deque()
+        """Popped, and not begun."""
+        self.is_stopping = False
+        self._is_one_by_one = is_one_by_one
+        """The queue limits deliveries that are out at once: each job must be one."""
+        self._is_limited = is_limited
+        """What is popped counts, and must not wait here while others could run it."""
+        self._hold = hold
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._wanted = asyncio.Event()
+
+    def stop(self) -> list[Held]:
+        """Pop nothing more and begin nothing; what has not begun."""
+        self.is_stopping = True
+        self._wanted.set()
+        rest = [held for held in self.waiting if not held.is_gone]
+        self.waiting.clear()
+        while self._idle:
+            self._wake()
+        return rest
+
+    async def next(self) -> Held | None:
+        """The next job; None when the lane stops."""
+        while True:
+            while self.waiting and not self.is_stopping:
+                held = self.waiting.popleft()
+                if len(self.waiting) <= _MOST_AHEAD // 2:
+                    self._wanted.set()
+                if not held.is_gone:
+                    return held
+            if self.is_stopping:
+                return None
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(future)
+            self._wanted.set()
+            await future
+
+    async def fetch_for_ever(self) -> None:
+        """Pop as much as there is room for, and wait where there is nothing."""
+        pause = _FIRST_PAUSE
+        while not self.is_stopping:
+            self._wanted.clear()
+            room = self._room()
+            if room <= 0:
+                await self._wanted.wait()
+                continue
+            try:
+                messages = await self._pop(room)
+            except errors.QueenError as error:
+                _LOG.warning("jobs.pop_failed: %s: %s", self.queue.name, error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                continue
+            pause = _FIRST_PAUSE
+            self.waiting.extend(self._hold(messages))
+            for _ in range(min(len(self._idle), len(messages))):
+                self._wake()
+
+    def _wake(self) -> None:
+        future = self._idle.popleft()
+        if not future.done():
+            future.set_result(None)
+
+    def _room(self) -> int:
+        ahead = 0 if self._is_limited else self.pace.ahead()
+        if len(self.waiting) > ahead // 2:
+            return 0
+        free = self.concurrency - self.pace.running
+        return min(free + ahead - len(self.waiting), _MOST_AHEAD)
+
+    async def _pop(self, room: int) -> Sequence[Message[Any]]:
+        batch = 1 if self._is_one_by_one else room
+        partitions = min(batch, _MOST_PARTITIONS)
+        queue = self.queue.batch(batch).partitions(partitions)
+        return await queue.wait(True).timeout_millis(_WAIT_MILLIS).pop()

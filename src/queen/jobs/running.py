@@ -1,0 +1,99 @@
+"""Runs the function of a processor: awaited, in a thread, or in a process."""
+
+import asyncio
+import importlib
+import multiprocessing
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any, Final
+
+import msgspec
+
+from queen.client import tracing
+from queen.client.message import Message, wire_of
+from queen.client.payloads import Codec, encode
+from queen.jobs.job import Job
+from queen.jobs.processors import Processor
+from queen.wire.jobs import Envelope
+from queen.wire.messages import Message as WireMessage
+
+_MOST_ERROR: Final = 8_000
+_NONE: Final = b"null"
+_ENVELOPES: Final = Codec(Envelope)
+
+
+class Running:
+    """The threads and processes of one worker; made when the first job needs them."""
+
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+        self._threads: ThreadPoolExecutor | None = None
+        self._processes: ProcessPoolExecutor | None = None
+
+    async def run(self, processor: Processor[Any, Any, Any], job: Job[Any]) -> msgspec.Raw | None:
+        """The result as JSON; None for none. Raises what the function raises."""
+        if processor.is_async:
+            result = await processor.function(job)
+        elif processor.settings.is_process:
+            return await self._in_process(processor, job)
+        else:
+            loop = asyncio.get_running_loop()
+            job.lend_loop(loop)
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._concurrency, "queen-job")
+            call = tracing.carried(processor.function)
+            result = await loop.run_in_executor(self._threads, call, job)
+        return None if result is None else encode(result)
+
+    async def _in_process(
+        self, processor: Processor[Any, Any, Any], job: Job[Any]
+    ) -> msgspec.Raw | None:
+        if self._processes is None:
+            # Not a copy of this process, whose threads and connections a child could not use.
+            context = multiprocessing.get_context("spawn")
+            self._processes = ProcessPoolExecutor(self._concurrency, mp_context=context)
+        function: Any = processor.function
+        found = await asyncio.get_running_loop().run_in_executor(
+            self._processes,
+            run_here,
+            function.__module__,
+            function.__qualname__,
+            msgspec.json.encode(wire_of(job.message)),
+            job.max_attempts,
+        )
+        return None if found == _NONE else msgspec.Raw(found)
+
+    def close(self) -> None:
+        """Nothing more is run; what runs in threads and processes is left alone."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._processes is not None:
+            self._processes.shutdown(wait=False, cancel_futures=True)
+
+
+def run_here(module: str, name: str, message: bytes, max_attempts: int) -> bytes:
+    """In a process of its own: find the processor by its name, and run a job of it."""
+    processor: Any = importlib.import_module(module)
+    for step in name.split("."):
+        processor = getattr(processor, step)
+    function: Callable[..., Any] = getattr(processor, "function", processor)
+    codec: Codec[Any] = getattr(processor, "codec", None) or Codec(None)
+    wire = msgspec.json.decode(message, type=WireMessage)
+    none: Any = None  # A process has no connection of its own.
+    job = Job(
+        Message(wire, _ENVELOPES, none), codec, max_attempts=max_attempts, queen=none, calls=none
+    )
+    return bytes(encode(function(job)))
+
+
+def told(error: BaseException) -> str:
+    """What went wrong, with the stack, as it is kept with a dead letter."""
+    try:
+        lines = traceback.format_exception(error)
+        text = f"{type(error).__name__}: {error}\n\n{''.join(lines)}"
+    except Exception:
+        text = f"{type(error).__name__}: it cannot be shown"
+    if len(text) > _MOST_ERROR:
+        text = f"{text[: _MOST_ERROR // 2]}\n…\n{text[-_MOST_ERROR // 2 :]}"
+    return text.encode("utf-8", "backslashreplace").decode()

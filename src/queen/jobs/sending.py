@@ -1,0 +1,82 @@
+"""Jobs as messages: what is pushed for a job that is added, and for one that follows another."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from queen import errors
+from queen.client.durations import seconds_of
+from queen.client.payloads import encode
+from queen.jobs.options import JobOptions, running_of
+from queen.wire.jobs import LEVELS, NORMAL, Envelope, Link, Parent
+from queen.wire.messages import PushItem
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+_KNOWN: Final = frozenset(JobOptions.__annotations__)
+_LEVEL: Final = LEVELS[NORMAL]
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class _Plain(msgspec.Struct, frozen=True):
+    """What most jobs are: the payload of one that says nothing of itself."""
+
+    name: str
+    data: Any
+
+
+def item_of(queue: str, name: str, data: object, options: Mapping[str, Any]) -> PushItem:
+    """What is pushed for a job."""
+    if not options:
+        payload = encode(_Plain(name, data))
+        return PushItem(queue=queue, payload=payload, priority=_LEVEL)
+    if unknown := options.keys() - _KNOWN:
+        raise errors.BadRequest(f"a job has no option {min(unknown)}")
+    envelope = Envelope(
+        name=name,
+        data=encode(data),
+        chain=tuple(options.get("chain_to") or ()),
+        **running_of(options),
+    )
+    delay, scheduled_at = options.get("delay"), options.get("scheduled_at")
+    if scheduled_at is not None and scheduled_at.tzinfo is None:
+        raise errors.BadRequest("scheduled_at needs a time zone")
+    is_held_back = delay is not None or scheduled_at is not None
+    ttl = options.get("ttl")
+    return PushItem(
+        queue=queue,
+        partition=options.get("key") or "Default",
+        payload=msgspec.Raw(_ENCODE(envelope)),
+        # Before it has a place it is found by this; after that, the place is a name as well.
+        transaction_id=options.get("unique") or (str(uuid4()) if is_held_back else None),
+        delay_seconds=None if delay is None else seconds_of(delay),
+        available_at=scheduled_at,
+        ttl_seconds=None if ttl is None else seconds_of(ttl),
+        priority=LEVELS[int(options.get("priority") or NORMAL)],
+    )
+
+
+def child_of(link: Link, parent: Parent | None) -> PushItem:
+    """What is pushed for a job that follows another."""
+    result = _NULL if parent is None else parent.result
+    envelope = Envelope(
+        name=link.name,
+        data=result if link.data is msgspec.UNSET else link.data,
+        attempts=link.attempts,
+        backoff=link.backoff,
+        timeout_seconds=link.timeout_seconds,
+        result_seconds=link.result_seconds,
+        chain=link.chain,
+        metadata=link.metadata,
+        parent=parent,
+    )
+    is_held_back = link.delay_seconds is not None
+    return PushItem(
+        queue=link.queue,
+        partition=link.key or "Default",
+        payload=msgspec.Raw(_ENCODE(envelope)),
+        transaction_id=link.unique or (str(uuid4()) if is_held_back else None),
+        delay_seconds=link.delay_seconds,
+        priority=LEVELS[link.priority or NORMAL],
+    )

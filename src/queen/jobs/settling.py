@@ -1,0 +1,153 @@
+"""What became of jobs, told to the server: many in one call, one call under way at a time."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from queen import errors
+from queen.client.transport import decoded
+from queen.jobs.holding import Held
+from queen.wire.messages import (
+    Acknowledgment,
+    AckOperation,
+    AckRequest,
+    AdvanceOperation,
+    PushOperation,
+    TransactionRequest,
+)
+
+if TYPE_CHECKING:
+    from queen.client.client import Queen
+
+_LOG: Final = logging.getLogger("queen.jobs")
+_ENCODE: Final = msgspec.json.Encoder().encode
+_MOST: Final = 5_000
+"""Jobs of one call."""
+_WORTH_A_CALL: Final = 16
+"""So many jobs of one delivery are settled in a call of their own, which costs the server least."""
+_WORTH_NO_WAIT: Final = 500
+_GATHER_SECONDS: Final = 0.005
+_TRIES: Final = 8
+_PAUSE_SECONDS: Final = 0.5
+
+
+class _Brief(msgspec.Struct, gc=False):
+    index: int
+    success: bool
+    code: str | None = None
+    error: str | None = None
+
+
+class _Briefly(msgspec.Struct, gc=False):
+    success: bool
+    results: list[_Brief]
+
+
+_DECODE: Final = msgspec.json.Decoder(_Briefly).decode
+
+Said = tuple[Held, Acknowledgment]
+
+
+class Settling:
+    """Gathers what jobs came to while the call before is under way."""
+
+    def __init__(
+        self,
+        queen: "Queen",
+        *,
+        is_busy: Callable[[], bool],
+        settled: Callable[[Held, bool], None],
+    ) -> None:
+        self._queen = queen
+        self._is_busy = is_busy
+        """Whether more jobs are at hand, so that it pays to wait a moment for them."""
+        self._settled = settled
+        """Called with each job once the server knows, and whether it took what was said."""
+        self._said: list[Said] = []
+        self._some = asyncio.Event()
+        self._under_way = 0
+
+    def say(self, held: Held, acknowledgment: Acknowledgment) -> None:
+        """Of one job what became of it; told with the next call."""
+        held.is_said = True
+        self._said.append((held, acknowledgment))
+        self._some.set()
+
+    async def settle_for_ever(self) -> None:
+        while True:
+            await self._some.wait()
+            if len(self._said) < _WORTH_NO_WAIT and self._is_busy():
+                await asyncio.sleep(_GATHER_SECONDS)
+            await self._flush()
+
+    async def finish(self) -> None:
+        """Tell what is left to tell."""
+        while self._said or self._under_way:
+            await self._flush() if self._said else await asyncio.sleep(0.001)
+
+    async def commit(
+        self,
+        held: Held,
+        acknowledgment: Acknowledgment,
+        others: Sequence[PushOperation | AdvanceOperation],
+    ) -> None:
+        """Settle a job and do the others, all or nothing; raises why nothing was applied."""
+        held.is_said = True
+        fields = {f: getattr(acknowledgment, f) for f in acknowledgment.__struct_fields__}
+        operations = [AckOperation(**fields), *others]
+        async with self._queen.producers().lend() as producer:
+            request = TransactionRequest(
+                operations=operations, producer_id=producer.id, sequence=producer.sequence
+            )
+            await self._queen.transport.exchange("POST", "/api/v1/transaction", _ENCODE(request))
+        self._settled(held, True)
+
+    async def _flush(self) -> None:
+        said, self._said = self._said[:_MOST], self._said[_MOST:]
+        if not self._said:
+            self._some.clear()
+        self._under_way += 1
+        try:
+            await asyncio.gather(*(self._send(part) for part in _parts(said)))
+        finally:
+            self._under_way -= 1
+
+    async def _send(self, said: list[Said]) -> None:
+        body = _ENCODE(AckRequest(acknowledgments=[each for _, each in said]))
+        for tries in range(1, _TRIES + 1):
+            try:
+                reply = await self._queen.transport.exchange("POST", "/api/v1/ack/batch", body)
+            except errors.RequestError as error:
+                if len(said) > 1:
+                    # One that is refused takes nothing from the others.
+                    for each in said:
+                        await self._send([each])
+                    return
+                _LOG.error("jobs.refused: %s: %s", said[0][0].message, error)
+                self._settled(said[0][0], False)
+                return
+            except errors.QueenError as error:
+                _LOG.warning("jobs.not_settled: try %d: %s", tries, error)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            brief = decoded(reply, _DECODE)
+            for result in brief.results:
+                self._settled(said[result.index][0], result.success)
+            return
+        for held, _ in said:
+            self._settled(held, False)  # Their leases run out, and they come again.
+
+
+def _parts(said: list[Said]) -> list[list[Said]]:
+    """Calls to make: large deliveries each alone, all others together."""
+    by_lease: dict[str | None, list[Said]] = {}
+    for each in said:
+        by_lease.setdefault(each[1].lease_id, []).append(each)
+    if len(by_lease) == 1:
+        return [said]
+    parts = [part for part in by_lease.values() if len(part) >= _WORTH_A_CALL]
+    rest = [each for part in by_lease.values() if len(part) < _WORTH_A_CALL for each in part]
+    return [*parts, rest] if rest else parts

@@ -1,0 +1,208 @@
+"""`Worker`: runs the jobs of queues in this process, until it is drained."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from queen import errors
+from queen.client.durations import seconds_of
+from queen.jobs.attempts import Attempts, WorkerStats
+from queen.jobs.holding import Held, Holding
+from queen.jobs.lanes import Lane
+from queen.jobs.running import Running
+from queen.jobs.settling import Settling
+from queen.wire.jobs import Envelope
+
+if TYPE_CHECKING:
+    from queen.jobs.queues import QueueManager
+
+_IN_A_ROW: Final = 100
+"""Jobs that never wait are run in a row by one runner; then others get their turn."""
+
+
+class Worker:
+    """
+    Usage::
+
+        worker = Worker(jobs, concurrency=20)
+        await worker.run(handle_signals=True)
+    """
+
+    def __init__(
+        self,
+        app: "QueueManager",
+        *,
+        queues: Sequence[str] | None = None,
+        concurrency: int = 10,
+        lease_seconds: float = 3.0,
+        renew_seconds: float = 1.0,
+        shutdown_timeout: float | str = "30s",
+    ) -> None:
+        if concurrency < 1:
+            raise errors.BadRequest("a worker runs at least one job at a time")
+        self._app = app
+        self._queen = app.queen
+        self.queues = list(queues) if queues is not None else app.queues
+        self.concurrency = concurrency
+        """Jobs of each queue that run at once."""
+        self._lease_seconds = lease_seconds
+        self._renew_seconds = renew_seconds
+        self._stats = WorkerStats()
+        self._stop = asyncio.Event()
+        self._over = asyncio.Event()
+        self._shutdown_seconds = seconds_of(shutdown_timeout)
+        self._lanes: list[Lane] = []
+        self._runners: list[asyncio.Task[None]] = []
+
+    @property
+    def stats(self) -> WorkerStats:
+        """As it stands."""
+        return msgspec.structs.replace(
+            self._stats,
+            running=sum(lane.pace.running for lane in self._lanes),
+            waiting=sum(len(lane.waiting) for lane in self._lanes),
+        )
+
+    async def ready(self) -> None:
+        """Tell the server of its queues; raises what is wrong before anything runs."""
+        if not self.queues:
+            raise errors.BadRequest("no processor is registered: @jobs.processor(queue)")
+        await self._app.configure(self.queues)
+
+    async def run(self, *, handle_signals: bool = False) -> None:
+        """
+        Run jobs until `stop` or `drain`; with ``handle_signals`` until SIGTERM or SIGINT.
+
+        Then nothing new begins, what runs has ``shutdown_timeout`` to end, and the rest goes back.
+        """
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
+        for number in numbers:
+            loop.add_signal_handler(number, self.stop)
+        try:
+            await self.ready()
+            await self._run()
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+            self._over.set()
+
+    async def _run(self) -> None:
+        running = Running(self.concurrency)
+        self._settling = Settling(
+            self._queen,
+            is_busy=lambda: any(lane.waiting for lane in self._lanes),
+            settled=self._settled,
+        )
+        self._holding = Holding(
+            self._app.calls,
+            lease_seconds=self._lease_seconds,
+            renew_seconds=self._renew_seconds,
+            gone=self._gone,
+        )
+        self._attempts = Attempts(self._app, running, self._holding, self._settling, self._stats)
+        self._lanes = [self._lane(queue) for queue in self.queues]
+        works = [
+            asyncio.create_task(self._holding.renew_for_ever()),
+            asyncio.create_task(self._settling.settle_for_ever()),
+        ]
+        fetchers = [asyncio.create_task(lane.fetch_for_ever()) for lane in self._lanes]
+        self._runners = [
+            asyncio.create_task(self._run_lane(lane))
+            for lane in self._lanes
+            for _ in range(lane.concurrency)
+        ]
+        try:
+            await self._until_stopped([*works, *fetchers, *self._runners])
+        finally:
+            await asyncio.shield(self._end(fetchers))
+            for work in works:
+                work.cancel()
+            await asyncio.gather(*works, return_exceptions=True)
+            running.close()
+
+    def stop(self) -> None:
+        """Let `run` end: what runs is finished, what has not begun goes back."""
+        self._stop.set()
+        for lane in self._lanes:
+            lane.is_stopping = True
+
+    async def drain(self) -> None:
+        """`stop`, and wait until `run` has ended."""
+        self.stop()
+        await self._over.wait()
+
+    async def _until_stopped(self, works: list[asyncio.Task[None]]) -> None:
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            # None of them ends by itself: one that does has failed, and says how.
+            done, _ = await asyncio.wait([stop, *works], return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            stop.cancel()
+
+    async def _end(self, fetchers: list[asyncio.Task[None]]) -> None:
+        for fetcher in fetchers:
+            fetcher.cancel()
+        await asyncio.gather(*fetchers, return_exceptions=True)
+        await self._give_back([held for lane in self._lanes for held in lane.stop()])
+        _, late = await asyncio.wait(self._runners, timeout=self._shutdown_seconds)
+        self._attempts.is_ending = True
+        for runner in late:
+            runner.cancel()
+        await asyncio.gather(*self._runners, return_exceptions=True)
+        await self._settling.finish()
+
+    async def _give_back(self, unbegun: list[Held]) -> None:
+        """What was popped and not begun: by whole deliveries, else one by one."""
+        for lease_id, rest in self._holding.by_lease(unbegun).items():
+            if lease_id is None:
+                for held in rest:
+                    self._attempts.give_back(held)
+                continue
+            with contextlib.suppress(errors.QueenError):  # Then they come when the lease is over.
+                await self._queen.release(lease_id)
+            for held in rest:
+                self._holding.let_go(held)
+
+    def _lane(self, queue: str) -> Lane:
+        options = self._app.options_of(queue)
+        concurrency, rate = options.get("concurrencyLimit"), options.get("rateLimit")
+        return Lane(
+            self._queen.queue(queue, type=Envelope).lease(self._lease_seconds),
+            concurrency=self.concurrency,
+            is_one_by_one=bool(concurrency),
+            is_limited=bool(concurrency or rate),
+            hold=self._holding.hold,
+        )
+
+    async def _run_lane(self, lane: Lane) -> None:
+        in_a_row = 0
+        while (held := await lane.next()) is not None:
+            lane.pace.begin()
+            try:
+                await self._attempts.run(held)
+            finally:
+                lane.pace.end()
+            in_a_row += 1
+            if in_a_row >= _IN_A_ROW:
+                in_a_row = 0
+                await asyncio.sleep(0)
+
+    # What is heard of jobs.
+
+    def _settled(self, held: Held, is_taken: bool) -> None:
+        self._holding.let_go(held)
+        if not is_taken and not held.is_gone:
+            self._stats.lost += 1
+
+    def _gone(self, held: Held) -> None:
+        if held.is_cancelled:
+            self._stats.cancelled += 1
+        else:
+            self._stats.lost += 1

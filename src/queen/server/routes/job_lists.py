@@ -1,0 +1,153 @@
+"""Jobs of a queue, in pages."""
+
+from typing import Any, Final
+
+from queen import errors
+from queen.codec.identity import message_id
+from queen.engine import browse
+from queen.engine.browse import Filter
+from queen.engine.catalogue import Queue
+from queen.engine.results import Outcome
+from queen.engine.stored import Stored
+from queen.engine.waiters import QUEUE_MODE
+from queen.server import paging
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.paging import Int, cursor_to, limit_of
+from queen.server.routes.job_info import info
+from queen.server.routes.jobs import JOBS
+from queen.server.routing import Route
+from queen.store.results import Place
+from queen.wire.jobs import JobInfo, Jobs, JobsQuery
+
+_SEARCHED: Final[dict[str, Any]] = {
+    "active": "processing",
+    "completed": "completed",
+    "cancelled": "completed",
+    "failed": "dead_letter",
+}
+"""What is looked for among messages, where one word will do."""
+
+
+async def list_jobs(call: Call) -> Answer:
+    """Jobs of a queue, newest first; those that are not due yet only if asked for."""
+    query = call.query(JobsQuery)
+    await call.require_queues(Permission.BROWSE, {query.queue})
+    call.note(queue=query.queue)
+    queue = await call.state.engine.catalogue.queue(query.queue)
+    if query.status == "scheduled":
+        return await _list_scheduled(call, query, queue)
+    place = paging.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
+    engine, limit = call.state.engine, limit_of(call, query)
+    start: browse.Cursor | None = browse.Cursor(*place)
+    found: list[JobInfo] = []
+    scanned = 0
+    while start is not None and len(found) < limit and scanned < browse.MOST_READ:
+        page = await browse.browse(
+            engine.store,
+            engine.seals,
+            Filter(
+                queue_id=queue.id,
+                partition=query.key,
+                group=QUEUE_MODE,
+                status=_SEARCHED.get(query.status or ""),
+            ),
+            start=start,
+            limit=limit - len(found),
+            max_bytes=call.state.settings.max_pop_bytes,
+            most=browse.MOST_READ - scanned,
+        )
+        scanned += page.scanned
+        start = page.next
+        found += [each for each in await _infos(call, queue, page) if _matches(query, each)]
+    return Answer(
+        Jobs(
+            jobs=found,
+            next_cursor=cursor_to(*start) if start else None,
+            scanned=scanned,
+            complete=start is None,
+        )
+    )
+
+
+async def _infos(call: Call, queue: Queue, page: browse.Page) -> list[JobInfo]:
+    if not page.found:
+        return []
+    engine = call.state.engine
+    shard = engine.store.shard
+    ids = [
+        each.extra.transaction_id or message_id(shard, each.partition_id, each.offset)
+        for each in page.found
+    ]
+    places = [Place(each.partition_id, each.offset) for each in page.found]
+    outcomes = await engine.results.look(
+        [(queue.id, id_, place) for id_, place in zip(ids, places, strict=True)]
+    )
+    partitions = await engine.store.browse.partitions([each.partition_id for each in page.found])
+    known = {row["id"]: row for row in partitions}
+    infos: list[JobInfo] = []
+    for id_, each, outcome in zip(ids, page.found, outcomes, strict=True):
+        partition = known.get(each.partition_id)
+        if outcome is not None and partition is not None:
+            payload = None if each.is_redacted else each.payload
+            message = Stored(
+                partition["name"], partition["level"], payload, each.extra, each.created_at
+            )
+            infos.append(info(call, queue.name, id_, outcome, message))
+    return infos
+
+
+async def _list_scheduled(call: Call, query: JobsQuery, queue: Queue) -> Answer:
+    """Jobs that are not due yet, the next first."""
+    engine, limit = call.state.engine, limit_of(call, query)
+    due_at, after = paging.place_of(query.cursor, paging.DUE, paging.FIRST_DUE)
+    found: list[JobInfo] = []
+    scanned = 0
+    is_more = True
+    while is_more and len(found) < limit and scanned < browse.MOST_READ:
+        rows = await engine.store.browse.scheduled(
+            queue.id, due_at=due_at, after=after, limit=limit - len(found)
+        )
+        is_more = len(rows) == limit - len(found)
+        scanned += len(rows)
+        for row in await engine.seals.open_rows(rows):
+            due_at, after = row["due_at"], row["id"]
+            extra = browse.extra_of(row["extras"])
+            payload = None if row["data_error"] else row["payload"]
+            outcome = Outcome("scheduled", Place(row["partition_id"], None, row["id"]))
+            message = Stored(row["partition"], row["level"], payload, extra, None, due_at)
+            job = info(call, queue.name, extra.transaction_id or "", outcome, message)
+            if _matches(query, job) and query.key in (None, row["partition"]):
+                found.append(job)
+    return Answer(
+        Jobs(
+            jobs=found,
+            next_cursor=cursor_to(due_at, after) if is_more else None,
+            scanned=scanned,
+            complete=not is_more,
+        )
+    )
+
+
+def _matches(query: JobsQuery, job: JobInfo) -> bool:
+    tags: object = (job.metadata or {}).get("tags")
+    return (
+        query.status in (None, job.status)
+        and query.name in (None, job.name)
+        and (query.tag is None or (isinstance(tags, list) and query.tag in tags))
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=JOBS,
+        handler=list_jobs,
+        summary="List jobs",
+        permission=Permission.BROWSE,
+        is_payload_view=True,
+        query=JobsQuery,
+        answers={200: Jobs},
+        problems=(errors.QueueNotFound,),
+    ),
+)

@@ -1,0 +1,113 @@
+"""Queues of jobs as a whole: figures, and removing what is old."""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from queen import errors
+from queen.engine.analytics import MAX_QUEUES, Analytics
+from queen.engine.waiters import QUEUE_MODE
+from queen.server.access import Permission
+from queen.server.http import Answer, Call
+from queen.server.routes.figures import DETAIL
+from queen.server.routes.jobs import JOBS
+from queen.server.routes.operations import started
+from queen.server.routing import Route
+from queen.server.work import letter_arguments
+from queen.store.database import Record
+from queen.store.dead_letters import LetterFilter
+from queen.wire.jobs import AllMetrics, CleanRequest, MetricsQuery, Millis, QueueMetrics
+from queen.wire.resources import OperationStarted
+
+_PAST: Final = timedelta(hours=1)
+_MOST: Final = 2**63 - 1
+
+
+async def metrics(call: Call) -> Answer:
+    """What there is to do in queues of jobs, and what was done in the last hour."""
+    query = call.query(MetricsQuery)
+    engine = call.state.engine
+    if query.queue is not None:
+        await call.require_queues(Permission.BROWSE, {query.queue})
+        ids = [(await engine.catalogue.queue(query.queue)).id]
+    else:
+        names = [row["name"] for row in await engine.store.queues.names(MAX_QUEUES)]
+        known = await engine.catalogue.queues(await call.visible(names))
+        ids = [queue.id for queue in known.values() if not queue.is_ordered]
+    rows = await engine.store.results.work_figures(ids, QUEUE_MODE, DETAIL)
+    analytics = Analytics(engine.store, call.state.settings)
+    now: datetime = (await engine.store.database.fetch("now"))[0]["now"]
+    totals = await analytics.totals(await analytics.range(now - _PAST, now, None), ids)
+    return Answer(AllMetrics(queues=[_metrics(row, totals.get(row["id"], {})) for row in rows]))
+
+
+def _metrics(row: Record, total: dict[str, Any]) -> QueueMetrics:
+    completed: int | None = total.get("acked")
+    wait, processing = total.get("wait_millis"), total.get("processing_millis")
+    return QueueMetrics(
+        queue=row["name"],
+        paused=row["paused"],
+        waiting=row["waiting"],
+        active=row["active"],
+        delayed=row["delayed"],
+        stalled=row["stalled"],
+        failed=row["dead"],
+        completed=completed,
+        retried=total.get("nacked"),
+        lost=total.get("leases_expired"),
+        throughput=None if completed is None else completed / _PAST.total_seconds(),
+        wait_millis=Millis(**wait) if wait else None,
+        processing_millis=Millis(**processing) if processing else None,
+    )
+
+
+async def clean(call: Call) -> Answer:
+    """Remove jobs that were completed, or failed, some time ago."""
+    request = await call.body(CleanRequest)
+    await call.require_queues(Permission.DESTROY, {request.queue})
+    call.note(queue=request.queue)
+    engine = call.state.engine
+    await engine.queue_row(request.queue)
+    now: datetime = (await engine.store.database.fetch("now"))[0]["now"]
+    before = now - timedelta(seconds=request.grace_seconds)
+    if request.status == "completed":
+        kind, total = "purge", None
+        arguments = {
+            "queue": request.queue,
+            "partition": None,
+            "scope": "completed",
+            "before": before.isoformat(),
+        }
+    else:
+        wanted = LetterFilter(until=before)
+        counted = await engine.store.dead_letters.count(request.queue, wanted, most=_MOST)
+        kind, total = "purge_dead_letters", counted["messages"]
+        arguments = letter_arguments(request.queue, wanted, counted["last_id"] or 0)
+    return started(
+        await call.state.operations.begin(
+            kind, queue=request.queue, arguments=arguments, total=total, by=call.caller.name
+        )
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{JOBS}/metrics",
+        handler=metrics,
+        summary="Figures of queues of jobs",
+        permission=Permission.BROWSE,
+        query=MetricsQuery,
+        answers={200: AllMetrics},
+        problems=(errors.QueueNotFound,),
+    ),
+    Route(
+        method="POST",
+        path=f"{JOBS}/clean",
+        handler=clean,
+        summary="Remove old jobs",
+        permission=Permission.DESTROY,
+        body=CleanRequest,
+        answers={202: OperationStarted},
+        problems=(errors.QueueNotFound,),
+    ),
+)

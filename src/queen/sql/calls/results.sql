@@ -1,0 +1,67 @@
+-- What is remembered of messages: results, progress, cancellations.
+
+-- name: ack_keeping
+-- Settle messages and keep results; one row a request, in the order asked.
+select group_id, settled, refused, is_over, has_more, code
+from queen.ack_keeping($1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10) order by ordinal;
+
+-- name: nack_keeping
+-- Give messages back or settle them, and keep results; one row a request, in the order asked.
+select group_id, due_at, due_seconds, is_dead, is_over, code
+from queen.nack_keeping($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) order by ordinal;
+
+-- name: transact_keeping
+-- Acks, nacks and pushes, all or none, and keep results; the rows of push, or the reasons.
+select kind, ordinal, "offset", created_at, xid, code
+from queen.transact_keeping(
+  $1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+  $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35
+);
+
+-- name: report_progress
+-- Say how far a message has come.
+select queen.report_progress($1, $2, $3, $4, $5, $6, $7) as is_kept;
+
+-- name: find_results
+-- What became of messages; one row a message, in the order asked.
+select partition_id, "offset", status, attempts, until, error, dead_letter_id, settled_at, result, progress
+from queen.find_results($1, $2, $3, $4, $5) order by ordinal;
+
+-- name: find_place
+-- Where the message with a transactionId is.
+select partition_id, "offset", scheduled_id from queen.find_place($1, $2, $3, $4);
+
+-- name: cancel
+-- Take a message away from a group.
+select status, group_id from queen.cancel($1, $2, $3, $4, $5, $6, $7);
+
+-- name: cancelled
+-- Which of these messages were cancelled, by their number.
+select k.ordinal
+from unnest($1::text[], $2::bigint[], $3::bigint[])
+  with ordinality k (transaction_id, partition_id, "offset", ordinal)
+cross join lateral (select p.queue_id from queen.partitions p where p.id = k.partition_id offset 0) p
+cross join lateral (
+  select 1
+  from queen.results r
+  where r.queue_id = p.queue_id and r.transaction_id = k.transaction_id and r.is_cancelled
+    and r.partition_id = k.partition_id and r."offset" = k."offset"
+  offset 0
+) r;
+
+-- name: erase_result
+-- Forget what a message came to.
+delete from queen.results r
+where r.queue_id = (select p.queue_id from queen.partitions p where p.id = $1) and r.transaction_id = $2;
+
+-- name: forget_results
+-- Forget some results whose time is over.
+select queen.forget_results($1, $2) as removed;
+
+-- name: work_figures
+-- What there is to do in queues, in messages.
+select q.id, q.name, q.paused, f.waiting, f.active, f.delayed, f.stalled, f.dead
+from queen.queues q
+cross join lateral queen.work_figures(q.id, $2, $3) f
+where q.id = any ($1) and q.deleted_at is null
+order by q.name;

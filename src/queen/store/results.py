@@ -1,0 +1,88 @@
+"""What is remembered of messages: results, progress, cancellations."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from queen.store.database import Database, Record
+
+
+class Place(NamedTuple):
+    """Where a message is: in a partition, or among those that are not due yet."""
+
+    partition_id: int
+    offset: int | None
+    scheduled_id: int | None = None
+
+
+class Results:
+    """The results of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(
+        self, messages: Sequence[tuple[int, str, int | None, int | None]], group: str
+    ) -> list[Record]:
+        """What became of messages: of each its queue, transactionId, and place if it is known."""
+        columns = map(list, zip(*messages, strict=True))
+        return await self._database.fetch("find_results", *columns, group)
+
+    async def find_place(
+        self, queue_id: int, partition: str, transaction_id: str, most: int
+    ) -> Place | None:
+        """Where the message with a transactionId is."""
+        rows = await self._database.fetch("find_place", queue_id, partition, transaction_id, most)
+        return Place(*rows[0]) if rows else None
+
+    async def cancel(
+        self, queue_id: int, transaction_id: str, group: str, place: Place, seconds: float
+    ) -> Record | None:
+        """What it was and the group; None when it has left its place: look again."""
+        is_scheduled = place.scheduled_id is not None
+        rows = await self._database.fetch(
+            "cancel",
+            queue_id,
+            transaction_id,
+            group,
+            place.scheduled_id,
+            None if is_scheduled else place.partition_id,
+            place.offset,
+            seconds,
+        )
+        return rows[0] if rows else None
+
+    async def erase(self, partition_id: int, transaction_id: str) -> None:
+        """Forget what a message of this partition came to."""
+        await self._database.fetch("erase_result", partition_id, transaction_id)
+
+    async def cancelled(self, messages: Sequence[tuple[str, int, int]]) -> list[int]:
+        """Which of these (transactionId, partition id, offset) were cancelled, from 0 on."""
+        if not messages:
+            return []
+        rows = await self._database.fetch("cancelled", *map(list, zip(*messages, strict=True)))
+        return [row["ordinal"] - 1 for row in rows]
+
+    async def report_progress(
+        self,
+        lease: tuple[int, UUID],
+        transaction_id: str,
+        place: Place,
+        progress: bytes,
+        seconds: float,
+    ) -> bool:
+        """False when the lease is lost, or the message is in it no more."""
+        rows = await self._database.fetch(
+            "report_progress",
+            *lease,
+            transaction_id,
+            place.partition_id,
+            place.offset,
+            progress,
+            seconds,
+        )
+        return rows[0]["is_kept"]
+
+    async def work_figures(self, queue_ids: Sequence[int], group: str, most: int) -> list[Record]:
+        """What there is to do in queues; a figure is None where too much would have to be read."""
+        return await self._database.fetch("work_figures", queue_ids, group, most)

@@ -1,0 +1,1 @@
+"""Jobs against a real server."""

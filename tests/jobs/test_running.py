@@ -1,0 +1,261 @@
+"""Jobs while they run: threads, processes, progress, cancellation, leases, draining."""
+
+import asyncio
+import os
+import threading
+
+import pytest
+
+from queen import Queen, errors
+from queen.jobs import Job, QueueManager, Rate, Worker
+from tests.jobs import processors
+from tests.jobs.waiting import until
+
+
+async def test_a_plain_function_runs_in_a_thread(jobs: QueueManager, queue: str) -> None:
+    together = threading.Barrier(3, timeout=10)
+
+    @jobs.processor(queue)
+    def wait(job: Job[int]) -> str:
+        together.wait()
+        job.report_progress(job.data)
+        return threading.current_thread().name
+
+    await jobs.start_workers(concurrency=3)
+    handles = [await wait.add(n) for n in range(3)]
+
+    names = {await handle.result(timeout=10) for handle in handles}
+    assert len(names) == 3
+    assert await handles[2].progress() == 2
+
+
+async def test_a_function_may_run_in_a_process_of_its_own(jobs: QueueManager, queue: str) -> None:
+    processors.register(jobs, queue)
+    await jobs.start_workers(concurrency=2)
+
+    first = await jobs.add_job(queue, "cube", 3)
+    broken = await jobs.add_job(queue, "cube", -1)
+
+    cubed, pid = await first.result(timeout=30)
+    assert cubed == 27
+    assert pid != os.getpid()
+    with pytest.raises(errors.JobFailed, match="below nothing"):
+        await broken.result(timeout=30)
+
+
+async def test_progress_is_seen_while_a_job_runs(jobs: QueueManager, queue: str) -> None:
+    goes_on = asyncio.Event()
+
+    @jobs.processor(queue)
+    async def work(job: Job[None]) -> None:
+        await job.progress({"done": 1, "of": 2})
+        await goes_on.wait()
+
+    await jobs.start_workers()
+    handle = await work.add(None)
+    async with asyncio.timeout(10):
+        while await handle.progress() is None:  # noqa: ASYNC110 - the worker's
+            await asyncio.sleep(0.01)
+
+    assert await handle.progress() == {"done": 1, "of": 2}
+    assert await handle.status() == "active"
+    goes_on.set()
+    await handle.result(timeout=10)
+
+
+async def test_a_running_job_is_cancelled(jobs: QueueManager, queue: str) -> None:
+    began = asyncio.Event()
+    ends: list[str] = []
+
+    @jobs.processor(queue)
+    async def endless(job: Job[int]) -> None:
+        if job.data:
+            return
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ends.append("cancelled")
+            raise
+
+    worker = await jobs.start_workers(concurrency=1)
+    handle = await endless.add(0)
+    await began.wait()
+
+    assert await handle.cancel() == "active"
+
+    await until(lambda: ends)
+    with pytest.raises(errors.JobCancelled):
+        await handle.result(timeout=5)
+    # The runner goes on with the next one.
+    await (await endless.add(1)).result(timeout=10)
+    assert worker.stats.cancelled == 1
+
+
+async def test_a_job_in_a_thread_can_see_that_it_is_cancelled(
+    jobs: QueueManager, queue: str
+) -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    @jobs.processor(queue)
+    def endless(job: Job[None]) -> None:
+        began.set()
+        for _ in range(600):
+            if job.is_cancelled:
+                ended.set()
+                return
+            threading.Event().wait(0.05)
+
+    await jobs.start_workers()
+    handle = await endless.add(None)
+    await until(began.is_set)
+    await handle.cancel()
+
+    await until(ended.is_set)
+
+
+async def test_a_lease_is_renewed_while_a_job_runs(jobs: QueueManager, queue: str) -> None:
+    attempts: list[int] = []
+
+    @jobs.processor(queue)
+    async def slow(job: Job[None]) -> str:
+        attempts.append(job.attempt)
+        await asyncio.sleep(2.5)  # Longer than its lease, by the clock of the database.
+        return "done"
+
+    worker = Worker(jobs, lease_seconds=1.0, renew_seconds=0.3)
+    running = asyncio.create_task(worker.run())
+    handle = await slow.add(None)
+
+    assert await handle.result(timeout=15) == "done"
+    assert attempts == [1]
+    await worker.drain()
+    await running
+
+
+async def test_draining_finishes_what_runs_and_gives_back_the_rest(
+    jobs: QueueManager, queen: Queen, queue: str
+) -> None:
+    began, goes_on = asyncio.Event(), asyncio.Event()
+    done: list[int] = []
+
+    @jobs.processor(queue)
+    async def work(job: Job[int]) -> None:
+        began.set()
+        await goes_on.wait()
+        done.append(job.data)
+
+    worker = await jobs.start_workers(concurrency=1)
+    handles = [await work.add(n) for n in range(3)]
+    await began.wait()
+    draining = asyncio.create_task(worker.drain())
+    await asyncio.sleep(0)
+    goes_on.set()
+    await draining
+
+    assert done == [0]
+    assert await handles[0].status() == "completed"
+    # What was popped ahead comes at once, with no attempt counted.
+    rest = await queen.queue(queue).batch(10).partitions(10).wait(True).timeout_millis(5000).pop()
+    assert all(message.attempt == 1 for message in rest)
+
+
+async def test_draining_ends_what_takes_too_long(jobs: QueueManager, queue: str) -> None:
+    began = asyncio.Event()
+
+    @jobs.processor(queue)
+    async def endless(job: Job[None]) -> None:
+        began.set()
+        await asyncio.sleep(60)
+
+    worker = await jobs.start_workers(shutdown_timeout=0.1)
+    handle = await endless.add(None)
+    await began.wait()
+    await worker.drain()
+
+    info = await handle.info()
+    assert info.status == "waiting"
+    assert not info.attempt
+
+
+async def test_a_stalled_job_gives_up_without_being_run(
+    jobs: QueueManager, queen: Queen, queue: str
+) -> None:
+    seen: list[int] = []
+
+    @jobs.processor(queue, attempts=1)
+    async def work(job: Job[None]) -> None:
+        seen.append(job.attempt)
+
+    handle = await work.add(None)
+    # A worker that is not heard of any more.
+    (taken,) = await queen.queue(queue).lease(0.2).wait(True).timeout_millis(5000).pop()
+    worker = await jobs.start_workers()
+
+    with pytest.raises(errors.JobFailed, match="stalled"):
+        await handle.result(timeout=15)
+    assert seen == []
+    assert worker.stats.stalled == 1
+    assert taken.attempt == 1
+
+
+async def test_a_rate_limit_holds_for_all_workers(jobs: QueueManager, queue: str) -> None:
+    jobs.register_queue(queue, rate_limit=Rate(max=5, duration="10s"))
+    done: list[int] = []
+
+    @jobs.processor(queue)
+    async def count(job: Job[int]) -> None:
+        done.append(job.data)
+
+    await jobs.add_bulk(queue, [{"name": "count", "data": n} for n in range(20)])
+    await jobs.start_workers()
+    await jobs.start_workers()
+    await until(lambda: len(done) == 5)
+    metrics = await jobs.get_queue_metrics(queue)
+
+    assert len(done) == 5
+    assert metrics.waiting == 15
+
+
+async def test_a_concurrency_limit_counts_jobs(jobs: QueueManager, queue: str) -> None:
+    jobs.register_queue(queue, concurrency_limit=2)
+    running, most = 0, 0
+
+    @jobs.processor(queue)
+    async def work(job: Job[int]) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return job.data
+
+    handles = await jobs.add_bulk(queue, [{"name": "work", "data": n} for n in range(10)])
+    await jobs.start_workers()
+    await jobs.start_workers()
+
+    assert [await handle.result(timeout=20) for handle in handles] == list(range(10))
+    assert most <= 2
+
+
+async def test_a_queue_is_paused_resumed_and_cleaned(jobs: QueueManager, queue: str) -> None:
+    @jobs.processor(queue, attempts=1)
+    async def work(job: Job[int]) -> None:
+        if job.data:
+            raise RuntimeError
+
+    await jobs.start_workers()
+    await (await work.add(0)).result(timeout=10)
+    await jobs.pause_queue(queue)
+    handle = await work.add(0)
+    assert (await jobs.get_queue_metrics(queue)).paused is True
+
+    await jobs.resume_queue(queue)
+
+    await handle.result(timeout=10)
+    with pytest.raises(errors.JobFailed):
+        await (await work.add(1)).result(timeout=10)
+    assert (await jobs.get_queue_metrics(queue)).failed == 1
+    assert await jobs.clean_queue(queue, grace=0, status="failed") == 1
+    assert await jobs.clean_queue(queue, grace=0) >= 2
+    assert queue in {each.queue for each in await jobs.get_all_metrics()}

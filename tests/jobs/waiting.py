@@ -1,0 +1,10 @@
+"""Waiting for what a worker does, for a bounded time."""
+
+import asyncio
+from collections.abc import Callable
+
+
+async def until(condition: Callable[[], object], *, seconds: float = 15) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - another process and other tasks bring it about
+            await asyncio.sleep(0.01)
