@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from queen import Message, NotFound, Queen
@@ -79,6 +80,11 @@ async def test_what_it_prints_can_be_pasted_and_run() -> None:
         async with asyncio.timeout(60):
             while not said.rstrip().endswith("asyncio.run(main())") or "# worker.py" not in said:
                 said += (await process.stderr.readline()).decode()
+            shown = re.search(r"export DATABASE_URL='(\S+)'", said)
+            assert shown is not None
+            database = await asyncpg.connect(shown[1])
+            assert await database.fetchval("select count(*) from queen.queues") == 0
+            await database.close()
             _, pushing, working = re.split(r"^# \w+\.py: .*$", said, flags=re.MULTILINE)
             assert url in pushing
             environment = {**os.environ, "PYTHONPATH": str(SOURCE)}

@@ -260,6 +260,18 @@ def test_only_files_that_nothing_needs_and_that_are_old_are_removed(lake: Lake) 
     assert removed == (0 if _format(lake) == "parquet" else 1)
 
 
+def test_a_folder_that_was_just_made_is_not_old(dsn: str, tmp_path: Path) -> None:
+    lake = open_lake(dsn, name="orders", format="parquet", location=str(tmp_path), make=True)
+    young, old = tmp_path / "_batch=1-young", tmp_path / "_batch=1-old"
+    for folder in (young, old):
+        folder.mkdir()
+    os.utime(old, (0, 0))
+
+    lake.remove_orphans(3_600)
+
+    assert (young.exists(), old.exists()) == (True, False)
+
+
 def test_an_expired_snapshot_gives_its_files_back(iceberg: IcebergLake) -> None:
     for number in range(1, 4):
         archive(iceberg, number)

@@ -84,6 +84,8 @@ def test_a_failure_is_told_without_passwords(dsn: str) -> None:
     (row,) = reports(dsn, limit=10)
     assert (row.state, row.error) == ("failed", "ValueError: no postgresql://***@host/db")
     assert without_secrets("host=h password=secret") == "host=h ***@"
+    for text in ("password = secret", r"password='sec\'r et'", "db?sslpassword=secret&user=me"):
+        assert "ret" not in without_secrets(text)
 
 
 def test_what_spark_says_of_an_error_is_cut_to_what_it_is() -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
+import psycopg
 import pytest
 
 from queen import errors
@@ -14,7 +15,7 @@ from queen.codec.identity import place_of
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.spark import reader
-from queen.spark.database import connect
+from queen.spark.database import connect, conninfo
 from queen.spark.segments import COLUMNS, SegmentRange, read_range
 from queen.wire.messages import PushItem
 from tests.engine.helpers import push
@@ -73,6 +74,33 @@ async def test_many_segments_of_many_partitions_come_in_order(engine: Engine, ds
     for partition in {row["partition"] for row in found}:
         offsets = [row["offset"] for row in found if row["partition"] == partition]
         assert offsets == list(range(len(offsets)))
+
+
+async def test_a_reader_notices_that_nobody_is_there_as_all_our_connections_do(
+    engine: Engine, dsn: str
+) -> None:
+    await push(engine, "orders", 1)
+    ask = "select count(*) from pg_stat_activity where application_name = 'queen-spark'"
+
+    def open_while_it_reads() -> int:
+        batches = read_range(dsn, whole(dsn))
+        next(batches)
+        with psycopg.connect(dsn) as connection:
+            found = connection.execute(f"{ask} and datname = current_database()").fetchone()
+        assert [*batches] == []
+        return found[0] if found else 0
+
+    assert await asyncio.to_thread(open_while_it_reads) == 1
+    assert "tcp_user_timeout=9000" in conninfo(dsn)
+
+
+@pytest.mark.parametrize("dsn", ["postgresql:/me:secret@host/db", "host=h passwrd=secret"])
+def test_a_dsn_that_is_none_is_not_repeated(dsn: str) -> None:
+    with pytest.raises(errors.InvalidOption, match="dsn") as refused:
+        connect(dsn)
+
+    assert "secret" not in str(refused.value)
+    assert refused.value.__cause__ is None
 
 
 async def test_only_the_columns_that_are_wanted_are_made(engine: Engine, dsn: str) -> None:

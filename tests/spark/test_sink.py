@@ -7,13 +7,16 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Self
+from uuid import uuid4
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from queen import sql
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.spark import register
@@ -128,6 +131,15 @@ def test_who_waits_is_woken_and_gets_headers(frame: Frame, dsn: str) -> None:
         assert message.trace_id == "trace"
 
 
+def test_a_trace_id_may_be_empty_as_a_server_takes_it(frame: Frame, dsn: str) -> None:
+    make(dsn, "orders")
+    columns = "payload string, headers map<string,string>, traceId string"
+
+    write(frame(("1", {"a": "b"}, ""), ("2", None, ""), columns=columns), dsn)
+
+    assert [payload for _, _, payload in log(dsn)] == ["1", "2"]
+
+
 def test_a_queue_is_copied_whole(spark: SparkSession, dsn: str) -> None:
     register(spark)
     make(dsn, "orders")
@@ -161,6 +173,9 @@ def test_a_write_with_a_name_and_a_number_is_done_once(frame: Frame, dsn: str) -
         ("payload string", ("[" * 65 + "]" * 65,), "deeper than 64"),
         ("payload string", ('"' + "x" * 2**20 + '"',), "at most 1048576"),
         ("payload string, headers string", ("1", "[]"), "headers are a JSON object"),
+        ("payload string, headers string", ("1", '{"a": "\\u0000"}'), "NUL"),
+        ("payload string, headers map<string,string>", ("1", {"a": None}), "of strings"),
+        ("payload string, headers map<string,int>", ("1", {"a": 1}), "of strings"),
         ("payload string, partition string", ("1", "."), "partition"),
     ],
 )
@@ -212,6 +227,66 @@ def test_the_schema_and_the_size_of_a_queue_hold_for_the_sink(frame: Frame, dsn:
     write(frame(("a", '{"a": 1}')), dsn)
 
     assert len(log(dsn)) == 1
+
+
+def test_a_queue_that_takes_more_than_a_mebibyte_takes_it_from_spark_too(
+    frame: Frame, dsn: str
+) -> None:
+    make(dsn, "orders", max_payload_bytes=3 * 2**20)
+
+    write(frame(("a", '"' + "x" * 2**21 + '"')), dsn)
+
+    assert len(log(dsn)[0][2]) == 2**21 + 2
+
+
+def test_what_a_task_staged_before_it_failed_goes_with_it(spark: SparkSession, dsn: str) -> None:
+    register(spark)
+    make(dsn, "orders")
+    good = F.concat(F.lit('"'), F.repeat(F.lit("x"), 1_000_000), F.lit('"'))
+    payload = F.when(F.col("id") < 40, good).otherwise("{").alias("payload")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
+    try:
+        with pytest.raises(PySparkException, match="not JSON"):
+            write(spark.range(0, 41, 1, 1).select(payload), dsn)
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+    assert count(dsn, "staged") == 0
+
+
+def test_the_options_of_a_dsn_hold_for_tasks_too(frame: Frame, dsn: str) -> None:
+    """As a role that is taken on, where one that logs in may do nothing itself."""
+    make(dsn, "orders")
+    name = f"writer_{uuid4().hex}"
+    with psycopg.connect(dsn) as connection:
+        for statement in (
+            *(sql.ROLES, sql.GRANTS, f"create role {name} login noinherit"),
+            f"grant queen_pipeline to {name}",
+        ):
+            connection.execute(statement.encode())
+    ours = make_conninfo(dsn, user=name, options="-c role=queen_pipeline")
+
+    write(frame(("a", "1")), ours)
+
+    assert len(log(dsn)) == 1
+
+
+def test_a_queue_that_was_encrypted_after_tasks_had_staged_says_so(frame: Frame, dsn: str) -> None:
+    make(dsn, "orders")
+    with psycopg.connect(dsn) as connection:
+        connection.execute(
+            "create function public.encrypt () returns trigger language plpgsql as $$ begin"
+            " update queen.queues set encrypted = true; return null; end $$"
+        )
+        connection.execute(
+            "create trigger t after insert on queen.staged"
+            " for each statement execute function public.encrypt()"
+        )
+
+    with pytest.raises(PySparkException, match=r"EncryptionUnavailable.*can be run again"):
+        write(frame(("a", "1")), dsn)
+
+    assert (log(dsn), count(dsn, "staged")) == ([], 0)
 
 
 def test_a_batch_that_never_fits_a_full_queue_says_so(frame: Frame, dsn: str) -> None:

@@ -111,6 +111,25 @@ def test_bounds_are_options(load: Load, dsn: str) -> None:
     assert offsets(endingOffset="1") == [("p0", 0), ("p1", 0)]
 
 
+@pytest.mark.parametrize("end", [20, 50])
+def test_an_offset_before_the_first_is_an_error(
+    spark: SparkSession, load: Load, orders: str, tmp_path: Path, end: int
+) -> None:
+    cut = f"queen.cut(p.id, p.queue_id, {end}, 1000, 'age')"
+    execute(orders, f"select {cut} from queen.partitions p where p.name = 'p0'")
+
+    for start in ("10", '{"p0": 10}'):
+        with pytest.raises(PySparkException, match=f"p0 of queue orders begins with offset {end}"):
+            load(startingOffset=start).count()
+        with pytest.raises(PySparkException, match="startingOffset asks for 10"):
+            stream(spark, orders, tmp_path / "lost", startingOffset=start)
+
+    assert load(startingOffset="10", failOnDataLoss="false").count() == 40 + 50 - end
+    assert load(startingOffset="10", partitions="p1").count() == 40
+    assert load(startingOffset=f'{{"p0": {end}, "p1": 49}}').count() == 51 - end
+    assert load().count() == 100 - end
+
+
 @pytest.mark.usefixtures("orders")
 def test_a_time_is_a_bound_too(load: Load, dsn: str) -> None:
     (middle,) = execute(
@@ -130,14 +149,18 @@ def test_payloads_are_parsed_by_a_schema(load: Load, dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         ids = partition_ids(connection, "orders", ["odd"])
         push(connection, [ids["odd"]], [[b"[1]", b'{"number": "x"}', b'{"more": 1}', b"3"]])
+        push(connection, [ids["odd"]], [[b"null", b" null\n"]])
 
     frame = load(schema="number bigint, partition string", columns="partition,payload")
 
     fits = frame.where("partition <> 'odd'").select("payload.*").collect()
     assert sorted(row["number"] for row in fits) == list(range(100))
     odd = [row["payload"] for row in frame.where("partition = 'odd'").collect()]
-    assert [odd[0], odd[1], odd[3]] == [None] * 3
+    assert [odd[0], odd[1], *odd[3:]] == [None] * 5
     assert odd[2].asDict() == {"number": None, "partition": None}
+    nulls = load(schema="number bigint", partitions="odd", startingOffset="4")
+    assert [row["payload"] for row in nulls.collect()] == [None] * 2
+    assert load(schema="number bigint", columns="offset").count() == 106
 
 
 @pytest.mark.parametrize(
@@ -157,6 +180,12 @@ def test_payloads_are_parsed_by_a_schema(load: Load, dsn: str) -> None:
         ({"failOnDataLoss": "maybe"}, "neither true nor false"),
         ({"tasks": "0"}, "no whole number from 1 on"),
         ({"partitions": "[1]"}, "a list of names"),
+        ({"partitions": ""}, "names none"),
+        ({"schema": "day date"}, "schema.day: date is not read"),
+        ({"schema": "a struct<b: array<binary>>"}, "schema.a.b: binary"),
+        ({"schema": "fields map<string, string>"}, "from_json"),
+        ({"schema": "price decimal(38, 18)"}, "decimal"),
+        ({"schema": "number bigint not null"}, "not null"),
     ],
 )
 @pytest.mark.usefixtures("orders")

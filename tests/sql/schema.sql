@@ -3248,6 +3248,30 @@ ALTER TABLE queen.removals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: renumberings; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.renumberings (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+
+--
+-- Name: renumberings_id_seq; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+ALTER TABLE queen.renumberings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.renumberings_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
 -- Name: replays; Type: TABLE; Schema: queen; Owner: -
 --
 
@@ -3903,6 +3927,14 @@ ALTER TABLE ONLY queen.relay
 
 ALTER TABLE ONLY queen.removals
     ADD CONSTRAINT removals_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: renumberings renumberings_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.renumberings
+    ADD CONSTRAINT renumberings_pkey PRIMARY KEY (id);
 
 
 --

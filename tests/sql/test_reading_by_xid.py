@@ -97,10 +97,10 @@ async def test_a_batch_ends_before_the_transaction_that_would_be_too_much(
         xids.append(row["xid"])
     end = await horizon(connection)
 
-    assert await planned(connection, 0, end) == end
+    assert await planned(connection, 0, end) == xids[4] + 1
     assert await planned(connection, 0, end, 2) == xids[2]
     assert await planned(connection, xids[2], end, 2) == xids[4]
-    assert await planned(connection, xids[4], end, 2) == end
+    assert await planned(connection, xids[4], end, 2) == xids[4] + 1
     assert await planned(connection, 0, end, 0) == xids[1]  # One at the least.
     assert await planned(connection, 0, end, None, 3) == xids[2]  # Payloads have two bytes.
     assert await planned(connection, end, end + 1, 2) == end  # Nothing.

@@ -21,7 +21,7 @@ _SNIPPETS = """
   By curl       curl -H 'Content-Type: application/json' {url}/api/v1/push \\
                   -d '{{"items":[{{"queue":"demo","payload":{{"hello":"world"}}}}]}}'
                 curl '{url}/api/v1/pop/queue/demo?autoAck=true'
-  Watch         queen top --server {url}
+  Watch         queen top --server {url}{database}
 
   In Python, two files to copy:
 
@@ -79,9 +79,11 @@ def dev(
             postgres = stack.enter_context(LocalPostgres(None if ephemeral else _folder(data_dir)))
             where = f"PostgreSQL in {postgres.folder}" + (", gone afterwards" if ephemeral else "")
             settings = _settings(postgres.dsn, port)
+            dsn = postgres.dsn
         else:
             where = "the database that you named"
-        raise typer.Exit(_serve(settings, where, demo=demo))
+            dsn = None
+        raise typer.Exit(_serve(settings, where, dsn, demo=demo))
 
 
 def _stop(number: int, frame: object) -> NoReturn:
@@ -109,7 +111,7 @@ def _folder(given: Path | None) -> Path:
     return Path(home) / "queen" / "dev"
 
 
-def _serve(settings: Settings, where: str, *, demo: bool) -> int:
+def _serve(settings: Settings, where: str, dsn: str | None, *, demo: bool) -> int:
     import uvloop
 
     from queen.server import logs
@@ -118,13 +120,15 @@ def _serve(settings: Settings, where: str, *, demo: bool) -> int:
     logs.configure(settings)
     listener = bind(settings)
     url = f"http://localhost:{listener.getsockname()[1]}"
+    # Pipelines and migrations go there themselves; one that was named is known, password and all.
+    database = "" if dsn is None else f"\n  Database      export DATABASE_URL='{dsn}'"
 
     tasks: list[asyncio.Task[None]] = []  # A loop by itself would let them be collected.
 
     def told() -> None:
         print(f"\n  Queen is ready at {url}, on {where}.", file=sys.stderr)
         print(_BOX, file=sys.stderr)
-        print(_SNIPPETS.format(url=url), file=sys.stderr, flush=True)
+        print(_SNIPPETS.format(url=url, database=database), file=sys.stderr, flush=True)
         if demo:
             from queen.cli.demo import traffic
 

@@ -1,6 +1,5 @@
 """One connection of a driver or a task to PostgreSQL: statements by name, as everywhere."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import psycopg
@@ -22,11 +21,21 @@ _SETTINGS: Final = {
 }
 
 
-def connect(dsn: str, *, settings: Mapping[str, str] | None = None) -> Connection:
+def conninfo(dsn: str) -> str:
+    """A DSN with what all our connections have. Raises InvalidOption, without a word of it."""
+    try:
+        return make_conninfo(dsn, **_SETTINGS)
+    except psycopg.ProgrammingError:
+        # What libpq says of it quotes it, and there may be a password in it.
+        raise errors.InvalidOption(
+            "dsn: it is neither postgresql://user@host/database nor keywords and values of libpq"
+        ) from None
+
+
+def connect(dsn: str) -> Connection:
     """A connection of its own, each statement a transaction. Raises DatabaseUnavailable."""
     try:
-        text = make_conninfo(dsn, **{**_SETTINGS, **(settings or {})})
-        connection = Connection.connect(text, autocommit=True, row_factory=dict_row)
+        connection = Connection.connect(conninfo(dsn), autocommit=True, row_factory=dict_row)
         # Parameters are $1, $2 … as in all other calls.
         connection.cursor_factory = psycopg.RawCursor[dict[str, Any]]
         return connection

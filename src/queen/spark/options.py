@@ -98,7 +98,7 @@ def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> 
         queue=read.needed("queue"),
         columns=_columns(read),
         payload_schema=read.text("schema"),
-        partitions=_names(read.text("partitions")),
+        partitions=_names(read.given("partitions")),
         is_from_latest=starting == _LATEST,
         starting_offset=_offsets("startingOffset", starting),
         ending_offset=_offsets("endingOffset", ending),
@@ -146,6 +146,10 @@ class _Reader:
                 known = ", ".join(each.name for each in OPTIONS if each.of in ("both", of))
                 raise errors.InvalidOption(f"the {of} has no option {name}; it has {known}")
             self._given[option.name] = value
+
+    def given(self, name: str) -> str | None:
+        """As it is, also an empty one."""
+        return self._given.get(name)
 
     def text(self, name: str) -> str | None:
         return self._given.get(name) or None
@@ -207,6 +211,9 @@ def _columns(read: _Reader) -> tuple[str, ...]:
 def _names(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
+    if not text.strip():
+        # What joins no names must not read all of them.
+        raise errors.InvalidOption("partitions: it names none; leave it out to read them all")
     if not text.startswith("["):
         return tuple(name.strip() for name in text.split(","))
     try:

@@ -1,9 +1,46 @@
 """Payloads as columns of their own: JSON objects read into Arrow structs."""
 
 # pyright: basic, reportAttributeAccessIssue=false
+from typing import Final
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
+from pyspark.sql import types as T
+
+from queen import errors
+
+_READ: Final = (
+    *(T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType),
+    *(T.DoubleType, T.StringType, T.TimestampType, T.TimestampNTZType),
+)
+_MOST_DIGITS: Final = 18
+"""Of a decimal: a number that is too long for one of more becomes another one."""
+
+
+def check_fields(fields: T.StructType, name: str = "schema") -> None:
+    """Raise InvalidOption for types that Arrow does not read as Spark does, or not at all."""
+    for field in fields.fields:
+        at = f"{name}.{field.name}"
+        if not field.nullable:
+            raise errors.InvalidOption(f"{at}: a payload may lack it, so it cannot be `not null`")
+        type_ = field.dataType
+        while isinstance(type_, T.ArrayType):
+            type_ = type_.elementType
+        if isinstance(type_, T.StructType):
+            check_fields(type_, at)
+        elif isinstance(type_, T.DecimalType):
+            if type_.precision > _MOST_DIGITS:
+                raise _unread(at, type_)
+        elif not isinstance(type_, _READ):
+            raise _unread(at, type_)
+
+
+def _unread(at: str, type_: T.DataType) -> errors.InvalidOption:
+    return errors.InvalidOption(
+        f"{at}: {type_.simpleString()} is not read here; take payload as a string, without the"
+        " option schema, and apply from_json to it"
+    )
 
 
 def parse_payloads(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -29,8 +66,10 @@ def _parse(payloads: pa.Array, wanted: pa.StructType) -> pa.Array:
 
 
 def _parse_lines(payloads: pa.Array, wanted: pa.StructType) -> pa.Array:
+    # Of lines that are all `null` Arrow's reader dies, and among others it reads an empty object.
+    is_null = pc.equal(pc.ascii_trim_whitespace(payloads), "null")
     # A line end is white space between the tokens of JSON: in strings it is escaped.
-    texts = pc.replace_substring(payloads, "\n", " ")
+    texts = pc.if_else(is_null, "{}", pc.replace_substring(payloads, "\n", " "))
     whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     lines = pc.binary_join(whole, "\n")[0].as_buffer()
     table = pj.read_json(
@@ -42,4 +81,5 @@ def _parse_lines(payloads: pa.Array, wanted: pa.StructType) -> pa.Array:
     )
     if table.num_rows != len(payloads):
         raise pa.ArrowInvalid("a payload is not one object")
-    return table.combine_chunks().to_struct_array().combine_chunks()
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.StructArray.from_arrays(columns, fields=list(wanted), mask=is_null)

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from queen import errors
 from queen.spark.database import Connection, call, connect
 from queen.spark.options import Offsets, SourceOptions
-from queen.spark.payloads import parse_payloads
+from queen.spark.payloads import check_fields, parse_payloads
 from queen.spark.segments import SegmentRange, read_range
 
 _TASKS: Final = 16
@@ -90,6 +90,7 @@ class QueueReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         if options.is_from_latest:
             raise errors.InvalidOption("startingOffset: from latest on, a batch has nothing")
+        _check_payload(options, schema)
         self._options = options
         self._schema = schema
 
@@ -102,6 +103,7 @@ class QueueReader(DataSourceReader):
             whole = _bounded(connection, options, queue)._replace(
                 end_xid=end, since_xid=end if options.fail_on_data_loss else 0
             )
+            _check_offsets(connection, options, whole)
             if options.starting_at is not None:
                 start = _xid_at(connection, queue_id, options.starting_at - _MARGIN)
                 whole = whole._replace(start_xid=start)
@@ -119,7 +121,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     A stream: batches of all that was stored between two transactions.
 
     Its offset is the number of a transaction, whatever the number of partitions; with it the queue,
-    for one of the same name may be another, and since when a removal is a loss.
+    for one of the same name may be another, since when a removal is a loss, and of a database that
+    was restored, how often transactions were given other numbers.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -129,6 +132,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ):
             if value is not None:
                 raise errors.InvalidOption(f"{name}: a stream does not end")
+        _check_payload(options, schema)
         self._options = options
         self._schema = schema
         self._target: int | None = None
@@ -137,26 +141,38 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, int]:
         options = self._options
-        queue_id = self._queue()["id"]
+        queue = self._queue()
+        queue_id = queue["id"]
         now = self._call("horizon")[0]["xid"]
-        if options.is_from_latest:
-            start = now
-        elif options.starting_at is not None:
-            start = self._call("xid_at", queue_id, options.starting_at - _MARGIN)[0]["xid"]
-        else:
+        start = min(now, self._behind_last(queue_id))
+        if options.starting_at is not None:
+            at = self._call("xid_at", queue_id, options.starting_at - _MARGIN)[0]["xid"]
+            start = min(start, at)
+        elif not options.is_from_latest:
             rows = self._call("first_xid", queue_id)
-            start = rows[0]["xid"] if rows else now
-        start = min(start, now)
+            start = min(start, rows[0]["xid"]) if rows else start
+        _check_offsets(self._connected(), options, _bounded(self._connected(), options, queue))
         if options.txn_app_id is None:
-            return _offset(queue_id, start, now)
+            return _offset(queue, start, now)
         # Before its first batch: of two at once, both begin where one did.
         (row,) = self._ledger("begin_stream", options.txn_app_id, queue_id, start, now)
         if row["queue_id"] != queue_id:
             raise errors.InvalidOption(
                 f"txnAppId: {options.txn_app_id} has read another queue, or {options.queue} before"
-                " it was deleted and made anew; its batches would pass for published: take another"
+                " it was deleted and made anew, or restored; its batches would pass for published:"
+                " take another"
             )
-        return _offset(queue_id, row["xid"], row["since"])
+        return _offset(queue, row["xid"], row["since"])
+
+    def _behind_last(self, queue_id: int) -> int:
+        """
+        Behind all that is stored. The horizon may be further, and come back.
+
+        Of transactions that left no trace on disk a crash gives the numbers out again: a stream
+        that stood behind them would not see what is stored under them then.
+        """
+        rows = self._call("last_xid", queue_id)
+        return rows[0]["xid"] + 1 if rows else 0
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         options, queue_id, xid = self._options, start["queue"], start["xid"]
@@ -176,7 +192,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if app_id is not None:
             end = self._ledger("remember_plan", app_id, queue_id, xid, end)[0]["xid"]
             return self._reached(start, end)
-        return _offset(queue_id, end, start["since"])
+        return {**start, "xid": end}
 
     def _trailing(self, start: dict[str, int]) -> dict[str, int]:
         """Where an empty batch ends, written down as all are; ``start`` if there is to be none."""
@@ -190,9 +206,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _reached(self, start: dict[str, int], end: int) -> dict[str, int]:
         """Where a batch ends that was perhaps planned by another: here, once we have all of it."""
-        if self._horizon(start["xid"]) < end:
+        if self._horizon(end) < end:
             return start
-        return _offset(start["queue"], end, start["since"])
+        return {**start, "xid": end}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.max_messages)
@@ -202,7 +218,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, int]:
         now = self._call("horizon")[0]["xid"]
-        return _offset(self._queue()["id"], now, 0)
+        return _offset(self._queue(), now, 0)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         if start["xid"] >= end["xid"]:
@@ -234,10 +250,16 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check(self, start: dict[str, int]) -> None:
         """Raise DataLost if the stream cannot go on without leaving something out."""
         options = self._options
-        if self._queue()["id"] != start["queue"]:
+        queue = self._queue()
+        if queue["id"] != start["queue"]:
             raise errors.DataLost(
                 f"queue {options.queue} was deleted and made anew since this stream began: give it"
                 " another checkpoint"
+            )
+        if queue["numbering"] != start.get("numbering", 0):
+            raise errors.DataLost(
+                "the database was restored into another server since this stream began, and its"
+                " transactions have other numbers: give the stream another checkpoint"
             )
         if not options.fail_on_data_loss:
             return
@@ -285,8 +307,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return call(connection, name, *arguments)
 
 
-def _offset(queue_id: int, xid: int, since: int) -> dict[str, int]:
-    return {"queue": queue_id, "xid": xid, "since": since}
+def _offset(queue: dict[str, Any], xid: int, since: int) -> dict[str, int]:
+    offset = {"queue": queue["id"], "xid": xid, "since": since}
+    return {**offset, "numbering": queue["numbering"]} if queue["numbering"] else offset
 
 
 def _xid_at(connection: Connection, queue_id: int, at: datetime) -> int:
@@ -320,10 +343,33 @@ def _bounded(connection: Connection, options: SourceOptions, queue: dict[str, An
     )
 
 
+def _check_offsets(connection: Connection, options: SourceOptions, range_: SegmentRange) -> None:
+    """Raise DataLost if a partition begins behind the offset that was asked for."""
+    starts = range_.start_offsets
+    if starts is None or not options.fail_on_data_loss:
+        return
+    given, other = ({}, starts) if isinstance(starts, int) else (starts, None)
+    ids = None if range_.partition_ids is None else [*range_.partition_ids]
+    asked = (range_.queue_id, [*given], [*given.values()], other, ids)
+    for row in call(connection, "begins_later", *asked):
+        raise errors.DataLost(
+            f"partition {row['name']} of queue {range_.queue} begins with offset {row['first']},"
+            f" and startingOffset asks for {row['wanted']}: what was between is removed; go on"
+            " without it by option failOnDataLoss=false"
+        )
+
+
 def _by_id(offsets: Offsets | None, ids: dict[str, list[int]]) -> dict[int, int] | int | None:
     if offsets is None or isinstance(offsets, int):
         return offsets
     return {each: at for name, at in offsets.items() for each in ids.get(name, ())}
+
+
+def _check_payload(options: SourceOptions, schema: StructType) -> None:
+    if options.payload_schema is not None and "payload" in options.columns:
+        payload = schema["payload"].dataType
+        assert isinstance(payload, StructType)
+        check_fields(payload)
 
 
 def _read(
@@ -332,7 +378,7 @@ def _read(
     if not isinstance(partition, Part):
         return iter(())  # Where there is nothing to read Spark makes a task of its own.
     batches = read_range(options.dsn, partition.range, options.columns)
-    if options.payload_schema is None:
+    if options.payload_schema is None or "payload" not in options.columns:
         return batches
     wanted = to_arrow_schema(schema, timezone="UTC")
     return (parse_payloads(batch, wanted) for batch in batches)

@@ -19,7 +19,7 @@ from queen.codec.identity import message_id
 from queen.codec.keyrings import keyring_of_environment
 from queen.codec.sealing import key_ids_of, open_segment
 from queen.codec.segment import Segment
-from queen.spark.database import bound, call, connect
+from queen.spark.database import bound, call, connect, conninfo
 
 TYPES: Final[Mapping[str, pa.DataType]] = {
     "queue": pa.string(),
@@ -87,7 +87,7 @@ def read_range(
         "null" if range_.partition_ids is None else _array(range_.partition_ids),
     )
     # On one connection, for behind a DSN there may be several replicas, each as far as it is.
-    with open_database(dsn) as database, AdbcConnection(database) as connection:
+    with open_database(conninfo(dsn)) as database, AdbcConnection(database) as connection:
         _check_horizon(connection, range_)
         for segments in _copied(connection, statement):
             if segments.num_rows:

@@ -31,6 +31,7 @@ _MAX_MESSAGES: Final = 10_000
 _MAX_BYTES: Final = 4 * 2**20
 """Of a segment, as a server makes them."""
 _MAX_PAYLOAD_BYTES: Final = 2**20
+"""Where the queue says nothing: what servers take is their own setting."""
 _MAX_DEPTH: Final = 64
 _MAX_PARTITION_BYTES: Final = 512
 _MAX_NAME_BYTES: Final = 256
@@ -88,7 +89,7 @@ class Staging:
 
     def _check(self, payloads: list[bytes]) -> None:
         """Raise InvalidItem, PayloadTooLarge or SchemaViolation for what cannot be stored."""
-        most = min(self._queue["max_payload_bytes"] or _MAX_PAYLOAD_BYTES, _MAX_PAYLOAD_BYTES)
+        most = self._queue["max_payload_bytes"] or _MAX_PAYLOAD_BYTES
         if (largest := max(map(len, payloads))) > most:
             raise errors.PayloadTooLarge(f"a payload has {largest} bytes; at most {most} fit")
         if not payload.are_valid(payloads, _MAX_DEPTH):
@@ -215,18 +216,29 @@ def _extras(table: pa.Table) -> list[bytes | None] | None:
         return None
     nothing = [None] * table.num_rows
     headers = table.column("headers").to_pylist() if "headers" in columns else nothing
-    traces = table.column("traceId").to_pylist() if "traceId" in columns else nothing
+    traces = nothing
+    if "traceId" in columns:
+        traces = _column(table, "traceId", pa.string()).to_pylist()
     return [_extra(*each) for each in zip(headers, traces, strict=True)]
 
 
 def _extra(headers: Any, trace_id: str | None) -> bytes | None:  # noqa: ANN401 - text or pairs
     if not headers and not trace_id:
         return None
-    if isinstance(headers, str):
-        try:
-            headers = _DECODE_HEADERS(headers)
-        except msgspec.DecodeError as error:
-            raise errors.InvalidItem(f"headers are a JSON object of strings: {error}") from error
-    if trace_id is not None:
+    if trace_id:
         check_name("traceId", trace_id, _MAX_NAME_BYTES)
-    return _ENCODE(Extra(trace_id=trace_id, headers=dict(headers) if headers else None))
+    return _ENCODE(Extra(trace_id=trace_id or None, headers=_headers(headers or {}) or None))
+
+
+def _headers(given: Any) -> dict[str, str]:  # noqa: ANN401 - text or pairs
+    """Strings by name, and nothing else: what a consumer cannot decode it would never get past."""
+    try:
+        if isinstance(given, str):
+            headers = _DECODE_HEADERS(given)
+        else:
+            headers = msgspec.convert(dict(given), dict[str, str])
+    except (msgspec.DecodeError, TypeError, ValueError) as error:
+        raise errors.InvalidItem(f"headers are a JSON object of strings: {error}") from error
+    if any("\0" in text for pair in headers.items() for text in pair):
+        raise errors.InvalidItem("a header has a NUL character")
+    return headers

@@ -6,12 +6,14 @@ with the number of the batch; a batch that is repeated, by whatever tasks, finds
 """
 
 # pyright: basic
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID, uuid4
 
+import psycopg
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -99,22 +101,17 @@ def _stage(
     context = TaskContext.get()
     assert context is not None
     write_id = uuid4()
-    with connect(options.dsn, settings={"options": "-c synchronous_commit=off"}) as connection:
+    with connect(options.dsn) as connection:
         queue = find_queue(connection, options.queue)
         staging = Staging(connection, queue, options.queue, options.shard, write_id)
         if not _is_published(connection, queue["id"], app_id, version):
-            waiting: list[pa.RecordBatch] = []
-            size_bytes = 0
-            for batch in batches:
-                if not batch.num_rows:
-                    continue
-                waiting.append(batch)
-                size_bytes += batch.nbytes
-                if size_bytes >= _STAGED_BYTES:
-                    staging.add(waiting)
-                    waiting, size_bytes = [], 0
-            if waiting:
-                staging.add(waiting)
+            try:
+                _add_all(staging, batches)
+            except BaseException:
+                # Nobody else knows of it: Spark names the attempts that count alone.
+                with contextlib.suppress(psycopg.Error):
+                    call(connection, "unstage", [write_id])
+                raise
     return Written(
         task=context.partitionId(),
         write_id=write_id,
@@ -122,6 +119,21 @@ def _stage(
         messages=staging.messages,
         app_id=app_id,
     )
+
+
+def _add_all(staging: Staging, batches: Iterator[pa.RecordBatch]) -> None:
+    waiting: list[pa.RecordBatch] = []
+    size_bytes = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        waiting.append(batch)
+        size_bytes += batch.nbytes
+        if size_bytes >= _STAGED_BYTES:
+            staging.add(waiting)
+            waiting, size_bytes = [], 0
+    if waiting:
+        staging.add(waiting)
 
 
 def _is_published(
@@ -147,7 +159,7 @@ def _publish(
             _wait_for_room(connection, options, queue, sum(each.messages for each in written))
         ids, entries = [each.write_id for each in written], [each.entries for each in written]
         app_id = written[0].app_id
-        (row,) = call(connection, "publish", app_id, queue["id"], version, ids, entries)
+        row = _published(connection, app_id, queue["id"], version, ids, entries)
         if row["outcome"] == "lost":
             raise errors.DatabaseUnavailable(
                 "PostgreSQL lost what tasks had staged, as it does when it crashes: nothing was"
@@ -155,6 +167,21 @@ def _publish(
             )
         call(connection, "notify", str(queue["id"]))
         call(connection, "forget_staged", _FORGOTTEN_SECONDS, _FORGOTTEN_AT_ONCE)
+
+
+def _published(connection: Connection, *arguments: object) -> dict[str, Any]:
+    """What came of it. Raises PartitionNotFound and EncryptionUnavailable: nothing was stored."""
+    try:
+        (row,) = call(connection, "publish", *arguments)
+        return row
+    except psycopg.Error as error:
+        ours = errors.of_sqlstate(error.sqlstate or "")
+        if ours not in (errors.PartitionNotFound, errors.EncryptionUnavailable):
+            raise
+        raise ours(
+            f"{error.diag.message_primary}: after tasks had staged it the queue was encrypted, or"
+            " it or a partition of it was removed; the batch can be run again"
+        ) from error
 
 
 def _wait_for_room(

@@ -7,6 +7,7 @@ refused.
 """
 
 # pyright: basic
+import contextlib
 import os
 import shutil
 import time
@@ -95,10 +96,12 @@ class ParquetLake(Lake):
         before = time.time() - seconds
         count = 0
         for folder in self._root.glob("_*"):
-            entries = list(self.place.entries(str(folder)))
-            if all(entry.modified_at < before for entry in entries):
-                count += len(entries)
-                shutil.rmtree(folder, ignore_errors=True)
+            times = [entry.modified_at for entry in self.place.entries(str(folder))]
+            with contextlib.suppress(FileNotFoundError):  # It became a batch meanwhile.
+                # One that is empty was perhaps made just now, and files are to come.
+                if max(times, default=folder.stat().st_mtime) < before:
+                    count += len(times)
+                    shutil.rmtree(folder, ignore_errors=True)
         return count
 
     def _batch(self, number: int) -> Path:

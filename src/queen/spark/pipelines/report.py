@@ -25,7 +25,9 @@ _MOST_SEGMENTS: Final = 10_000
 _MOST_TEXT: Final = 2_000
 _MOST_DETAIL: Final = 8_000
 _CALLING: Final = "An error occurred while calling "
-_SECRET: Final = re.compile(r"(?<=://)[^/@\s]*@|password=\S+", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    r"(?<=://)[^/@\s]*@|password\s*=\s*('([^'\\]|\\.)*'?|[^\s&]+)", re.IGNORECASE
+)
 
 
 class Figures(msgspec.Struct, kw_only=True):

@@ -4,7 +4,8 @@
 -- A queue, as readers and writers of the whole of it need it.
 select
   q.id, q.encrypted, q.max_size, q.max_payload_bytes, q.schema::text as schema,
-  exists (select 1 from queen.data_keys k where k.queue_id = q.id) as has_data_keys
+  exists (select 1 from queen.data_keys k where k.queue_id = q.id) as has_data_keys,
+  (select count(*) from queen.renumberings r) as numbering
 from queen.queues q
 where q.name = $1 and q.deleted_at is null;
 
@@ -14,7 +15,19 @@ select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xid, pg_is_in_re
 
 -- name: first_xid
 -- Where the log of a queue begins.
-select xid::text::bigint as xid from queen.segments where queue_id = $1 order by xid limit 1;
+select s.xid::text::bigint as xid
+from queen.segments s
+where s.queue_id = $1 and s.body is not null
+order by s.xid
+limit 1;
+
+-- name: last_xid
+-- Where the log of a queue ends.
+select s.xid::text::bigint as xid
+from queen.segments s
+where s.queue_id = $1 and s.body is not null
+order by s.xid desc
+limit 1;
 
 -- name: xid_at
 -- From which transaction on a queue may hold what was stored then or later.
@@ -55,7 +68,11 @@ select end_xid::text::bigint as xid from queen.plans where app_id = $1 and queue
 select least(h.xid, coalesce(n.xid, h.xid))::text::bigint as xid
 from (select pg_snapshot_xmin(pg_current_snapshot()) as xid) h
 left join lateral (
-  select s.xid from queen.segments s where s.queue_id = $2 and s.xid >= $3::bigint::text::xid8 order by s.xid limit 1
+  select s.xid
+  from queen.segments s
+  where s.queue_id = $2 and s.xid >= $3::bigint::text::xid8 and s.body is not null
+  order by s.xid
+  limit 1
 ) n on true
 cross join lateral (
   select p.start_xid, p.end_xid
@@ -66,7 +83,10 @@ cross join lateral (
 ) p
 where least(h.xid, coalesce(n.xid, h.xid)) > $3::bigint::text::xid8
   and p.end_xid = $3::bigint::text::xid8
-  and exists (select 1 from queen.segments s where s.queue_id = $2 and s.xid >= p.start_xid and s.xid < p.end_xid);
+  and exists (
+    select 1 from queen.segments s
+    where s.queue_id = $2 and s.xid >= p.start_xid and s.xid < p.end_xid and s.body is not null
+  );
 
 -- name: split_batch
 -- A batch in ranges.
@@ -75,6 +95,21 @@ select start_xid, messages from queen.split_batch($1, $2::bigint::text::xid8, $3
 -- name: partitions_named
 -- Partitions of a queue by name, of all levels.
 select id, name from queen.partitions where queue_id = $1 and name = any ($2::text[]);
+
+-- name: begins_later
+-- A partition, of $5 or of all, that begins behind the offset that is asked for: those of $2 at $3 each, the others at $4.
+select p.name, f.first, coalesce(w.at, $4::bigint) as wanted
+from queen.partitions p
+left join unnest($2::bigint[], $3::bigint[]) w (id, at) on w.id = p.id
+cross join lateral (
+  select s.base_offset + case when s.body is null then s.message_count else 0 end as first
+  from queen.segments s
+  where s.partition_id = p.id
+  order by s.base_offset
+  limit 1
+) f
+where p.queue_id = $1 and ($5::bigint[] is null or p.id = any ($5::bigint[])) and f.first > coalesce(w.at, $4::bigint)
+limit 1;
 
 -- name: segments_between
 -- Segments of transactions $2 to $3. Sent as text: COPY takes no parameters.

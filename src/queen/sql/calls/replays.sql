@@ -19,5 +19,5 @@ select queen.now() as at, pg_current_xact_id()::text::bigint as xid;
 -- When the first message was stored that an archive has not carried into its lake.
 select min(s.created_at) as at
 from queen.archives a
-join queen.segments s on s.queue_id = a.queue_id and s.xid >= a.xid
+join queen.segments s on s.queue_id = a.queue_id and s.xid >= a.xid and s.body is not null
 where a.name = $1;

@@ -1,5 +1,8 @@
--- Where a batch of a reader by xid ends that starts at p_start: at p_end, or as soon as it has p_max_messages messages or
--- p_max_bytes bytes of payloads. A transaction is never cut, and one at least is in it. p_start: there is nothing.
+-- Where a batch of a reader by xid ends that starts at p_start: behind the last segment before p_end, or as soon as it has
+-- p_max_messages messages or p_max_bytes bytes of payloads. A transaction is never cut, and one at least is in it. p_start: there
+-- is nothing.
+-- Never at p_end itself: of transactions that left no trace on disk (aborted, or committed asynchronously) a crash gives the
+-- numbers out again, and a reader that stood behind them would not see what is stored under them then.
 create or replace function queen.plan_batch (
   p_queue_id     bigint,
   p_start        xid8,
@@ -21,13 +24,17 @@ declare
   v_xid      xid8;
 begin
   if p_max_messages is null and p_max_bytes is null then
-    perform 1 from queen.segments s where s.queue_id = p_queue_id and s.xid >= p_start and s.xid < p_end limit 1;
-    return case when found then p_end else p_start end;
+    select s.xid into v_xid
+    from queen.segments s
+    where s.queue_id = p_queue_id and s.xid >= p_start and s.xid < p_end and s.body is not null
+    order by s.xid desc
+    limit 1;
+    return coalesce((v_xid::text::bigint + 1)::text::xid8, p_start);
   end if;
   for v_row in
     select s.xid, s.message_count, octet_length(s.body) as bytes
     from queen.segments s
-    where s.queue_id = p_queue_id and s.xid >= p_start and s.xid < p_end
+    where s.queue_id = p_queue_id and s.xid >= p_start and s.xid < p_end and s.body is not null
     order by s.xid
   loop
     if v_row.xid <> v_xid and (v_messages >= p_max_messages or v_bytes >= p_max_bytes) then
@@ -35,9 +42,9 @@ begin
     end if;
     v_xid := v_row.xid;
     v_messages := v_messages + v_row.message_count;
-    v_bytes := v_bytes + coalesce(v_row.bytes, 0);
+    v_bytes := v_bytes + v_row.bytes;
   end loop;
-  return case when v_xid is null then p_start else p_end end;
+  return coalesce((v_xid::text::bigint + 1)::text::xid8, p_start);
 end
 $$;
 
@@ -95,6 +102,7 @@ begin
     where s.queue_id = p_queue_id
       and s.xid >= ((v_low + v_high) / 2)::text::xid8
       and s.xid < v_high::text::xid8
+      and s.body is not null
     order by s.xid
     limit 1;
     if not found or v_at >= p_at then

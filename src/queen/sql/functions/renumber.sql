@@ -1,7 +1,8 @@
 -- After a restore into another server: give segments numbers of transactions that this server has reached, in the order that they had.
 --
 -- Readers of a whole queue and retention go by these numbers, and would not see what is stored under lower ones. Sweeps begin anew; a hold
--- keeps what it kept, and an archive goes on where it was. False when nothing is ahead. Nobody else may write meanwhile.
+-- keeps what it kept, and an archive goes on where it was. Streams of Spark stand nowhere: who began before is refused, and nobody
+-- who begins now has missed what was removed before. False when nothing is ahead. Nobody else may write meanwhile.
 create or replace function queen.renumber ()
   returns boolean
   language plpgsql
@@ -27,6 +28,9 @@ begin
     and not exists (select 1 from queen.outbox o where o.xid >= v_next::text::xid8)
     and coalesce(v_edges[cardinality(v_edges)] < v_next::text::xid8, true)
     and not exists (select 1 from queen.rollup_marks m where m.xid >= v_next::text::xid8)
+    and not exists (select 1 from queen.removals r where r.by_xid >= v_next::text::xid8)
+    and not exists (select 1 from queen.forgotten_removals f where f.by_xid >= v_next::text::xid8)
+    and not exists (select 1 from queen.streams t where t.since_xid >= v_next::text::xid8)
   then
     return false;
   end if;
@@ -55,6 +59,12 @@ begin
   delete from queen.rollup_marks m where true;
   update queen.rollups r set xid = '3'::xid8;
   update queen.late_minutes l set xid = '3'::xid8;
+  update queen.removals r set xid = case when r.xid is not null then '3'::xid8 end, by_xid = '3'::xid8;
+  update queen.forgotten_removals f set xid = '3'::xid8, by_xid = '3'::xid8;
+  -- Under its name batches would pass for published: no queue has this id.
+  update queen.streams t set queue_id = 0, start_xid = '3'::xid8, since_xid = '3'::xid8;
+  delete from queen.plans p where true;
+  insert into queen.renumberings (at) values (queen.now());
   return true;
 end
 $$;

@@ -1,0 +1,60 @@
+"""What a reader of a whole queue reads to plan: what is due, not what lies before or beside it."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.postgres import Server
+from tests.sql.test_plans import Calls, Growth, build, check, grown, measure, whole
+
+# Queue 1, and a neighbour: a segment a transaction, each in a partition of its own.
+SEGMENTS = """
+select queen.configure('neighbour', null, null, '{{}}', false, null, null);
+insert into queen.partitions (id, queue_id, name) overriding system value
+select q.id * 1000000 + i, q.id, 'p' || i from queen.queues q, generate_series(1, {segments}) i;
+insert into queen.segments
+  (partition_id, base_offset, message_count, created_at, queue_id, xid, body, ends)
+select
+  q.id * 1000000 + i, 0, 1, now() - ({segments} - i) * interval '1 second', q.id,
+  (i + 10)::text::xid8, '[]', '\\x0000000002000000'
+from queen.queues q, generate_series(1, {segments}) i;
+insert into queen.plans (app_id, queue_id, start_xid, end_xid, planned_at)
+select 'app', 1, ({segments} + 4)::text::xid8, ({segments} + 7)::text::xid8, now();
+insert into queen.archives (name, queue_id, format, location, xid, created_at)
+values ('orders', 1, 'parquet', '/lake', ({segments} + 7)::text::xid8, now());
+"""
+
+
+def calls(segments: int) -> Calls:
+    """Those of a reader that stands four segments before the end."""
+    here, end = segments + 7, segments + 11
+    return {
+        "first_xid": lambda _: ("first_xid", 1),
+        "last_xid": lambda _: ("last_xid", 1),
+        "plan_batch": lambda _: ("plan_batch", 1, here, end, 2, None),
+        "plan_batch of all": lambda _: ("plan_batch", 1, here, end, None, None),
+        "plan_batch of nothing": lambda _: ("plan_batch", 1, end, end + 1, 2, None),
+        "split_batch": lambda _: ("split_batch", 1, here, end, 2, 1),
+        "trailing_plan": lambda _: ("trailing_plan", "app", 1, here),
+        "missed": lambda _: ("missed", 1, here, here),
+        "xid_at": lambda _: ("xid_at", 1, datetime(2020, 1, 1, tzinfo=UTC)),
+        "unarchived_since": lambda _: ("unarchived_since", "orders"),
+    }
+
+
+@pytest.mark.parametrize("is_analysed", [True, False], ids=["analysed", "not analysed"])
+def test_a_reader_plans_by_what_is_due_however_long_the_log_is(
+    postgres: Server, template: str, is_analysed: bool
+) -> None:
+    small, large = (
+        measure(
+            postgres,
+            build(postgres, template, SEGMENTS.format(segments=segments)),
+            calls(segments),
+            is_analysed=is_analysed,
+        )
+        for segments in (100, 20_000)
+    )
+
+    growth = Growth(small, large)
+    check(whole(growth) + grown(growth))
