@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from queen.wire.messages import AckOperation, PushItem, PushOperation
+from queen.wire.messages import AckOperation, AdvanceOperation, PushItem, PushOperation
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram
@@ -161,15 +161,16 @@ def settling(messages: "Sequence[Message[Any]]") -> Generator[None]:
 
 @contextmanager
 def committing(
-    messages: "Sequence[Message[Any]]", operations: Sequence[AckOperation | PushOperation]
-) -> Generator[Sequence[AckOperation | PushOperation]]:
+    messages: "Sequence[Message[Any]]",
+    operations: Sequence[AckOperation | PushOperation | AdvanceOperation],
+) -> Generator[Sequence[AckOperation | PushOperation | AdvanceOperation]]:
     """Spans around a transaction: that of its acks, and in it one for each of its pushes."""
     if not is_on():
         yield operations
         return
     with ExitStack() as stack:
         stack.enter_context(settling(messages))
-        given: list[AckOperation | PushOperation] = []
+        given: list[AckOperation | PushOperation | AdvanceOperation] = []
         for each in operations:
             if isinstance(each, PushOperation) and each.items:
                 items = stack.enter_context(sending(each.items[0].queue, each.items))

@@ -10,8 +10,9 @@ from queen.client.message import Message
 from queen.client.payloads import Codec, encode
 from queen.jobs.options import JobOptions, JobPriority
 from queen.jobs.sending import child_of, item_of
-from queen.wire.jobs import PRIORITIES, Envelope, Link, Parent, WorkflowStep
+from queen.wire.jobs import PRIORITIES, Envelope, Link, Parent
 from queen.wire.messages import PushItem
+from queen.wire.workflows import WorkflowPlace
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
@@ -172,7 +173,8 @@ class Job(Generic[T]):
         return None if parent is None else _ANY.decode(parent.result)
 
     @property
-    def workflow(self) -> WorkflowStep | None:
+    def workflow(self) -> WorkflowPlace | None:
+        """The step of a workflow that it is, with the results of those before."""
         return self.envelope.workflow
 
     @property

@@ -14,9 +14,13 @@ from queen.jobs.calls import JobCalls
 from queen.jobs.handle import JobHandle, handle_of
 from queen.jobs.options import BackoffRule, JobOptions, Rate
 from queen.jobs.processors import DEFAULT_ATTEMPTS, Decorator, Processor, Settings
+from queen.jobs.runs import WorkflowCalls, WorkflowHandle
 from queen.jobs.sending import child_of, item_of
+from queen.jobs.workflows import Workflow, execute_workflow
 from queen.wire.jobs import QUEUE, CleanRequest, JobInfo, Link, QueueMetrics
 from queen.wire.messages import PushItem
+from queen.wire.plans import plan_of
+from queen.wire.workflows import WorkflowInfo
 
 if TYPE_CHECKING:
     from queen.client.client import Queen
@@ -227,6 +231,22 @@ class QueueManager:
     def list_jobs(self, queue: str, **filters: Any) -> AsyncIterator[JobInfo]:  # noqa: ANN401
         """Jobs of a queue, newest first, by ``status``, ``name``, ``tag``, ``key``."""
         return self.calls.jobs(queue, **filters)
+
+    # Workflows.
+
+    async def execute_workflow(self, workflow: Workflow | Mapping[str, Any]) -> WorkflowHandle:
+        """Check a workflow and start it; the queues of its steps are made if they are missing."""
+        given = workflow if isinstance(workflow, Workflow) else Workflow(**workflow)
+        await self.configure(sorted(plan_of(given.request()).queues))
+        return await execute_workflow(self.queen, given)
+
+    def workflow(self, id_: str) -> WorkflowHandle:
+        """The handle of a workflow that was started elsewhere."""
+        return WorkflowHandle(self.queen, id_)
+
+    def list_workflows(self, **filters: Any) -> AsyncIterator[WorkflowInfo]:  # noqa: ANN401
+        """Workflows, newest first, by ``state``, ``name``, ``correlation_id``, ``tag``."""
+        return WorkflowCalls(self.queen).all(**filters)
 
     # Figures and operations.
 

@@ -14,6 +14,7 @@ from queen.wire.messages import (
     Acknowledgment,
     AckOperation,
     AckRequest,
+    AdvanceOperation,
     PushOperation,
     TransactionRequest,
 )
@@ -88,7 +89,10 @@ class Settling:
             await self._flush() if self._said else await asyncio.sleep(0.001)
 
     async def commit(
-        self, held: Held, acknowledgment: Acknowledgment, others: Sequence[PushOperation]
+        self,
+        held: Held,
+        acknowledgment: Acknowledgment,
+        others: Sequence[PushOperation | AdvanceOperation],
     ) -> None:
         """Settle a job and do the others, all or nothing; raises why nothing was applied."""
         held.is_said = True

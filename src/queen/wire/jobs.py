@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from queen.wire.messages import Extended, Request, Wire
 from queen.wire.options import QueueOptions
 from queen.wire.resources.paging import Instant, Name, PageQuery, Text
+from queen.wire.workflows import WorkflowPlace
 
 Seconds = Annotated[float, Meta(ge=0)]
 Attempts = Annotated[int, Meta(ge=1, le=1000)]
@@ -114,7 +115,7 @@ class Envelope(Wire, frozen=True, kw_only=True, omit_defaults=True):
     chain: tuple[Link, ...] = ()
     metadata: dict[str, Any] | None = None
     parent: Parent | None = None
-    workflow: WorkflowStep | None = None
+    workflow: WorkflowPlace | None = None
 
 
 class JobAdded(Wire, frozen=True, kw_only=True):
