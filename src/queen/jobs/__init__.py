@@ -9,6 +9,7 @@ from queen.jobs.options import Backoff, JobOptions, JobPriority, Rate
 from queen.jobs.processors import Processor
 from queen.jobs.queues import QueueManager
 from queen.jobs.worker import Worker
+from queen.jobs.workers import WorkerManager
 from queen.wire.jobs import JobInfo, Link, QueueMetrics
 
 __all__ = [
@@ -29,5 +30,6 @@ __all__ = [
     "Rate",
     "Retry",
     "Worker",
+    "WorkerManager",
     "WorkerStats",
 ]
