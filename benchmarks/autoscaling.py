@@ -11,7 +11,9 @@ import asyncio
 import json
 import os
 import time
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -59,12 +61,10 @@ async def burst(url: str, count: int, most: int) -> list[Point]:
 
 
 def draw(points: list[Point], title: str) -> None:
-    import matplotlib as mpl
-
+    mpl: Any = import_module("matplotlib")  # It has no types.
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "queen"  # The same picture from the same figures.
-    from matplotlib import pyplot as plt
-
+    plt: Any = import_module("matplotlib.pyplot")
     seconds = [at for at, _, _ in points]
     figure, above = plt.subplots(figsize=(8, 3.6), layout="constrained")
     above.fill_between(seconds, [each for _, each, _ in points], color="#5A3FC0", alpha=0.25)

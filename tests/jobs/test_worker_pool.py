@@ -66,22 +66,34 @@ async def test_a_process_that_dies_is_started_again(workers: WorkerManager) -> N
     assert workers.workers == 1
 
 
-async def test_a_burst_takes_the_pool_to_its_most_and_back_and_then_it_rests(
-    workers: WorkerManager, jobs: QueueManager, queue: str, log: Path
+@pytest.mark.parametrize(
+    ("count", "most"),
+    [
+        (400, 3),
+        pytest.param(10_000, 8, marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+    ],
+)
+async def test_a_burst_takes_the_pool_to_its_most_and_back(
+    jobs: QueueManager, queue: str, log: Path, count: int, most: int
 ) -> None:
+    workers = WorkerManager(
+        max_workers=most, scale_up_threshold=20, scale_down_threshold=5, cpu_threshold=1.0
+    )
     await workers.initialize_worker_pool(APP, concurrency=4)
     workers.start_auto_scaling("500ms")
-    await jobs.add_bulk(queue, [{"name": "pause", "data": 0.1} for _ in range(400)])
-
-    await until(lambda: workers.workers == 3, seconds=30)
-    await until(lambda: len(lines(log, "ended")) == 400, seconds=30)
-    await until(lambda: workers.workers == 1, seconds=30)
+    try:
+        await jobs.add_bulk(queue, [{"name": "pause", "data": 0.1} for _ in range(count)])
+        await until(lambda: workers.workers == most, seconds=60)
+        await until(lambda: len(lines(log, "ended")) == count, seconds=150)
+        await until(lambda: workers.workers == 1, seconds=60)
+    finally:
+        await workers.shutdown(now=True)
 
     counts = [look.decision.workers for look in workers.looks]
-    top = counts.index(3)
+    top = counts.index(most)
     assert counts[:top] == sorted(counts[:top])
     assert counts[top:] == sorted(counts[top:], reverse=True)
-    assert len(lines(log, "began")) == 400  # Each once: who left was drained.
+    assert len(lines(log, "began")) == count  # Each once: who left was drained.
 
 
 async def test_jobs_that_a_rate_holds_back_start_no_workers(

@@ -70,7 +70,6 @@ async def take_over(work: Start, jobs: QueueManager, log: Path) -> float:
     second = await work("-c", "6")
     await jobs.add_job("work", "note", 0)  # The first has no place for it.
     await until(lambda: "0" in {line.data for line in lines(log)}, seconds=40)
-    print("\n".join(map(str, lines(log))))
 
     killed = time.time()
     first.kill()
@@ -80,7 +79,6 @@ async def take_over(work: Start, jobs: QueueManager, log: Path) -> float:
 
     await until(lambda: taken_over().keys() >= names, seconds=30)
     second.kill()
-    print("\n".join(map(str, lines(log))))
     return max(taken_over().values()) - killed
 
 
