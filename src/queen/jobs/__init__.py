@@ -10,6 +10,7 @@ from queen.jobs.processors import Processor
 from queen.jobs.queues import QueueManager
 from queen.jobs.runs import WorkflowHandle
 from queen.jobs.worker import Worker
+from queen.jobs.workers import WorkerManager
 from queen.jobs.workflows import Step, Workflow, execute_workflow
 from queen.wire.jobs import JobInfo, Link, QueueMetrics
 
@@ -32,6 +33,7 @@ __all__ = [
     "Retry",
     "Step",
     "Worker",
+    "WorkerManager",
     "WorkerStats",
     "Workflow",
     "WorkflowHandle",

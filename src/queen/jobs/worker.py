@@ -53,6 +53,7 @@ class Worker:
         self._renew_seconds = renew_seconds
         self._stats = WorkerStats()
         self._stop = asyncio.Event()
+        self._now = asyncio.Event()
         self._over = asyncio.Event()
         self._shutdown_seconds = seconds_of(shutdown_timeout)
         self._lanes: list[Lane] = []
@@ -67,6 +68,12 @@ class Worker:
             waiting=sum(len(lane.waiting) for lane in self._lanes),
         )
 
+    @property
+    def busy(self) -> float:
+        """Share of its places that are taken now, in its busiest queue."""
+        shares = (lane.busy for lane in self._lanes)
+        return max(shares, default=0.0)
+
     async def ready(self) -> None:
         """Tell the server of its queues; raises what is wrong before anything runs."""
         if not self.queues:
@@ -78,11 +85,12 @@ class Worker:
         Run jobs until `stop` or `drain`; with ``handle_signals`` until SIGTERM or SIGINT.
 
         Then nothing new begins, what runs has ``shutdown_timeout`` to end, and the rest goes back.
+        A second signal gives it no more time.
         """
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
         for number in numbers:
-            loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(number, lambda: self.stop(now=self._stop.is_set()))
         try:
             await self.ready()
             await self._run()
@@ -125,11 +133,17 @@ class Worker:
             await asyncio.gather(*works, return_exceptions=True)
             running.close()
 
-    def stop(self) -> None:
-        """Let `run` end: what runs is finished, what has not begun goes back."""
+    def stop(self, *, now: bool = False) -> None:
+        """
+        Let `run` end: what runs is finished, what has not begun goes back.
+
+        ``now``: what runs is cancelled, and goes back too.
+        """
         self._stop.set()
         for lane in self._lanes:
             lane.is_stopping = True
+        if now:
+            self._now.set()
 
     async def drain(self) -> None:
         """`stop`, and wait until `run` has ended."""
@@ -151,11 +165,16 @@ class Worker:
             fetcher.cancel()
         await asyncio.gather(*fetchers, return_exceptions=True)
         await self._give_back([held for lane in self._lanes for held in lane.stop()])
-        _, late = await asyncio.wait(self._runners, timeout=self._shutdown_seconds)
+        ended = asyncio.gather(*self._runners, return_exceptions=True)
+        now = asyncio.create_task(self._now.wait())
+        await asyncio.wait(
+            [ended, now], timeout=self._shutdown_seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        now.cancel()
         self._attempts.is_ending = True
-        for runner in late:
+        for runner in self._runners:
             runner.cancel()
-        await asyncio.gather(*self._runners, return_exceptions=True)
+        await ended
         await self._settling.finish()
 
     async def _give_back(self, unbegun: list[Held]) -> None:
