@@ -49,6 +49,7 @@ def test_every_option_is_in_the_page() -> None:
     for function in (
         QueueManager.register_queue,
         QueueManager.processor,
+        QueueManager.cron,
         Worker.__init__,
         WorkerManager.__init__,
     ):

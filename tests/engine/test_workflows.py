@@ -283,7 +283,7 @@ async def test_a_signal_that_nothing_is_for_is_refused(engine: Engine, worker: W
 async def test_whoever_waits_for_the_end_is_woken(patient: Engine, dsn: str) -> None:
     await patient.configure("work", {"ordered": False})
     id_ = await start(patient, FLOW.wait_for("go"))
-    waiting = asyncio.create_task(patient.workflows.ends.wait(id_, 30))
+    waiting = asyncio.create_task(patient.workflows.endings.wait(id_, 30))
 
     async def sleeps() -> bool:
         return patient.store.database.statements > 0 and not waiting.done()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -305,6 +306,35 @@ async def test_lists_are_in_pages_newest_first_and_by_filter(server: Server) -> 
     assert await listed(tag="none") == []
     assert (await server.get("/workflows", state="odd")).code == "bad_request"
     assert (await server.get("/workflows", cursor="x")).code == "bad_request"
+
+
+async def test_a_step_whose_job_is_cancelled_fails_at_once(server: Server) -> None:
+    id_ = await start(server, job("a", onFailure=[job("b")]), job("c", delaySeconds=60))
+    message = await take(server)
+
+    gone = quote(message["transactionId"], safe="")
+    reply = await server.post(f"/jobs/work/{gone}/cancel", {})
+
+    assert (reply.status, reply.body["was"]) == (200, "active")
+    following = await take(server)
+    assert following["data"]["workflow"]["step"] == "b"
+    assert following["data"]["workflow"]["errors"] == {"a": "its job was cancelled"}
+    late = await server.post("/transaction", {"operations": operations(message)})
+    assert late.code in ("lease_lost", "already_settled")
+    steps = (await server.get(f"/workflows/{id_}")).body["steps"]
+    assert [step["state"] for step in steps if step["name"] != "b"] == ["failed", "active"]
+
+    waits = next(step for step in steps if step["name"] == "c")
+    assert waits["state"] == "active"
+    held_back = quote(f"{id_}/c/{message['transactionId'].rpartition('/')[2]}", safe="")
+    await until(lambda: _is_there(server, held_back))
+    assert (await server.post(f"/jobs/work/{held_back}/cancel", {})).body["was"] == "scheduled"
+    run = (await server.get(f"/workflows/{id_}")).body
+    assert (run["state"], run["error"]) == ("stopping", "c: its job was cancelled")
+
+
+async def _is_there(server: Server, id_: str) -> bool:
+    return (await server.get(f"/jobs/work/{id_}")).status == 200
 
 
 async def test_a_trace_goes_on_through_the_workflow(server: Server) -> None:

@@ -891,6 +891,16 @@ CREATE FUNCTION queen.fail(p_delivery queen.deliveries, p_queue queen.queues, p_
 
 
 --
+-- Name: fail_step(text, text, integer, uuid, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.fail_step(p_id text, p_step text, p_part integer, p_token uuid, p_error text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: fill(bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -4991,6 +5001,13 @@ REVOKE ALL ON FUNCTION queen.extra_at(p_extras bytea, p_count integer, p_index i
 --
 
 REVOKE ALL ON FUNCTION queen.fail(p_delivery queen.deliveries, p_queue queen.queues, p_offset bigint, p_kind text, p_error text, p_delay double precision, p_from timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION fail_step(p_id text, p_step text, p_part integer, p_token uuid, p_error text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.fail_step(p_id text, p_step text, p_part integer, p_token uuid, p_error text) FROM PUBLIC;
 
 
 --

@@ -131,6 +131,18 @@ def sending(queue: str, items: list[PushItem]) -> Generator[list[PushItem]]:
 
 
 @contextmanager
+def starting(workflow: str) -> Generator[None]:
+    """A span around the start of a workflow: its steps, whoever runs them, are in its trace."""
+    if not is_on():
+        yield
+        return
+    ours = _instruments()
+    attributes = {"messaging.destination.name": workflow}
+    with ours.span("start", "PRODUCER", attributes, duration=ours.operation):
+        yield
+
+
+@contextmanager
 def receiving(queue: str | None, group: str | None) -> "Generator[Callable[[int], None]]":
     """A span around a pop; tell it how many messages came."""
     if not is_on():
@@ -180,8 +192,12 @@ def committing(
 
 
 @contextmanager
-def processing(messages: "Sequence[Message[Any]]") -> Generator[None]:
-    """A span around a handler: in the producer's trace for one message, linked to it for many."""
+def processing(messages: "Sequence[Message[Any]]", **about: str | None) -> Generator[None]:
+    """
+    A span around a handler: in the producer's trace for one message, linked to it for many.
+
+    ``about``: attributes besides, under ``queen.``.
+    """
     if not is_on():
         yield
         return
@@ -200,7 +216,7 @@ def processing(messages: "Sequence[Message[Any]]") -> Generator[None]:
     with ours.span(
         "process",
         "CONSUMER",
-        _about(messages),
+        _about(messages) | {f"queen.{name}": value for name, value in about.items()},
         duration=ours.process,
         carrier=carrier,
         links=links,

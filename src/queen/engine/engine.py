@@ -17,7 +17,7 @@ from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery, Lease
 from queen.engine.doubts import Doubts
-from queen.engine.endings import Endings
+from queen.engine.endings import MessageEndings
 from queen.engine.file_buffer import FileBuffer
 from queen.engine.keyrings import keyring_of
 from queen.engine.outages import Outages
@@ -95,7 +95,7 @@ class Engine:
             forget=self._forget,
             append=lambda: self.appender.wake(),
             see_to_schedules=lambda: self.schedules.wake(),
-            see_to_workflows=lambda: self.workflows.ends.wake(),
+            see_to_workflows=lambda: self.workflows.endings.wake(),
             search_again=self._pops.search_again,
         )
         self.results = Results(
@@ -106,7 +106,7 @@ class Engine:
             self.seals,
             changed=self._take_away,
         )
-        self.endings = Endings(self.results, settings)
+        self.endings = MessageEndings(self.results, settings)
         self._acks = Acks(
             store,
             settings,
@@ -216,7 +216,8 @@ class Engine:
         self.wakeups.start()
         self.appender.start()
         self.schedules.start()
-        self.workflows.ends.start()
+        self.endings.start()
+        self.workflows.endings.start()
         if self.replays is not None:
             self.replays.start()
 
@@ -227,7 +228,7 @@ class Engine:
             await self.replays.close()
         await self.appender.close()
         await self.schedules.close()
-        await self.workflows.ends.close()
+        await self.workflows.endings.close()
         await self._pushes.close()
         await self._acks.close()
         await self.wakeups.close()
@@ -237,7 +238,7 @@ class Engine:
 
     async def stop_waiting(self) -> None:
         """Answer those who wait, and let no pop begin: what comes before `close`."""
-        self.workflows.ends.release()
+        self.workflows.endings.release()
         await self.endings.close()
         await self._pops.close()
 

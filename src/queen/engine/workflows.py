@@ -11,7 +11,7 @@ from queen import errors
 from queen.codec import payload
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.catalogue import Catalogue
-from queen.engine.ends import Ends
+from queen.engine.endings import WorkflowEndings
 from queen.engine.results import Results
 from queen.settings import Settings
 from queen.store.database import Record
@@ -44,7 +44,7 @@ class Workflows:
         self._catalogue = catalogue
         self._results = results
         self._tell_of_end = tell_of_end
-        self.ends = Ends(store)
+        self.endings = WorkflowEndings(store, settings)
 
     async def start(
         self,
@@ -103,6 +103,14 @@ class Workflows:
                 taken.append(each)
         return bool(taken) and await self._store.workflows.drop(id_, taken)
 
+    async def fail_step(self, id_: str, step: str, part: int | None, token: str) -> None:
+        """Its message was cancelled, so nobody will settle it; stale, nothing changes."""
+        with contextlib.suppress(ValueError):  # What is no token is no step's.
+            has_ended = await self._store.workflows.fail_step(
+                id_, step, part, UUID(token), "its job was cancelled"
+            )
+            self.stir([id_] if has_ended else [])
+
     async def retry(self, id_: str, from_step: str | None) -> None:
         """Let it go on from what failed."""
         has_ended = await self._store.workflows.retry(id_, from_step)
@@ -121,7 +129,7 @@ class Workflows:
     def stir(self, ended: Iterable[str]) -> None:
         """These have ended, here: who waits for them is woken, in all processes."""
         if ids := list(ended):
-            self.ends.tell(ids)
+            self.endings.tell_of(ids)
             self._tell_of_end()
 
     def advances(self, operations: Sequence[AdvanceOperation]) -> list[Advance]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,6 +18,7 @@ from queen.jobs.processors import Processor, Settings
 from queen.jobs.running import Running, told
 from queen.jobs.sending import child_of
 from queen.jobs.settling import Settling
+from queen.jobs.tallies import UNKNOWN, Tallies
 from queen.wire.jobs import Envelope, Parent
 from queen.wire.messages import Acknowledgment, AdvanceOperation, PushOperation
 from queen.wire.workflows import WorkflowPlace
@@ -60,12 +62,14 @@ class Attempts:
         holding: Holding,
         settling: Settling,
         stats: WorkerStats,
+        tallies: Tallies,
     ) -> None:
         self._app = app
         self._running = running
         self._holding = holding
         self._settling = settling
         self._stats = stats
+        self._tallies = tallies
         self.is_ending = False
         """Runners are told to end, not to leave their job."""
 
@@ -79,9 +83,11 @@ class Attempts:
             return
         processor = self._app.processor_of(message.queue, envelope.name)
         if processor is None:
+            held.tally = self._tallies.of(message.queue, UNKNOWN)
             error = LookupError(f"no processor is registered for {envelope.name!r}")
             await self._fail(held, envelope, _UNKNOWN, error)
             return
+        held.tally = tally = self._tallies.of(message.queue, envelope.name)
         attempts = envelope.attempts or processor.settings.attempts
         if message.attempt > attempts:
             self._stats.stalled += 1
@@ -97,7 +103,13 @@ class Attempts:
         )
         runner = asyncio.current_task()
         assert runner is not None
-        await self._attempt(held, processor, job, runner)
+        tally.running += 1
+        began = time.perf_counter()
+        try:
+            await self._attempt(held, processor, job, runner)
+        finally:
+            tally.running -= 1
+            tally.took(time.perf_counter() - began)
 
     async def _attempt(
         self,
@@ -112,9 +124,16 @@ class Attempts:
             if seconds is None and not tracing.is_on():
                 result = await self._running.run(processor, job)
             else:
-                with tracing.processing([held.message]):
+                place = job.envelope.workflow
+                with tracing.processing(
+                    [held.message], job=job.name, workflow=place.id if place else None
+                ):
                     async with asyncio.timeout(seconds):
                         result = await self._running.run(processor, job)
+                    if not held.is_gone:
+                        # Inside: what follows from it is in its trace.
+                        await self._complete(held, processor, job, result)
+                return
             if not held.is_gone:
                 await self._complete(held, processor, job, result)
         except asyncio.CancelledError as error:
@@ -154,7 +173,7 @@ class Attempts:
                 result_seconds=envelope.result_seconds or processor.settings.result_seconds,
             )
         if not envelope.chain and not pushed and place is None:
-            self._stats.completed += 1
+            self._completed(held)
             self._settling.say(held, acknowledgment)
             return
         parent = Parent(queue=job.queue, id=job.id, name=job.name, result=result or _NULL)
@@ -170,8 +189,23 @@ class Attempts:
         except (errors.LeaseLost, errors.AlreadySettled):
             self._stats.lost += 1
             self._holding.let_go(held)
+        except (errors.ServiceError, errors.OutcomeUnknown) as error:
+            # No fault of its own: unless it is settled, it comes again when its lease is over.
+            _LOG.warning("jobs.not_settled: %s: %s", held.message, error)
+            self._stats.lost += 1
+            self._holding.let_go(held)
         else:
-            self._stats.completed += 1
+            self._completed(held)
+
+    def _completed(self, held: Held) -> None:
+        self._stats.completed += 1
+        if held.tally is not None:
+            held.tally.completed += 1
+
+    def _retried(self, held: Held) -> None:
+        self._stats.retried += 1
+        if held.tally is not None:
+            held.tally.retried += 1
 
     async def _fail(
         self, held: Held, envelope: Envelope, settings: Settings, error: BaseException
@@ -180,19 +214,21 @@ class Attempts:
         attempt = held.message.attempt
         if isinstance(error, Retry):
             delay = None if error.delay is None else seconds_of(error.delay)
-            self._stats.retried += 1
+            self._retried(held)
             self._say(held, "retry", error=str(error) or None, delay_seconds=delay)
             return
         is_hopeless = isinstance(error, DeadLetter | errors.UndecodablePayload)
         if is_hopeless or attempt >= (envelope.attempts or settings.attempts):
             await self._give_up(held, told(error), envelope.workflow)
             return
-        self._stats.retried += 1
+        self._retried(held)
         delay = _delay(envelope, settings, attempt)
         self._say(held, "failed", error=told(error), delay_seconds=delay)
 
     async def _give_up(self, held: Held, why: str, place: WorkflowPlace | None = None) -> None:
         self._stats.failed += 1
+        if held.tally is not None:
+            held.tally.failed += 1
         _LOG.error("jobs.failed: %s: %s", held.message, why.partition("\n")[0])
         if place is None:
             self._say(held, "dlq", error=why)

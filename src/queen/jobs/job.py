@@ -150,6 +150,12 @@ class Job(Generic[T]):
         return self._message.created_at
 
     @property
+    def tick(self) -> datetime | None:
+        """Of a job that a schedule added: the instant that it is for."""
+        tick = self._message.headers.get("queen-tick")
+        return None if tick is None else datetime.fromisoformat(tick)
+
+    @property
     def metadata(self) -> dict[str, Any]:
         return self.envelope.metadata or {}
 

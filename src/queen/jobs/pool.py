@@ -37,6 +37,8 @@ class Place:
         """The last of the process that runs now; None until it is ready."""
         self.is_ready = asyncio.Event()
         """Set as well when the first process ends without ever having been."""
+        self.has_been_ready = False
+        """A process that was ready and died since is started again: that is no bad start."""
         self.work = asyncio.create_task(self._keep())
 
     @property
@@ -89,8 +91,8 @@ class Place:
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-m",
-                "queen.jobs.process",
+                "-c",  # Not by -m: the package has loaded the module by then.
+                "from queen.jobs.process import main; main()",
                 msgspec.json.encode(self._task).decode(),
                 str(theirs.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -103,6 +105,7 @@ class Place:
         try:
             while line := await reader.readline():
                 self.report = _DECODE(line)
+                self.has_been_ready = True
                 self.is_ready.set()
         except ConnectionError:
             pass
@@ -138,11 +141,11 @@ class Pool:
         return new
 
     async def ready(self, new: Sequence[Place]) -> None:
-        """Wait for the first report of each; raises when a process ends before it."""
+        """Wait for the first report of each; raises when a process ends unasked before it."""
         async with asyncio.timeout(_START_SECONDS):
             for place in new:
                 await place.is_ready.wait()
-        if any(place.report is None for place in new):
+        if any(not (place.has_been_ready or place.is_leaving) for place in new):
             raise errors.BadRequest("a worker process ended before it was ready; see what it said")
 
     async def close(self, *, now: bool = False) -> None:

@@ -133,7 +133,3 @@ def main() -> None:
         print(f"queen: worker process {os.getpid()}: {error}", file=sys.stderr)
         leave(1)
     leave(0)
-
-
-if __name__ == "__main__":
-    main()

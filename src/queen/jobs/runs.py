@@ -8,6 +8,7 @@ from uuid import uuid4
 import msgspec
 
 from queen import errors
+from queen.client import tracing
 from queen.client.calls import API, Calls, answer, name_of, query_of
 from queen.client.durations import seconds_of
 from queen.client.payloads import encode
@@ -28,9 +29,10 @@ class WorkflowCalls(Calls):
     async def start(self, request: wire.WorkflowRequest) -> wire.WorkflowStarted:
         """Start it; with its id it may be sent again, so a lost answer costs nothing."""
         named = msgspec.structs.replace(request, id=request.id or str(uuid4()))
-        reply = await self._queen.transport.exchange(
-            "POST", f"{API}/workflows", msgspec.json.encode(named)
-        )
+        with tracing.starting(request.name):
+            reply = await self._queen.transport.exchange(
+                "POST", f"{API}/workflows", msgspec.json.encode(named)
+            )
         return answer(reply, wire.WorkflowStarted)
 
     async def show(self, id_: str, *, wait_seconds: float = 0) -> wire.WorkflowDetail:

@@ -15,6 +15,7 @@ from queen.jobs.holding import Held, Holding
 from queen.jobs.lanes import Lane
 from queen.jobs.running import Running
 from queen.jobs.settling import Settling
+from queen.jobs.tallies import Tallies
 from queen.wire.jobs import Envelope
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Worker:
         if not self.queues:
             raise errors.BadRequest("no processor is registered: @jobs.processor(queue)")
         await self._app.configure(self.queues)
+        await self._app.put_schedules(self.queues)
 
     async def run(self, *, handle_signals: bool = False) -> None:
         """
@@ -100,7 +102,7 @@ class Worker:
             self._over.set()
 
     async def _run(self) -> None:
-        running = Running(self.concurrency)
+        running, tallies = Running(self.concurrency), Tallies(self.queues)
         self._settling = Settling(
             self._queen,
             is_busy=lambda: any(lane.waiting for lane in self._lanes),
@@ -111,8 +113,11 @@ class Worker:
             lease_seconds=self._lease_seconds,
             renew_seconds=self._renew_seconds,
             gone=self._gone,
+            tallies=tallies,
         )
-        self._attempts = Attempts(self._app, running, self._holding, self._settling, self._stats)
+        self._attempts = Attempts(
+            self._app, running, self._holding, self._settling, self._stats, tallies
+        )
         self._lanes = [self._lane(queue) for queue in self.queues]
         works = [
             asyncio.create_task(self._holding.renew_for_ever()),

@@ -1,6 +1,7 @@
 """Runs of workflows, their steps and the parts of these."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from queen.store.database import Database, Record
 
@@ -50,6 +51,13 @@ class Workflows:
         """These were; whether the run has ended."""
         columns = [[each[name] for each in messages] for name in ("step", "part", "token")]
         return (await self._database.fetch("drop_steps", id_, *columns))[0]["has_ended"]
+
+    async def fail_step(
+        self, id_: str, step: str, part: int | None, token: UUID, error: str
+    ) -> bool:
+        """The message of a step was taken away; whether the run has ended."""
+        (row,) = await self._database.fetch("fail_step", id_, step, part, token, error)
+        return row["has_ended"]
 
     async def retry(self, id_: str, from_step: str | None) -> bool:
         """Let it go on; whether it has ended at once. Raises WorkflowNotFound, NotRetryable."""

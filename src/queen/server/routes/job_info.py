@@ -26,7 +26,7 @@ STATUS: Final[dict[str, JobStatus]] = {
 
 def info(call: Call, queue: str, id_: str, outcome: Outcome, message: Stored | None) -> JobInfo:
     shard = call.state.engine.store.shard
-    envelope = _opened(message.payload if message else None)
+    envelope = opened(message.payload if message else None)
     status, place = outcome.status, outcome.place
     return JobInfo(
         id=id_,
@@ -55,11 +55,13 @@ def info(call: Call, queue: str, id_: str, outcome: Outcome, message: Stored | N
         else message_id(shard, place.partition_id, place.offset),
         workflow=None
         if envelope.workflow is None
-        else WorkflowStep(id=envelope.workflow.id, step=envelope.workflow.step),
+        else WorkflowStep(
+            id=envelope.workflow.id, step=envelope.workflow.step, part=envelope.workflow.part
+        ),
     )
 
 
-def _opened(payload: bytes | None) -> Envelope:
+def opened(payload: bytes | None) -> Envelope:
     """What a payload says of its job; nothing, if it is none."""
     if payload is not None:
         try:

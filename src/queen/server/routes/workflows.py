@@ -109,7 +109,7 @@ async def show(call: Call) -> Answer:
     engine, settings = call.state.engine, call.state.settings
     if query.wait and row["state"] not in _ENDED:
         timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
-        await engine.workflows.ends.wait(row["id"], min(timeout, settings.max_timeout_ms) / 1000)
+        await engine.workflows.endings.wait(row["id"], min(timeout, settings.max_timeout_ms) / 1000)
         row = await engine.workflows.one(row["id"])
     steps = [StepInfo(**_step(each)) for each in await engine.store.workflows.steps(row["id"])]
     result = _raw(row["result"] or "null")

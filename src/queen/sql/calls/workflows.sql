@@ -38,6 +38,10 @@ limit $2;
 -- Messages of steps were taken away; whether the run is over.
 select queen.drop_steps($1, $2, $3, $4) as has_ended;
 
+-- name: fail_step
+-- The message of a step was taken away; whether the run is over.
+select queen.fail_step($1, $2, $3, $4, $5) as has_ended;
+
 -- name: retry_workflow
 -- Run what failed again, and what follows from it.
 select has_ended from queen.retry_workflow($1, $2);
