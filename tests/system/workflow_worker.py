@@ -1,53 +1,43 @@
-"""A process that runs steps of workflows until it is killed: pop, run, settle in a transaction."""
+"""A process that runs steps of workflows until it is killed; each has its effect in its ack."""
 
 import asyncio
-import contextlib
 import sys
 from typing import Any
 
-import msgspec
+from queen import Queen
+from queen.jobs import Job, QueueManager, Worker
 
-from queen import Message, Queen, errors
-from queen.wire.workflows import WorkflowPlace
-
-
-class Payload(msgspec.Struct):
-    """What the processors here look at."""
-
-    name: str
-    workflow: WorkflowPlace
-    data: Any = None
+ATTEMPTS = 100
+"""A kill costs all that a worker holds an attempt: that is no failure of theirs."""
 
 
-def process(job: Payload) -> object:
-    """What each job of the tests comes to."""
+def come_to(job: Job[Any]) -> object:
+    """The result of a step."""
+    place = job.workflow
+    assert place is not None
     if job.name == "split":
         return list(range(job.data))
     if job.name == "square":
         return job.data**2
     if job.name == "sum":
-        return sum(job.workflow.result_of("squares"))
-    return sorted(job.workflow.results)
+        return sum(place.result_of("squares"))
+    return sorted(place.results)
 
 
-async def settle(queen: Queen, message: Message) -> None:
-    job = msgspec.json.decode(message.raw, type=Payload)
-    result = msgspec.json.encode(process(job))
-    step = job.workflow.advance("success", result=result, attempt=message.attempt)
-    # Whoever was too slow, or met a server that died, has done nothing: it comes again.
-    with contextlib.suppress(errors.LeaseLost, errors.OutcomeUnknown):
-        await queen.transaction().ack(message).advance(step).commit()
+async def step(job: Job[Any]) -> object:
+    """Say in the transaction of the ack that it ran, and what it was given."""
+    place = job.workflow
+    assert place is not None
+    said = {"step": place.step, "part": place.part, "given": sorted(place.results)}
+    job.transaction().push("effects", {"data": said}, partition=place.id)
+    return come_to(job)
 
 
-async def main(url: str, queue: str) -> None:
-    async with Queen(url, retry_delay_millis=50) as queen:
-        wanted = queen.queue(queue).batch(4).wait(True).timeout_millis(1_000)
-        while True:
-            try:
-                for message in await wanted.pop():
-                    await settle(queen, message)
-            except errors.QueenError:
-                await asyncio.sleep(0.1)
+async def main(url: str, concurrency: str) -> None:
+    jobs = QueueManager(Queen(url))
+    jobs.register_processor("work", step, attempts=ATTEMPTS)
+    async with jobs.queen:
+        await Worker(jobs, concurrency=int(concurrency)).run()
 
 
 if __name__ == "__main__":
