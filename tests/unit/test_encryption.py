@@ -16,7 +16,7 @@ from queen.codec.encryption import (
     key_id_of,
     parse_keys,
 )
-from queen.codec.segment import Segment
+from queen.codec.segment import Segment, encode, ends_of
 from queen.engine.keyrings import keyring_of
 from queen.settings import Settings
 
@@ -33,7 +33,9 @@ def test_a_sealed_payload_opens_to_the_same_bytes() -> None:
 
 
 def test_a_segment_seals_to_what_its_payloads_seal_to() -> None:
-    body, ends = KEY.seal_segment(0, 5, PAYLOADS)
+    _, plain_ends = encode(PAYLOADS)
+    body, ends = KEY.seal_segment(0, 5, PAYLOADS, plain_ends)
+    assert ends == ends_of(KEY.seal(0, 5, PAYLOADS))
     segment = Segment(xid=0, count=3, body=body, ends=ends, extras=None)
     assert KEY.open_all(0, 5, segment.payloads(0, 3)) == PAYLOADS
 

@@ -59,6 +59,14 @@ def test_ends_are_little_endian_from_zero() -> None:
     assert struct.unpack("<4i", ends) == (0, 2, 2, 5)
 
 
+@given(blobs, st.integers(0, 2**20))
+@settings(max_examples=25)
+def test_ends_of_longer_values_are_told_from_the_ends(payloads: list[bytes], more: int) -> None:
+    longer = [payload + bytes(more) for payload in payloads[:8]]
+    ends = segment.ends_of(payloads[:8])
+    assert segment.ends_with_more(ends, more) == segment.ends_of(longer)
+
+
 def test_buffers_of_any_kind_are_joined() -> None:
     body, ends = segment.encode([b"a", bytearray(b"bc"), memoryview(b"def")])
 

@@ -18,7 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from queen import errors
-from queen.codec.segment import Buffer, ends_of_sizes
+from queen.codec.segment import Buffer, ends_with_more
 
 MARK: Final = b"\x01"
 OVERHEAD_BYTES: Final = 34
@@ -76,15 +76,15 @@ class DataKey:
         ]
 
     def seal_segment(
-        self, shard: int, partition_id: int, payloads: Sequence[Buffer]
+        self, shard: int, partition_id: int, payloads: Sequence[Buffer], ends: bytes
     ) -> tuple[bytes, bytes]:
-        """Body and ends of a segment with these payloads, each of them sealed."""
+        """Body and ends of a segment with these payloads, each of them sealed; ends are theirs."""
         nonces = _nonces(len(payloads))
         bound = self._bound(_PAYLOAD, shard, partition_id)
         parts = [self.head] * (3 * len(payloads))
         parts[1::3] = nonces
         parts[2::3] = map(self._cipher.encrypt, nonces, payloads, repeat(bound))
-        return b"".join(parts), ends_of_sizes(map(OVERHEAD_BYTES.__add__, map(len, payloads)))
+        return b"".join(parts), ends_with_more(ends, OVERHEAD_BYTES)
 
     def seal_with_extra(
         self, shard: int, partition_id: int, payload: Buffer, extra: bytes

@@ -26,11 +26,12 @@ def seal_segment(
     shard: int,
     partition_id: int,
     payloads: Sequence[bytes],
+    ends: bytes,
     extras: bytes | None,
 ) -> tuple[bytes, bytes, bytes | None]:
-    """Body, ends and extras of a segment with these payloads, sealed as `seal` does it."""
+    """Body, ends and extras of a segment with these payloads and ends, sealed as by `seal`."""
     if extras is None or _HEADERS not in extras:
-        return *key.seal_segment(shard, partition_id, payloads), extras
+        return *key.seal_segment(shard, partition_id, payloads, ends), extras
     opened = Segment(xid=0, count=len(payloads), body=b"", ends=b"", extras=extras)
     sealed = seal(key, shard, partition_id, payloads, opened.extras(0, len(payloads)))
     return *encode(sealed.payloads), encode_extras(sealed.extras)

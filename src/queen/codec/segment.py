@@ -4,7 +4,8 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise, repeat
 from typing import Final
 
 Buffer = bytes | bytearray | memoryview
@@ -15,11 +16,26 @@ _IS_LITTLE: Final = sys.byteorder == "little"
 
 def ends_of(values: Sequence[Buffer]) -> bytes:
     """The n+1 little-endian int32 positions of values that lie back to back, from 0."""
-    return ends_of_sizes(map(len, values))
+    return _ends_of_sizes(map(len, values))
 
 
-def ends_of_sizes(sizes: Iterable[int]) -> bytes:
-    """The same of values of these sizes."""
+def ends_with_more(ends: bytes, size_bytes: int) -> bytes:
+    """
+    The ends when each of the values is so much longer.
+
+    Added as one long number: no end carries into the next, for it stays below 2^31. A thousand
+    ends cost what ten do one by one.
+    """
+    more = _ends_of_equals(len(ends) // 4 - 1, size_bytes)
+    return (int.from_bytes(ends, "little") + more).to_bytes(len(ends), "little")
+
+
+@lru_cache(maxsize=4096)
+def _ends_of_equals(count: int, size_bytes: int) -> int:
+    return int.from_bytes(_ends_of_sizes(repeat(size_bytes, count)), "little")
+
+
+def _ends_of_sizes(sizes: Iterable[int]) -> bytes:
     ends = array("i", accumulate(sizes, initial=0))
     if not _IS_LITTLE:
         ends.byteswap()

@@ -192,7 +192,9 @@ class Flush:
         push = self.push
         if (key := self._data_keys.get(lane.queue_id)) is not None:
             self._opened[len(push.partition_ids)] = body, ends, extras
-            body, ends, extras = seal_segment(key, self._shard, lane.partition_id, payloads, extras)
+            body, ends, extras = seal_segment(
+                key, self._shard, lane.partition_id, payloads, ends, extras
+            )
         push.partition_ids.append(lane.partition_id)
         push.counts.append(len(payloads))
         push.bodies.append(body)

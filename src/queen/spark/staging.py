@@ -134,7 +134,7 @@ class Staging:
             xid=0, count=piece.count, body=bytes(piece.body), ends=piece.ends, extras=None
         )
         payloads = plain.payloads(0, piece.count)
-        return seal_segment(key, self._shard, partition_id, payloads, piece.extras)
+        return seal_segment(key, self._shard, partition_id, payloads, piece.ends, piece.extras)
 
 
 def check_columns(schema: Any) -> None:  # noqa: ANN401 - a StructType, or an Arrow schema
