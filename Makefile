@@ -16,7 +16,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-lock test test-again test-fast test-model test-faults test-spark-short test-spark \
-	bench-client bench-encryption bench-engine bench-growth bench-http bench-retention bench-spark schema reference sync-types lock \
+	bench-client bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema reference sync-types lock \
 	format
 
 setup: packages $(STAMP)
@@ -71,6 +71,10 @@ bench-engine:
 # `make bench-http BENCH_FLAGS="--peers FOLDER --peers-python PYTHON"` measures others beside.
 bench-http:
 	$(BIN)/python -m benchmarks.http $(BENCH_FLAGS)
+
+# `make bench-jobs BENCH_FLAGS="--peers FOLDER --peers-python PYTHON"` measures job runners beside.
+bench-jobs:
+	$(BIN)/python -m benchmarks.jobs $(BENCH_FLAGS)
 
 bench-client:
 	$(BIN)/python -m benchmarks.client

@@ -15,6 +15,7 @@ _OF_OTHERS: Final = {
     # A server that does not start, and what a client says of itself.
     *("bad_settings", "buffer_full", "connection_lost", "push_error", "server_unreachable"),
     *("transport_error", "undecodable_payload", "job_failed", "job_cancelled"),
+    "workflow_failed",
     # Of upkeep, which answers nobody.
     "duty_lost",
     # Of pipelines, which ask the database themselves.

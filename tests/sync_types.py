@@ -21,7 +21,8 @@ from queen.client.transport import Transport
 from queen.wire import access as _access
 from queen.wire import analytics as _analytics
 from queen.wire import resources as _resources
-from queen.wire.messages import Acknowledged, AckResult, Pushed, PushItem, TransactionResponse
+from queen.wire.messages import Acknowledged, AckResult, AdvanceOperation, Pushed, PushItem
+from queen.wire.messages import TransactionResponse
 from queen.wire.options import Configured
 from typing_extensions import TypeVar
 

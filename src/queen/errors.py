@@ -16,6 +16,7 @@ Every error Queen raises on purpose.
       - PartitionNotFound
       - GroupNotFound
       - MessageNotFound
+      - WorkflowNotFound
     + Conflict              the state of things is against it
       - LeaseLost           the messages are with another consumer now
       - AlreadySettled
@@ -26,6 +27,9 @@ Every error Queen raises on purpose.
       - SubscriptionConflict
       - VersionMismatch
       - NotRetryable
+      - WorkflowExists
+      - WorkflowRunning
+    + InvalidWorkflow       it is not one that could run
     + BadSettings           this process cannot start as it is configured
     + Unauthorized
     + Forbidden
@@ -54,6 +58,7 @@ Every error Queen raises on purpose.
   x TransportError          of a client: the network, or whoever is at its other end
   x UndecodablePayload      of a client: a message is not what its consumer's type says
   x PushError               of a client: not everything is stored; says what is
+  x WorkflowFailed          of a client: the workflow whose result was asked for did not complete
   x JobFailed               of a client: the job whose result was asked for is a dead letter
   x JobCancelled            of a client: the job whose result was asked for was cancelled
   x DataLost                of a pipeline: what it was still to read is gone
@@ -186,6 +191,14 @@ class MessageNotFound(NotFound):
 
     code = "message_not_found"
     http_status = 404
+
+
+class WorkflowNotFound(NotFound):
+    """There is no workflow with this id, or no such step in it."""
+
+    code = "workflow_not_found"
+    http_status = 404
+    sqlstates = ("QN020",)
 
 
 class Conflict(RequestError):
@@ -327,10 +340,34 @@ class BodyTooLarge(RequestError):
 
 
 class NotRetryable(Conflict):
-    """The message is neither waiting for its next attempt nor a dead letter."""
+    """The message neither waits for its next attempt nor is dead; or a workflow has not failed."""
 
     code = "not_retryable"
     http_status = 409
+    sqlstates = ("QN022",)
+
+
+class WorkflowExists(Conflict):
+    """Another workflow was started with this id."""
+
+    code = "workflow_exists"
+    http_status = 409
+    sqlstates = ("QN021",)
+
+
+class WorkflowRunning(Conflict):
+    """The workflow has not ended: cancel it, or wait for it."""
+
+    code = "workflow_running"
+    http_status = 409
+    sqlstates = ("QN023",)
+
+
+class InvalidWorkflow(RequestError):
+    """The steps of a workflow do not make one that could run; the text says which and why."""
+
+    code = "invalid_workflow"
+    http_status = 422
 
 
 class CrossShard(RequestError):
@@ -475,6 +512,13 @@ class JobCancelled(QueenError):
     """The job whose result was asked for was cancelled."""
 
     code = "job_cancelled"
+    applied = False
+
+
+class WorkflowFailed(QueenError):
+    """The workflow whose result was asked for failed or was cancelled; the text says why."""
+
+    code = "workflow_failed"
     applied = False
 
 

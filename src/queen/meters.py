@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from queen.telemetry import METRICS, Metric
+from queen.telemetry import JOBS_RUNNING, METRICS, WORKERS, Metric
 
 _LOG2: Final = math.log2
 _LOWEST: Final = 52
@@ -81,6 +81,14 @@ class Bins(msgspec.Struct, frozen=True, array_like=True):
     total: float
 
 
+class Heard(msgspec.Struct, frozen=True, array_like=True):
+    """A worker of jobs, when it was last heard of, and how many it runs of each of its queues."""
+
+    worker: str
+    at: float
+    running: dict[str, int]
+
+
 class Snapshot(msgspec.Struct, kw_only=True):
     """What one process has counted, or several together."""
 
@@ -88,6 +96,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     histograms: list[Bins] = msgspec.field(default_factory=list[Bins])
     recent: float = 0.0
     """Messages pushed a second, over the last while."""
+    heard: list[Heard] = msgspec.field(default_factory=list[Heard])
+    """Workers of jobs: each may speak to one process now and to another then."""
 
     def add(self, metric: Metric, value: float, *labels: str) -> None:
         self.values.append(Value(metric.name, labels, value))
@@ -102,6 +112,19 @@ class Snapshot(msgspec.Struct, kw_only=True):
             for each in self.values
             if each.name == metric.name and each.labels[: len(labels)] == labels
         )
+
+    def count_heard(self) -> None:
+        """What workers of jobs run now, once everything is merged."""
+        workers: dict[str, int] = {}
+        running: dict[str, int] = {}
+        for each in self.heard:
+            for queue, count in each.running.items():
+                workers[queue] = workers.get(queue, 0) + 1
+                running[queue] = running.get(queue, 0) + count
+        for queue, count in workers.items():
+            self.add(WORKERS, count, queue)
+            self.add(JOBS_RUNNING, running[queue], queue)
+        self.heard = []
 
     def lasting(self) -> "Snapshot":
         """What a process leaves behind when it ends: not its gauges, which are of the living."""
@@ -119,8 +142,13 @@ def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
     values: dict[tuple[str, Labels], float] = {}
     histograms: dict[tuple[str, Labels], Histogram] = {}
     recent = 0.0
+    heard: dict[str, Heard] = {}
     for snapshot in snapshots:
         recent += snapshot.recent
+        for worker in snapshot.heard:
+            known = heard.get(worker.worker)
+            if known is None or known.at < worker.at:
+                heard[worker.worker] = worker
         for each in snapshot.values:
             key = (each.name, each.labels)
             if key not in values:
@@ -136,6 +164,7 @@ def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
         values=[Value(*key, value) for key, value in values.items()],
         histograms=[Bins(*key, each.bins, each.total) for key, each in histograms.items()],
         recent=recent,
+        heard=list(heard.values()),
     )
 
 

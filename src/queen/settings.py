@@ -210,6 +210,8 @@ class Settings(
     """A producer that was not heard of for so long is forgotten, and its sequence with it."""
     trace_retention_hours: Count = 168
     """How long events of messages are kept."""
+    workflow_retention_hours: Count = 168
+    """How long workflows are kept after their end, with their results."""
     removals_kept_hours: Count = 168
     """How long it is known what retention removed."""
     upkeep_look_seconds: Seconds = 10

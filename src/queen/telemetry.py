@@ -23,6 +23,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _PAIR: Final = ("queue", "group")
+_JOB: Final = ("queue", "name")
 
 
 def _counter(name: str, text: str, *labels: str) -> Metric:
@@ -81,6 +82,16 @@ AUTH_FAILURES: Final = _counter(
 ERRORS: Final = _counter(
     "unexpected_errors_total", "Calls that ended in an error nobody foresaw: a bug.", "route"
 )
+JOBS_ADDED: Final = _counter(
+    "jobs_added_total", "Messages stored in queues without order, which are jobs.", "queue"
+)
+JOBS_COMPLETED: Final = _counter(
+    "jobs_completed_total", "Jobs that their processors completed.", *_JOB
+)
+JOBS_FAILED: Final = _counter("jobs_failed_total", "Jobs that were given up: dead letters.", *_JOB)
+JOBS_RETRIED: Final = _counter(
+    "jobs_retried_total", "Attempts at jobs that failed and are followed by another.", *_JOB
+)
 
 QUEUE_MESSAGES: Final = _gauge(
     "queue_messages", "Messages that the slowest group has not settled, as last sampled.", "queue"
@@ -114,11 +125,14 @@ PARTITIONS: Final = _gauge(
     "state",
 )
 WAITERS: Final = _gauge("waiters", "Pops that wait for messages.", *_PAIR)
+JOBS_RUNNING: Final = _gauge("jobs_running", "Jobs that workers run now.", "queue")
+WORKERS: Final = _gauge("workers", "Workers of jobs that were heard of just now.", "queue")
 
 WAIT: Final = _histogram("message_wait_seconds", "From push to pop, per message.", *_PAIR)
 PROCESSING: Final = _histogram(
     "message_processing_seconds", "From pop to settlement, per message.", *_PAIR
 )
+JOB_DURATION: Final = _histogram("job_duration_seconds", "One attempt at a job.", *_JOB)
 HTTP: Final = _histogram(
     "http_request_seconds",
     "From the headers of a call to its answer; long polls are long.",

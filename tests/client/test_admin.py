@@ -11,7 +11,7 @@ from queen.server.app import ROUTES
 from tests.client.faults import Faulty
 
 OTHERS = re.compile(
-    r"/api/v1/(push|pop|ack|transaction|lease|configure|jobs|openapi\.json)|/livez|/readyz|.*\{ref\}/\{"
+    r"/api/v1/(push|pop|ack|transaction|lease|configure|jobs|workflows|openapi\.json)|/livez|/readyz|.*\{ref\}/\{"
 )
 """The message plane, what `queen.jobs` and machines ask, and second names."""
 

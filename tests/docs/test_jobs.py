@@ -16,6 +16,7 @@ from queen.jobs import (
     Processor,
     QueueManager,
     Worker,
+    WorkerManager,
     WorkerStats,
 )
 
@@ -31,7 +32,8 @@ def public(kind: type) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "kind", [QueueManager, Processor, Job, JobTransaction, JobHandle, Worker, WorkerStats]
+    "kind",
+    [QueueManager, Processor, Job, JobTransaction, JobHandle, Worker, WorkerManager, WorkerStats],
 )
 def test_every_member_is_in_the_page(kind: type) -> None:
     assert public(kind) - WORDS == set()
@@ -44,5 +46,11 @@ def test_every_name_is_in_the_page() -> None:
 def test_every_option_is_in_the_page() -> None:
     assert set(JobOptions.__annotations__) - WORDS == set()
     assert {each.name for each in JobPriority} - WORDS == set()
-    for function in (QueueManager.register_queue, QueueManager.processor, Worker.__init__):
+    for function in (
+        QueueManager.register_queue,
+        QueueManager.processor,
+        QueueManager.cron,
+        Worker.__init__,
+        WorkerManager.__init__,
+    ):
         assert set(inspect.signature(function).parameters) - {"self", "app"} - WORDS == set()

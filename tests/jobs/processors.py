@@ -1,6 +1,7 @@
 """Processors that a process of its own finds by their names."""
 
 import os
+import signal
 
 from queen.jobs import Job, QueueManager
 
@@ -11,5 +12,13 @@ def cube(job: Job[int]) -> list[int]:
     return [job.data**3, os.getpid()]
 
 
+def die(job: Job[int]) -> int:
+    """Take the process along, in the first attempt."""
+    if job.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return job.attempt
+
+
 def register(jobs: QueueManager, queue: str) -> None:
     jobs.register_processor(queue, cube, name="cube", process=True, attempts=1)
+    jobs.register_processor(queue, die, name="die", process=True, backoff=lambda _: 0.0)

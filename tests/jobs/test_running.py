@@ -43,6 +43,18 @@ async def test_a_function_may_run_in_a_process_of_its_own(jobs: QueueManager, qu
         await broken.result(timeout=30)
 
 
+async def test_a_process_that_dies_costs_an_attempt_and_no_more(
+    jobs: QueueManager, queue: str
+) -> None:
+    processors.register(jobs, queue)
+    await jobs.start_workers(concurrency=2)
+
+    handle = await jobs.add_job(queue, "die")
+
+    assert await handle.result(timeout=40) == 2
+    assert (await (await jobs.add_job(queue, "cube", 2)).result(timeout=40))[0] == 8
+
+
 async def test_progress_is_seen_while_a_job_runs(jobs: QueueManager, queue: str) -> None:
     goes_on = asyncio.Event()
 

@@ -21,13 +21,13 @@ async def text(server: Server) -> str:
     return reply.body.decode()
 
 
-async def value(server: Server, name: str, **labels: str) -> float:
+async def value(server: Server, metric: str, /, **labels: str) -> float:
     """The sum of a metric over the samples that have these labels."""
     return sum(
         sample.value
         for family in text_string_to_metric_families(await text(server))
         for sample in family.samples
-        if sample.name == name and _has(sample.labels, labels)
+        if sample.name == metric and _has(sample.labels, labels)
     )
 
 
@@ -217,3 +217,33 @@ async def test_no_counter_falls_when_a_worker_is_killed(dsn: str, several: dict[
             assert await value(server, "queen_messages_pushed_total", queue="orders") == seen
         assert "worker.ended" in server.log
         assert await server.stop() == 0
+
+
+def told(worker: str = "w1", **figures: object) -> dict[str, object]:
+    """What a worker says with its renewal."""
+    job = {"queue": "mail", "name": "send", **figures}
+    return {"leaseIds": [], "report": {"worker": worker, "queues": ["mail"], "jobs": [job]}}
+
+
+async def test_what_workers_tell_of_jobs_is_added_up(server: Server) -> None:
+    added = {"queue": "mail", "name": "send"}
+    assert (await server.post("/jobs/bulk", {"jobs": [added] * 3})).status == 201
+    await push(server, "orders", 2)
+
+    first = told(completed=2, running=1, seconds=0.5, bins={"52": 1, "40": 1})
+    assert (await server.post("/jobs/renew", first)).status == 200
+    again = told(completed=1, failed=1, retried=4, running=2)
+    assert (await server.post("/jobs/renew", again)).status == 200
+    assert (await server.post("/jobs/renew", told("w2", running=3))).status == 200
+
+    named = {"queue": "mail", "name": "send"}
+    assert await value(server, "queen_jobs_added_total", queue="mail") == 3
+    assert await value(server, "queen_jobs_added_total", queue="orders") == 0
+    assert await value(server, "queen_jobs_completed_total", **named) == 3
+    assert await value(server, "queen_jobs_failed_total", **named) == 1
+    assert await value(server, "queen_jobs_retried_total", **named) == 4
+    assert await value(server, "queen_jobs_running", queue="mail") == 5
+    assert await value(server, "queen_workers", queue="mail") == 2
+    assert await value(server, "queen_job_duration_seconds_count", **named) == 2
+    assert await value(server, "queen_job_duration_seconds_sum", **named) == 0.5
+    assert (await server.post("/jobs/renew", told(bins={"128": 1}))).code == "bad_request"

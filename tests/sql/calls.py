@@ -11,7 +11,7 @@ import asyncpg
 from queen import sql
 from queen.store.database import Database
 from queen.store.groups import Groups
-from queen.store.messages import Ack, Messages, Pop, Push, Settlement, Sought
+from queen.store.messages import Ack, Advance, Messages, Pop, Push, Settlement, Sought
 from queen.store.queues import Queues
 
 if TYPE_CHECKING:
@@ -150,6 +150,13 @@ def transact(
 ) -> Call:
     return record(
         _MESSAGES.transact(_acks(acked, None), _nacks(nacked, 0, "failed"), required, _push(pushed))
+    )
+
+
+def advance(steps: Sequence[Advance], acked: Sequence[Lease]) -> Call:
+    """Steps of workflows, with acks of the first messages of deliveries."""
+    return record(
+        _MESSAGES.transact([], _nacks(acked, 0, "completed"), [], _push([]), advances=steps)
     )
 
 

@@ -119,6 +119,30 @@ CREATE FUNCTION queen.ack_keeping(p_ids bigint[], p_tokens uuid[], p_offsets int
 
 
 --
+-- Name: advance(text[], text[], integer[], uuid[], text[], text[], text[], integer[], bigint[], uuid[], int8multirange[], bigint[], uuid[], bigint[], bigint[], text[], text[], double precision[], bigint[], uuid[], bigint[], integer[], bytea[], bytea[], bytea[], double precision[], bytea, integer[], integer[], integer[], text[], bigint[], bigint[], double precision[], timestamp with time zone[], bytea[], bytea[], double precision[], double precision, integer[], text[], bytea[], double precision[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_result_bodies bytea[], p_seconds double precision[]) RETURNS TABLE(kind text, ordinal integer, "offset" bigint, created_at timestamp with time zone, xid bigint, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: advance_step(text, text, integer, uuid, text, json, text, integer, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.advance_step(p_id text, p_name text, p_part integer, p_token uuid, p_outcome text, p_result json, p_error text, p_attempts integer, p_now timestamp with time zone) RETURNS text
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: allow(text, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -278,6 +302,95 @@ CREATE FUNCTION queen.backoff(p_queue queen.queues, p_attempts integer) RETURNS 
 
 
 --
+-- Name: workflow_steps; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.workflow_steps (
+    workflow_id text NOT NULL,
+    name text NOT NULL,
+    ordinal integer NOT NULL,
+    kind text NOT NULL,
+    queue text,
+    partition text,
+    template json,
+    priority integer,
+    delay_seconds double precision,
+    items json,
+    items_of text,
+    signal text,
+    timeout_seconds double precision,
+    signal_outcome text,
+    signal_data json,
+    undoes text,
+    on_success text[] DEFAULT '{}'::text[] NOT NULL,
+    on_failure text[] DEFAULT '{}'::text[] NOT NULL,
+    needs_all boolean NOT NULL,
+    sources integer NOT NULL,
+    waits_for integer NOT NULL,
+    led_by integer DEFAULT 0 NOT NULL,
+    state text DEFAULT 'pending'::text NOT NULL,
+    token uuid,
+    tries integer DEFAULT 0 NOT NULL,
+    parts integer,
+    open_parts integer,
+    failed_parts integer,
+    attempts integer,
+    result json,
+    error text,
+    outbox_id bigint,
+    place integer,
+    look_at timestamp with time zone,
+    seen_at timestamp with time zone,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    CONSTRAINT parts_are_settled_once CHECK (((open_parts >= 0) AND (failed_parts >= 0) AND ((open_parts + failed_parts) <= parts))),
+    CONSTRAINT sources_are_settled_once CHECK (((waits_for >= 0) AND (led_by >= 0) AND ((led_by + waits_for) <= sources))),
+    CONSTRAINT step_kind_is_known CHECK ((kind = ANY (ARRAY['message'::text, 'map'::text, 'signal'::text, 'undo'::text]))),
+    CONSTRAINT step_state_is_known CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text, 'waiting'::text, 'completed'::text, 'failed'::text, 'skipped'::text, 'cancelled'::text])))
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000');
+
+
+--
+-- Name: workflows; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.workflows (
+    id text NOT NULL,
+    number bigint NOT NULL,
+    name text NOT NULL,
+    state text DEFAULT 'running'::text NOT NULL,
+    is_cancelled boolean DEFAULT false NOT NULL,
+    is_undone boolean DEFAULT true NOT NULL,
+    correlation_id text,
+    tags text[] DEFAULT '{}'::text[] NOT NULL,
+    metadata json NOT NULL,
+    digest bytea NOT NULL,
+    headers json,
+    trace_id text,
+    open_steps integer NOT NULL,
+    settled_steps integer DEFAULT 0 NOT NULL,
+    result json,
+    error text,
+    created_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT open_steps_are_not_negative CHECK ((open_steps >= 0)),
+    CONSTRAINT workflow_state_is_known CHECK ((state = ANY (ARRAY['running'::text, 'stopping'::text, 'compensating'::text, 'completed'::text, 'failed'::text, 'cancelled'::text]))),
+    CONSTRAINT workflows_end_when_they_stop CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text]))))
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000');
+
+
+--
+-- Name: begin_step(queen.workflows, queen.workflow_steps, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.begin_step(p_run queen.workflows, p_step queen.workflow_steps, p_now timestamp with time zone, OUT state text, OUT result json, OUT error text) RETURNS record
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: delivery_ids; Type: SEQUENCE; Schema: queen; Owner: -
 --
 
@@ -364,6 +477,16 @@ CREATE FUNCTION queen.cancel(p_queue_id bigint, p_transaction_id text, p_group t
 
 CREATE FUNCTION queen.cancel_scheduled(p_queue_id bigint, p_partition_ids bigint[]) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: cancel_workflow(text, text, boolean); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.cancel_workflow(p_id text, p_reason text, p_is_undone boolean, OUT was_running boolean, OUT has_ended boolean, OUT open_steps integer) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -527,6 +650,16 @@ CREATE FUNCTION queen.delete_queue(p_queue text) RETURNS bigint
 
 
 --
+-- Name: delete_workflow(text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.delete_workflow(p_id text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: drop_archive(text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -542,6 +675,16 @@ CREATE FUNCTION queen.drop_archive(p_name text) RETURNS boolean
 
 CREATE FUNCTION queen.drop_expired(p_delivery queen.deliveries, p_dead int8multirange) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: drop_steps(text, text[], integer[], uuid[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.drop_steps(p_id text, p_steps text[], p_parts integer[], p_tokens uuid[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -603,6 +746,15 @@ CREATE FUNCTION queen.end_bytes(p_end integer) RETURNS bytea
 
 
 --
+-- Name: end_workflow(queen.workflows, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.end_workflow(p_run queen.workflows, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: ends_of(bytea[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -618,6 +770,15 @@ CREATE FUNCTION queen.ends_of(p_values bytea[]) RETURNS bytea
 CREATE FUNCTION queen.enqueue(queue text, payload json, partition text DEFAULT 'Default'::text, transaction_id text DEFAULT NULL::text, delay_seconds double precision DEFAULT NULL::double precision, available_at timestamp with time zone DEFAULT NULL::timestamp with time zone, ttl_seconds double precision DEFAULT NULL::double precision, priority integer DEFAULT NULL::integer, headers json DEFAULT NULL::json, trace_id text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: enqueue_step(queen.workflows, queen.workflow_steps, json, json, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.enqueue_step(p_run queen.workflows, p_step queen.workflow_steps, p_ours json, p_item json, p_part integer) RETURNS bigint
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -726,6 +887,16 @@ CREATE FUNCTION queen.extra_at(p_extras bytea, p_count integer, p_index integer)
 
 CREATE FUNCTION queen.fail(p_delivery queen.deliveries, p_queue queen.queues, p_offset bigint, p_kind text, p_error text, p_delay double precision, p_from timestamp with time zone, p_now timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: fail_step(text, text, integer, uuid, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.fail_step(p_id text, p_step text, p_part integer, p_token uuid, p_error text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -943,6 +1114,16 @@ CREATE FUNCTION queen.forget_traces(p_epoch bigint, p_seconds double precision, 
 
 
 --
+-- Name: forget_workflows(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_workflows(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: free(bigint[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1032,6 +1213,15 @@ CREATE FUNCTION queen.hold_duty(p_name text, p_epoch bigint) RETURNS void
 --
 
 CREATE FUNCTION queen.is_alive(p_partition_id bigint, p_offset bigint, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: is_in_log(queen.workflow_steps); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.is_in_log(p_step queen.workflow_steps) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
@@ -1165,6 +1355,15 @@ CREATE FUNCTION queen.lead_sampling(p_holder bigint, p_seconds double precision)
 
 
 --
+-- Name: leaders_of(text, queen.workflow_steps); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.leaders_of(p_id text, p_step queen.workflow_steps) RETURNS TABLE(name text, ordinal integer, result json, error text)
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
 -- Name: levels_by_turn(integer[], integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1197,6 +1396,15 @@ CREATE FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues, p_now 
 
 CREATE FUNCTION queen.look_again(p_queue_id bigint, p_kind text, p_ids bigint[], p_locked bigint[], p_lagging bigint[], p_again double precision, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
+-- Name: loss_of(queen.workflow_steps); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.loss_of(p_step queen.workflow_steps) RETURNS text
+    LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
 
@@ -1657,6 +1865,30 @@ CREATE FUNCTION queen.redrive_to(p_ids bigint[], p_payloads bytea[], p_extras by
 
 
 --
+-- Name: reduce_parts(text, text, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.reduce_parts(p_id text, p_step text, p_failed integer, OUT state text, OUT result json, OUT error text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: refusal_of(text, json); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.refusal_of(p_signal text, p_data json) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  select case
+    when coalesce(p_data::text, 'null') = 'null' then 'signal ' || p_signal || ' said so'
+    when p_data::text ~ '^"[^"\\]*"$' then btrim(p_data::text, '"')
+    else p_data::text
+  end
+$_$;
+
+
+--
 -- Name: refuse_batch(bigint, bigint[], text[]); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1697,6 +1929,15 @@ CREATE FUNCTION queen.remove_partitions(p_epoch bigint, p_queue_id bigint, p_sec
 
 
 --
+-- Name: remove_workflows(text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.remove_workflows(p_ids text[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: renumber(); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1723,6 +1964,15 @@ CREATE FUNCTION queen.report_duty(p_name text, p_epoch bigint, p_seconds double 
 CREATE FUNCTION queen.report_progress(p_id bigint, p_token uuid, p_transaction_id text, p_partition_id bigint, p_offset bigint, p_progress bytea, p_seconds double precision) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: reset_steps(text, text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.reset_steps(p_id text, p_names text[]) RETURNS void
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -1757,6 +2007,16 @@ CREATE FUNCTION queen.retry(p_partition_id bigint, p_offset bigint, p_group text
 
 
 --
+-- Name: retry_workflow(text, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.retry_workflow(p_id text, p_from text, OUT has_ended boolean) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: roll_up(jsonb); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1786,6 +2046,25 @@ CREATE FUNCTION queen.sample(p_after bigint, p_limit integer, p_most integer) RE
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
+    AS $$ … $$;
+
+
+--
+-- Name: see_to_steps(bigint, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.see_to_steps(p_epoch bigint, p_limit integer) RETURNS TABLE(looked integer, ended text[])
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: see_to_workflow(text, integer, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.see_to_workflow(p_id text, p_limit integer, p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
     AS $$ … $$;
 
 
@@ -1852,6 +2131,15 @@ CREATE FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp with t
 
 
 --
+-- Name: settle_steps(text, text[], text[], text[], json[], text[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.settle_steps(p_id text, p_candidates text[], p_names text[], p_states text[], p_results json[], p_errors text[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: settled_to(bigint, bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1894,6 +2182,16 @@ CREATE FUNCTION queen.shrink(p_delivery queen.deliveries, p_done int8multirange)
 
 
 --
+-- Name: signal_workflow(text, text, text, json); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.signal_workflow(p_id text, p_signal text, p_outcome text, p_data json, OUT steps integer, OUT taken integer, OUT has_ended boolean) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: spend(bigint[], integer, timestamp with time zone, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1919,6 +2217,16 @@ CREATE FUNCTION queen.split_batch(p_queue_id bigint, p_start xid8, p_end xid8, p
 
 CREATE FUNCTION queen.stale_before(p_queue queen.queues, p_now timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql IMMUTABLE
+    AS $$ … $$;
+
+
+--
+-- Name: start_workflow(text, text, bytea, json, text, text[], json, text, json, text[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.start_workflow(p_id text, p_name text, p_digest bytea, p_metadata json, p_correlation_id text, p_tags text[], p_headers json, p_trace_id text, p_steps json, p_templates text[], p_items text[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$ … $$;
 
 
@@ -3227,6 +3535,39 @@ ALTER TABLE queen.traces ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 
 --
+-- Name: workflow_parts; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.workflow_parts (
+    workflow_id text NOT NULL,
+    step text NOT NULL,
+    part integer NOT NULL,
+    state text DEFAULT 'active'::text NOT NULL,
+    attempts integer,
+    result json,
+    error text,
+    outbox_id bigint,
+    ended_at timestamp with time zone,
+    CONSTRAINT part_state_is_known CHECK ((state = ANY (ARRAY['active'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000');
+
+
+--
+-- Name: workflows_number_seq; Type: SEQUENCE; Schema: queen; Owner: -
+--
+
+ALTER TABLE queen.workflows ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.workflows_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
 -- Name: dedup_0; Type: TABLE ATTACH; Schema: queen; Owner: -
 --
 
@@ -3735,6 +4076,38 @@ ALTER TABLE ONLY queen.traces
 
 
 --
+-- Name: workflow_parts workflow_parts_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.workflow_parts
+    ADD CONSTRAINT workflow_parts_pkey PRIMARY KEY (workflow_id, step, part);
+
+
+--
+-- Name: workflow_steps workflow_steps_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.workflow_steps
+    ADD CONSTRAINT workflow_steps_pkey PRIMARY KEY (workflow_id, name);
+
+
+--
+-- Name: workflows workflows_are_numbered_once; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.workflows
+    ADD CONSTRAINT workflows_are_numbered_once UNIQUE (number);
+
+
+--
+-- Name: workflows workflows_pkey; Type: CONSTRAINT; Schema: queen; Owner: -
+--
+
+ALTER TABLE ONLY queen.workflows
+    ADD CONSTRAINT workflows_pkey PRIMARY KEY (id);
+
+
+--
 -- Name: audit_action; Type: INDEX; Schema: queen; Owner: -
 --
 
@@ -4085,6 +4458,48 @@ CREATE INDEX traces_of_message ON queen.traces USING btree (partition_id, transa
 
 
 --
+-- Name: workflow_steps_looked_at; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX workflow_steps_looked_at ON queen.workflow_steps USING btree (look_at) WHERE (look_at IS NOT NULL);
+
+
+--
+-- Name: workflows_correlated; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX workflows_correlated ON queen.workflows USING btree (correlation_id, number) WHERE (correlation_id IS NOT NULL);
+
+
+--
+-- Name: workflows_ended; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX workflows_ended ON queen.workflows USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+
+--
+-- Name: workflows_in_state; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX workflows_in_state ON queen.workflows USING btree (state, number);
+
+
+--
+-- Name: workflows_named; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX workflows_named ON queen.workflows USING btree (name, number);
+
+
+--
+-- Name: workflows_tagged; Type: INDEX; Schema: queen; Owner: -
+--
+
+CREATE INDEX workflows_tagged ON queen.workflows USING gin (tags) WHERE (tags <> '{}'::text[]);
+
+
+--
 -- Name: dedup_0_key_idx; Type: INDEX ATTACH; Schema: queen; Owner: -
 --
 
@@ -4183,6 +4598,20 @@ REVOKE ALL ON FUNCTION queen.ack_keeping(p_ids bigint[], p_tokens uuid[], p_offs
 
 
 --
+-- Name: FUNCTION advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_result_bodies bytea[], p_seconds double precision[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.advance(p_workflows text[], p_steps text[], p_parts integer[], p_tokens uuid[], p_outcomes text[], p_results text[], p_errors text[], p_attempts integer[], p_ack_ids bigint[], p_ack_tokens uuid[], p_ack_offsets int8multirange[], p_nack_ids bigint[], p_nack_tokens uuid[], p_nack_partition_ids bigint[], p_nack_offsets bigint[], p_nack_kinds text[], p_nack_errors text[], p_nack_delays double precision[], p_lease_ids bigint[], p_lease_tokens uuid[], p_partition_ids bigint[], p_counts integer[], p_bodies bytea[], p_ends bytea[], p_extras bytea[], p_ttls double precision[], p_keys bytea, p_key_entries integer[], p_key_places integer[], p_key_counts integer[], p_producers text[], p_sequences bigint[], p_scheduled_partition_ids bigint[], p_scheduled_delays double precision[], p_scheduled_dues timestamp with time zone[], p_scheduled_payloads bytea[], p_scheduled_extras bytea[], p_scheduled_ttls double precision[], p_max_delay double precision, p_result_ordinals integer[], p_transaction_ids text[], p_result_bodies bytea[], p_seconds double precision[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION advance_step(p_id text, p_name text, p_part integer, p_token uuid, p_outcome text, p_result json, p_error text, p_attempts integer, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.advance_step(p_id text, p_name text, p_part integer, p_token uuid, p_outcome text, p_result json, p_error text, p_attempts integer, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION allow(p_key_id text, p_rate double precision, p_wanted integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4239,6 +4668,13 @@ REVOKE ALL ON FUNCTION queen.backoff(p_queue queen.queues, p_attempts integer) F
 
 
 --
+-- Name: FUNCTION begin_step(p_run queen.workflows, p_step queen.workflow_steps, p_now timestamp with time zone, OUT state text, OUT result json, OUT error text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.begin_step(p_run queen.workflows, p_step queen.workflow_steps, p_now timestamp with time zone, OUT state text, OUT result json, OUT error text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION bury(p_delivery queen.deliveries, p_offset bigint, p_attempts integer, p_kind text, p_error text, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4271,6 +4707,13 @@ REVOKE ALL ON FUNCTION queen.cancel(p_queue_id bigint, p_transaction_id text, p_
 --
 
 REVOKE ALL ON FUNCTION queen.cancel_scheduled(p_queue_id bigint, p_partition_ids bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION cancel_workflow(p_id text, p_reason text, p_is_undone boolean, OUT was_running boolean, OUT has_ended boolean, OUT open_steps integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.cancel_workflow(p_id text, p_reason text, p_is_undone boolean, OUT was_running boolean, OUT has_ended boolean, OUT open_steps integer) FROM PUBLIC;
 
 
 --
@@ -4393,6 +4836,13 @@ REVOKE ALL ON FUNCTION queen.delete_queue(p_queue text) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION delete_workflow(p_id text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.delete_workflow(p_id text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION drop_archive(p_name text); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4404,6 +4854,13 @@ REVOKE ALL ON FUNCTION queen.drop_archive(p_name text) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.drop_expired(p_delivery queen.deliveries, p_dead int8multirange) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION drop_steps(p_id text, p_steps text[], p_parts integer[], p_tokens uuid[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.drop_steps(p_id text, p_steps text[], p_parts integer[], p_tokens uuid[]) FROM PUBLIC;
 
 
 --
@@ -4449,6 +4906,13 @@ REVOKE ALL ON FUNCTION queen.end_bytes(p_end integer) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION end_workflow(p_run queen.workflows, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.end_workflow(p_run queen.workflows, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION ends_of(p_values bytea[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4460,6 +4924,13 @@ REVOKE ALL ON FUNCTION queen.ends_of(p_values bytea[]) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.enqueue(queue text, payload json, partition text, transaction_id text, delay_seconds double precision, available_at timestamp with time zone, ttl_seconds double precision, priority integer, headers json, trace_id text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION enqueue_step(p_run queen.workflows, p_step queen.workflow_steps, p_ours json, p_item json, p_part integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.enqueue_step(p_run queen.workflows, p_step queen.workflow_steps, p_ours json, p_item json, p_part integer) FROM PUBLIC;
 
 
 --
@@ -4530,6 +5001,13 @@ REVOKE ALL ON FUNCTION queen.extra_at(p_extras bytea, p_count integer, p_index i
 --
 
 REVOKE ALL ON FUNCTION queen.fail(p_delivery queen.deliveries, p_queue queen.queues, p_offset bigint, p_kind text, p_error text, p_delay double precision, p_from timestamp with time zone, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION fail_step(p_id text, p_step text, p_part integer, p_token uuid, p_error text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.fail_step(p_id text, p_step text, p_part integer, p_token uuid, p_error text) FROM PUBLIC;
 
 
 --
@@ -4659,6 +5137,13 @@ REVOKE ALL ON FUNCTION queen.forget_traces(p_epoch bigint, p_seconds double prec
 
 
 --
+-- Name: FUNCTION forget_workflows(p_epoch bigint, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_workflows(p_epoch bigint, p_seconds double precision, p_limit integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION free(p_partition_ids bigint[], p_group_ids bigint[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4719,6 +5204,13 @@ REVOKE ALL ON FUNCTION queen.hold_duty(p_name text, p_epoch bigint) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.is_alive(p_partition_id bigint, p_offset bigint, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION is_in_log(p_step queen.workflow_steps); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.is_in_log(p_step queen.workflow_steps) FROM PUBLIC;
 
 
 --
@@ -4799,6 +5291,13 @@ REVOKE ALL ON FUNCTION queen.lead_sampling(p_holder bigint, p_seconds double pre
 
 
 --
+-- Name: FUNCTION leaders_of(p_id text, p_step queen.workflow_steps); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.leaders_of(p_id text, p_step queen.workflow_steps) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION levels_by_turn(p_levels integer[], p_turn integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4824,6 +5323,13 @@ REVOKE ALL ON FUNCTION queen.lock_limit(p_group_id bigint, p_queue queen.queues,
 --
 
 REVOKE ALL ON FUNCTION queen.look_again(p_queue_id bigint, p_kind text, p_ids bigint[], p_locked bigint[], p_lagging bigint[], p_again double precision, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION loss_of(p_step queen.workflow_steps); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.loss_of(p_step queen.workflow_steps) FROM PUBLIC;
 
 
 --
@@ -5107,6 +5613,20 @@ REVOKE ALL ON FUNCTION queen.redrive_to(p_ids bigint[], p_payloads bytea[], p_ex
 
 
 --
+-- Name: FUNCTION reduce_parts(p_id text, p_step text, p_failed integer, OUT state text, OUT result json, OUT error text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.reduce_parts(p_id text, p_step text, p_failed integer, OUT state text, OUT result json, OUT error text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION refusal_of(p_signal text, p_data json); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.refusal_of(p_signal text, p_data json) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION refuse_batch(p_sequence bigint, p_ids bigint[], p_errors text[]); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5125,6 +5645,13 @@ REVOKE ALL ON FUNCTION queen.release(p_ids bigint[], p_tokens uuid[]) FROM PUBLI
 --
 
 REVOKE ALL ON FUNCTION queen.remove_partitions(p_epoch bigint, p_queue_id bigint, p_seconds double precision, p_after_at timestamp with time zone, p_after_id bigint, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION remove_workflows(p_ids text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.remove_workflows(p_ids text[]) FROM PUBLIC;
 
 
 --
@@ -5149,6 +5676,13 @@ REVOKE ALL ON FUNCTION queen.report_progress(p_id bigint, p_token uuid, p_transa
 
 
 --
+-- Name: FUNCTION reset_steps(p_id text, p_names text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.reset_steps(p_id text, p_names text[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION retain(p_epoch bigint, p_queue_id bigint, p_kind text, p_limit integer, p_again double precision); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5160,6 +5694,13 @@ REVOKE ALL ON FUNCTION queen.retain(p_epoch bigint, p_queue_id bigint, p_kind te
 --
 
 REVOKE ALL ON FUNCTION queen.retry(p_partition_id bigint, p_offset bigint, p_group text) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION retry_workflow(p_id text, p_from text, OUT has_ended boolean); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.retry_workflow(p_id text, p_from text, OUT has_ended boolean) FROM PUBLIC;
 
 
 --
@@ -5181,6 +5722,20 @@ REVOKE ALL ON FUNCTION queen.runs_of(p_group_id bigint, p_claim queen.claim) FRO
 --
 
 REVOKE ALL ON FUNCTION queen.sample(p_after bigint, p_limit integer, p_most integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION see_to_steps(p_epoch bigint, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.see_to_steps(p_epoch bigint, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION see_to_workflow(p_id text, p_limit integer, p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.see_to_workflow(p_id text, p_limit integer, p_now timestamp with time zone) FROM PUBLIC;
 
 
 --
@@ -5212,6 +5767,13 @@ REVOKE ALL ON FUNCTION queen.settle_change(p_queue queen.queues, p_now timestamp
 
 
 --
+-- Name: FUNCTION settle_steps(p_id text, p_candidates text[], p_names text[], p_states text[], p_results json[], p_errors text[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.settle_steps(p_id text, p_candidates text[], p_names text[], p_states text[], p_results json[], p_errors text[], p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION settled_to(p_partition_id bigint, p_queue_id bigint, p_end bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5240,6 +5802,13 @@ REVOKE ALL ON FUNCTION queen.shrink(p_delivery queen.deliveries, p_done int8mult
 
 
 --
+-- Name: FUNCTION signal_workflow(p_id text, p_signal text, p_outcome text, p_data json, OUT steps integer, OUT taken integer, OUT has_ended boolean); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.signal_workflow(p_id text, p_signal text, p_outcome text, p_data json, OUT steps integer, OUT taken integer, OUT has_ended boolean) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION spend(p_recent bigint[], p_ms integer, p_now timestamp with time zone, p_count bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5258,6 +5827,13 @@ REVOKE ALL ON FUNCTION queen.split_batch(p_queue_id bigint, p_start xid8, p_end 
 --
 
 REVOKE ALL ON FUNCTION queen.stale_before(p_queue queen.queues, p_now timestamp with time zone) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION start_workflow(p_id text, p_name text, p_digest bytea, p_metadata json, p_correlation_id text, p_tags text[], p_headers json, p_trace_id text, p_steps json, p_templates text[], p_items text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.start_workflow(p_id text, p_name text, p_digest bytea, p_metadata json, p_correlation_id text, p_tags text[], p_headers json, p_trace_id text, p_steps json, p_templates text[], p_items text[]) FROM PUBLIC;
 
 
 --

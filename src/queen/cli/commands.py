@@ -21,6 +21,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
     "Run": {
         "dev": Place("dev:dev", "Start everything to try Queen out: not for production."),
         "serve": Place("serve:serve", "Serve HTTP until stopped."),
+        "worker": Place("worker:worker", "Run the jobs of an application until stopped."),
         "relay": Place("relay:relay", "Push what an application enqueued in its own database."),
         "migrate": Place("migrate:app", "Tables and functions of the database."),
     },

@@ -13,7 +13,14 @@ from queen.client.transport import Transport
 from queen.wire import access as _access
 from queen.wire import analytics as _analytics
 from queen.wire import resources as _resources
-from queen.wire.messages import Acknowledged, AckResult, Pushed, PushItem, TransactionResponse
+from queen.wire.messages import (
+    Acknowledged,
+    AckResult,
+    AdvanceOperation,
+    Pushed,
+    PushItem,
+    TransactionResponse,
+)
 from queen.wire.options import Configured
 
 T = TypeVar("T", default=Any)
@@ -242,6 +249,8 @@ class SyncTransaction:
         """Where the next push goes."""
     def partition(self, name: str) -> SyncTransaction: ...
     def push(self, items: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> SyncTransaction: ...
+    def advance(self, step: AdvanceOperation) -> SyncTransaction:
+        """Settle the step of a workflow that an acked message is."""
     def commit(self) -> TransactionResponse:
         """Apply all of it, or raise why nothing was applied."""
 

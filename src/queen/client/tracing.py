@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from queen.wire.messages import AckOperation, PushItem, PushOperation
+from queen.wire.messages import AckOperation, AdvanceOperation, PushItem, PushOperation
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram
@@ -131,6 +131,18 @@ def sending(queue: str, items: list[PushItem]) -> Generator[list[PushItem]]:
 
 
 @contextmanager
+def starting(workflow: str) -> Generator[None]:
+    """A span around the start of a workflow: its steps, whoever runs them, are in its trace."""
+    if not is_on():
+        yield
+        return
+    ours = _instruments()
+    attributes = {"messaging.destination.name": workflow}
+    with ours.span("start", "PRODUCER", attributes, duration=ours.operation):
+        yield
+
+
+@contextmanager
 def receiving(queue: str | None, group: str | None) -> "Generator[Callable[[int], None]]":
     """A span around a pop; tell it how many messages came."""
     if not is_on():
@@ -161,15 +173,16 @@ def settling(messages: "Sequence[Message[Any]]") -> Generator[None]:
 
 @contextmanager
 def committing(
-    messages: "Sequence[Message[Any]]", operations: Sequence[AckOperation | PushOperation]
-) -> Generator[Sequence[AckOperation | PushOperation]]:
+    messages: "Sequence[Message[Any]]",
+    operations: Sequence[AckOperation | PushOperation | AdvanceOperation],
+) -> Generator[Sequence[AckOperation | PushOperation | AdvanceOperation]]:
     """Spans around a transaction: that of its acks, and in it one for each of its pushes."""
     if not is_on():
         yield operations
         return
     with ExitStack() as stack:
         stack.enter_context(settling(messages))
-        given: list[AckOperation | PushOperation] = []
+        given: list[AckOperation | PushOperation | AdvanceOperation] = []
         for each in operations:
             if isinstance(each, PushOperation) and each.items:
                 items = stack.enter_context(sending(each.items[0].queue, each.items))
@@ -179,8 +192,12 @@ def committing(
 
 
 @contextmanager
-def processing(messages: "Sequence[Message[Any]]") -> Generator[None]:
-    """A span around a handler: in the producer's trace for one message, linked to it for many."""
+def processing(messages: "Sequence[Message[Any]]", **about: str | None) -> Generator[None]:
+    """
+    A span around a handler: in the producer's trace for one message, linked to it for many.
+
+    ``about``: attributes besides, under ``queen.``.
+    """
     if not is_on():
         yield
         return
@@ -199,7 +216,7 @@ def processing(messages: "Sequence[Message[Any]]") -> Generator[None]:
     with ours.span(
         "process",
         "CONSUMER",
-        _about(messages),
+        _about(messages) | {f"queen.{name}": value for name, value in about.items()},
         duration=ours.process,
         carrier=carrier,
         links=links,

@@ -1,4 +1,4 @@
-"""Acks and pushes that are applied together or not at all."""
+"""Acks, pushes and steps of workflows that are applied together or not at all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +12,7 @@ from queen.client.message import Message
 from queen.client.transport import Reply, decoded
 from queen.wire.messages import (
     AckOperation,
+    AdvanceOperation,
     PushItem,
     PushOperation,
     TransactionRequest,
@@ -35,7 +36,7 @@ class Transaction:
     """
 
     queen: "Queen"
-    operations: tuple[AckOperation | PushOperation, ...] = ()
+    operations: tuple[AckOperation | PushOperation | AdvanceOperation, ...] = ()
     acked: tuple[Message[Any], ...] = ()
     target: "Queue[Any] | None" = None
     _commits: list[None] = field(default_factory=list[None], init=False, repr=False, compare=False)
@@ -70,6 +71,16 @@ class Transaction:
         built: list[PushItem] = self.target.items(items)
         return replace(self, operations=(*self.operations, PushOperation(items=built)))
 
+    def advance(self, step: AdvanceOperation) -> "Transaction":
+        """
+        Settle the step of a workflow that an acked message is.
+
+        Usage::
+
+            queen.transaction().ack(message).advance(place.advance("success", result=b"1"))
+        """
+        return replace(self, operations=(*self.operations, step))
+
     async def commit(self) -> TransactionResponse:
         """
         Apply all of it, or raise why nothing was applied.
@@ -97,7 +108,9 @@ class Transaction:
             message.is_delivery_over = ack.status in ("failed", "retry")
         return decoded(reply, _DECODE)
 
-    async def _sent(self, operations: "Sequence[AckOperation | PushOperation]") -> Reply:
+    async def _sent(
+        self, operations: "Sequence[AckOperation | PushOperation | AdvanceOperation]"
+    ) -> Reply:
         queen = self.queen
         leases = dict.fromkeys(each.lease_id for each in self.acked if each.lease_id is not None)
         async with queen.producers().lend() as producer:

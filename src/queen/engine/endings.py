@@ -1,114 +1,200 @@
-"""Those who wait for the end of a message: one look for all of them, again and again."""
+"""Those who wait for the end of a message or a workflow: woken by name, or by one look for all."""
 
 import asyncio
-import contextlib
+import logging
+import random
 import time
-from typing import Final
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
 
 from queen import errors
 from queen.engine.catalogue import Queue
 from queen.engine.results import Outcome, Results
+from queen.engine.rounds import Rounds
 from queen.settings import Settings
 from queen.store.results import Place
+from queen.store.store import Store
 
-_LOOK_SECONDS: Final = 0.1
-"""Between two looks, where no ack of this process tells."""
-_GAP_SECONDS: Final = 0.005
-_REST: Final = 4.0
-"""After a look, as a multiple of what it took: the database is for others too."""
+_LOG: Final = logging.getLogger("queen.engine")
+_IDLE_SECONDS: Final = 3_600.0
+"""Nobody waits: the first who does wakes it."""
 _PER_LOOK: Final = 500
 
-
-class _Waiter:
-    """Somebody who waits."""
-
-    __slots__ = ("done", "name", "partition", "place", "queue_id")
-
-    def __init__(self, queue_id: int, name: str, partition: str, place: Place | None) -> None:
-        self.queue_id = queue_id
-        self.name = name
-        self.partition = partition
-        self.place = place
-        self.done: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+K = TypeVar("K")
+T = TypeVar("T")
 
 
-class Endings:
-    """The waiters of one process."""
+class Endings(Rounds, Generic[K, T]):
+    """Those of one process who wait, by what they wait for, and what is told of its end."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._most = settings.max_waiters
+        self._waiting: dict[K, list[asyncio.Future[T | None]]] = {}
+        self._count = 0
+        self._is_closed = False
+        super().__init__(pause_seconds=_IDLE_SECONDS)
+
+    @abstractmethod
+    async def look(self, keys: Sequence[K]) -> Mapping[K, T]:
+        """Those of some that have ended."""
+
+    @abstractmethod
+    async def rest(self, took_seconds: float) -> float:
+        """After a look: how long until the next."""
+
+    async def end_of(self, key: K, seconds: float, *, is_looked_at: bool) -> T | None:
+        """
+        What became of it, as soon as it has ended; None after so long.
+
+        ``is_looked_at``: look at it before waiting. Raises TooManyWaiters.
+        """
+        if self._is_closed or seconds <= 0:
+            return None
+        if self._count >= self._most:
+            raise errors.TooManyWaiters(f"{self._count} wait already")
+        future: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+        # Before it is looked at: an end in between wakes it.
+        waiting = self._waiting.setdefault(key, [])
+        waiting.append(future)
+        self._count += 1
+        try:
+            if is_looked_at and (found := await self.look([key])):
+                return found[key]
+            if self._count == 1:
+                self.wake()  # There is somebody to look for now and then.
+            async with asyncio.timeout(seconds):
+                return await future
+        except TimeoutError:
+            return None
+        finally:
+            self._count -= 1
+            waiting.remove(future)
+            if not waiting and self._waiting.get(key) is waiting:
+                del self._waiting[key]
+
+    def tell(self, ended: Mapping[K, T]) -> None:
+        """These have ended."""
+        for key, end in ended.items():
+            for future in self._waiting.get(key, ()):
+                if not future.done():
+                    future.set_result(end)
+
+    async def round(self) -> float:
+        """Look which of those that somebody waits for have ended."""
+        if not self._waiting:
+            return _IDLE_SECONDS
+        began = time.monotonic()
+        try:
+            keys = list(self._waiting)
+            for first in range(0, len(keys), _PER_LOOK):
+                self.tell(await self.look(keys[first : first + _PER_LOOK]))
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            pass  # The database is away, or busy: later.
+        except Exception:
+            _LOG.exception("ends could not be looked for")
+        return await self.rest(time.monotonic() - began)
+
+    async def close(self) -> None:
+        self.release()
+        await super().close()
+
+    def release(self) -> None:
+        """Answer those who wait, and let nobody wait."""
+        self._is_closed = True
+        for waiting in self._waiting.values():
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+
+class WorkflowEndings(Endings[str, bool]):
+    """
+    By the id of a workflow.
+
+    The process that ends one wakes its own by name. What other processes have ended is found by
+    one statement for all who wait, when they say so, and now and then.
+    """
+
+    _LOOK_SECONDS: Final = 5.0
+    """The safety net behind the notification."""
+    _POOLED_LOOK_SECONDS: Final = 1.0
+    """Where nobody is told that a workflow has ended."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        super().__init__(settings)
+
+    async def wait(self, id_: str, seconds: float) -> None:
+        """Come back when it has ended or is gone, or after so long."""
+        await self.end_of(id_, seconds, is_looked_at=True)
+
+    def tell_of(self, ids: Iterable[str]) -> None:
+        self.tell(dict.fromkeys(ids, True))
+
+    async def look(self, keys: Sequence[str]) -> Mapping[str, bool]:
+        still = await self._store.workflows.open_of(keys)
+        return {id_: True for id_ in keys if id_ not in still}
+
+    async def rest(self, took_seconds: float) -> float:
+        is_pooled = self._store.database.is_pooled
+        seconds = self._POOLED_LOOK_SECONDS if is_pooled else self._LOOK_SECONDS
+        return seconds * random.uniform(0.8, 1.2)
+
+
+MessageKey = tuple[int, str, str]
+"""The queue's id, a transactionId and the partition."""
+
+
+class MessageEndings(Endings[MessageKey, Outcome]):
+    """By the name of a message; an ack tells that something was settled, not what."""
+
+    _LOOK_SECONDS: Final = 0.1
+    """Between two looks, where no ack of this process tells."""
+    _GAP_SECONDS: Final = 0.005
+    _REST: Final = 4.0
+    """After a look, as a multiple of what it took: the database is for others too."""
 
     def __init__(self, results: Results, settings: Settings) -> None:
         self._results = results
-        self._settings = settings
-        self._waiters: set[_Waiter] = set()
-        self._stirred = asyncio.Event()
-        self._looking: asyncio.Task[None] | None = None
-        self._is_closed = False
-
-    async def close(self) -> None:
-        """Answer those who wait with what is known."""
-        self._is_closed = True
-        for waiter in tuple(self._waiters):
-            self._finish(waiter, None)
-        if self._looking is not None:
-            self._looking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._looking
+        self._places: dict[MessageKey, Place | None] = {}
+        super().__init__(settings)
 
     def stir(self) -> None:
         """Something was settled here: look now."""
-        if self._waiters:
-            self._stirred.set()
+        if self._waiting:
+            self.wake()
 
     async def wait(
         self, queue: Queue, transaction_id: str, *, partition: str, seconds: float
     ) -> Outcome:
         """What became of a message, as soon as it has come to an end, or after so many seconds."""
-        results = self._results
-        found = await results.find(queue, transaction_id, partition=partition)
-        if found.is_end or seconds <= 0 or self._is_closed:
+        found = await self._results.find(queue, transaction_id, partition=partition)
+        if found.is_end or seconds <= 0:
             return found
-        if len(self._waiters) >= self._settings.max_waiters:
-            raise errors.TooManyWaiters(f"{len(self._waiters)} wait already")
-        waiter = _Waiter(queue.id, transaction_id, partition, found.place)
-        self._waiters.add(waiter)
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_for_ever())
+        key = (queue.id, transaction_id, partition)
+        self._places[key] = found.place
         try:
-            async with asyncio.timeout(seconds):
-                ended = await waiter.done
-        except TimeoutError:
-            ended = None
+            ended = await self.end_of(key, seconds, is_looked_at=False)
         finally:
-            self._waiters.discard(waiter)
-        return ended or await results.find(queue, transaction_id, partition=partition)
+            if key not in self._waiting:
+                self._places.pop(key, None)
+        return ended or await self._results.find(queue, transaction_id, partition=partition)
 
-    def _finish(self, waiter: _Waiter, outcome: Outcome | None) -> None:
-        self._waiters.discard(waiter)
-        if not waiter.done.done():
-            waiter.done.set_result(outcome)
+    async def look(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, Outcome]:
+        for key in keys:
+            place = self._places.get(key)
+            if place is None or place.offset is None:
+                self._places[key] = await self._results.place(*key)
+        outcomes = await self._results.look([(*key[:2], self._places.get(key)) for key in keys])
+        for key in self._places.keys() - self._waiting.keys():
+            del self._places[key]
+        return {
+            key: outcome
+            for key, outcome in zip(keys, outcomes, strict=True)
+            if outcome is not None and outcome.is_end
+        }
 
-    async def _look_for_ever(self) -> None:
-        while self._waiters:
-            self._stirred.clear()
-            began = time.monotonic()
-            # While the database is away nobody hears of an end.
-            with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
-                await self._look()
-            rest = _REST * (time.monotonic() - began)
-            await asyncio.sleep(max(_GAP_SECONDS, rest))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._stirred.wait()
-
-    async def _look(self) -> None:
-        waiters = list(self._waiters)
-        for first in range(0, len(waiters), _PER_LOOK):
-            some = waiters[first : first + _PER_LOOK]
-            for each in some:
-                if each.place is None or each.place.offset is None:
-                    each.place = await self._results.place(each.queue_id, each.name, each.partition)
-            outcomes = await self._results.look(
-                [(each.queue_id, each.name, each.place) for each in some]
-            )
-            for each, outcome in zip(some, outcomes, strict=True):
-                if outcome is not None and outcome.is_end:
-                    self._finish(each, outcome)
+    async def rest(self, took_seconds: float) -> float:
+        await asyncio.sleep(max(self._GAP_SECONDS, self._REST * took_seconds))
+        return self._LOOK_SECONDS

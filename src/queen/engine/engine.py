@@ -17,7 +17,7 @@ from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Delivery, Lease
 from queen.engine.doubts import Doubts
-from queen.engine.endings import Endings
+from queen.engine.endings import MessageEndings
 from queen.engine.file_buffer import FileBuffer
 from queen.engine.keyrings import keyring_of
 from queen.engine.outages import Outages
@@ -34,12 +34,20 @@ from queen.engine.segment_cache import SegmentCache
 from queen.engine.transactions import Transactions
 from queen.engine.waiters import QUEUE_MODE
 from queen.engine.wakeups import Wakeups
+from queen.engine.workflows import Workflows
 from queen.meters import Snapshot
 from queen.settings import Settings
 from queen.store.connecting import Connecting
 from queen.store.database import Record
 from queen.store.store import Store
-from queen.wire.messages import Acknowledged, Acknowledgment, Extended, PopRequest, PushItem
+from queen.wire.messages import (
+    Acknowledged,
+    Acknowledgment,
+    AdvanceOperation,
+    Extended,
+    PopRequest,
+    PushItem,
+)
 
 _LOG: Final = logging.getLogger("queen.engine")
 _STEP = 1_000
@@ -87,6 +95,7 @@ class Engine:
             forget=self._forget,
             append=lambda: self.appender.wake(),
             see_to_schedules=lambda: self.schedules.wake(),
+            see_to_workflows=lambda: self.workflows.endings.wake(),
             search_again=self._pops.search_again,
         )
         self.results = Results(
@@ -97,7 +106,7 @@ class Engine:
             self.seals,
             changed=self._take_away,
         )
-        self.endings = Endings(self.results, settings)
+        self.endings = MessageEndings(self.results, settings)
         self._acks = Acks(
             store,
             settings,
@@ -140,6 +149,13 @@ class Engine:
             self.seals,
             tell_of_change=self.wakeups.change_schedules,
         )
+        self.workflows = Workflows(
+            store,
+            settings,
+            self.catalogue,
+            self.results,
+            tell_of_end=self.wakeups.tell_of_workflows,
+        )
         self._transactions = Transactions(
             store,
             settings,
@@ -149,6 +165,7 @@ class Engine:
             self._acknowledgments,
             self.counters,
             self.seals,
+            self.workflows,
             wake_queues=self.wakeups.tell,
             wake_groups=self.wakeups.tell_groups,
             settled=self.endings.stir,
@@ -199,6 +216,8 @@ class Engine:
         self.wakeups.start()
         self.appender.start()
         self.schedules.start()
+        self.endings.start()
+        self.workflows.endings.start()
         if self.replays is not None:
             self.replays.start()
 
@@ -209,6 +228,7 @@ class Engine:
             await self.replays.close()
         await self.appender.close()
         await self.schedules.close()
+        await self.workflows.endings.close()
         await self._pushes.close()
         await self._acks.close()
         await self.wakeups.close()
@@ -218,6 +238,7 @@ class Engine:
 
     async def stop_waiting(self) -> None:
         """Answer those who wait, and let no pop begin: what comes before `close`."""
+        self.workflows.endings.release()
         await self.endings.close()
         await self._pops.close()
 
@@ -320,18 +341,20 @@ class Engine:
         *,
         acknowledgments: Sequence[Acknowledgment] = (),
         items: Sequence[PushItem] = (),
+        advances: Sequence[AdvanceOperation] = (),
         required_leases: Sequence[str] = (),
         consumer_group: str | None = None,
         is_rolled_back_on_duplicate: bool = False,
         producer_id: str | None = None,
         sequence: int | None = None,
     ) -> PushResult:
-        """Acks and pushes, all applied or none."""
+        """Acks, pushes and steps of workflows, all applied or none."""
         self._check_producer(producer_id, sequence)
         try:
             result = await self._transactions.transact(
                 acknowledgments=acknowledgments,
                 items=items,
+                advances=advances,
                 required_leases=required_leases,
                 consumer_group=consumer_group,
                 is_rolled_back_on_duplicate=is_rolled_back_on_duplicate,

@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from datetime import datetime
 from typing import NamedTuple, overload
 
@@ -230,7 +230,15 @@ class PushUnit:
 class PushResult(Sequence[Pushed]):
     """The answers to a push in the order of its items, each made when it is looked at."""
 
-    __slots__ = ("_count", "_parts", "_refused", "_shard", "_where", "is_replayed")
+    __slots__ = (
+        "_count",
+        "_parts",
+        "_refused",
+        "_shard",
+        "_where",
+        "is_replayed",
+        "stale_advances",
+    )
 
     is_buffered = False
     """On disk, and stored later."""
@@ -243,8 +251,11 @@ class PushResult(Sequence[Pushed]):
         *,
         shard: int,
         is_replayed: bool = False,
+        stale_advances: Set[int] = frozenset(),
     ) -> None:
         self.is_replayed = is_replayed
+        self.stale_advances = stale_advances
+        """Of a transaction: which of its advances came too late for their step."""
         self._count = count
         self._parts = parts
         self._refused = refused

@@ -1,4 +1,4 @@
-"""Acks and pushes that are applied together or not at all."""
+"""Acks, pushes and steps of workflows that are applied together or not at all."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
@@ -17,14 +17,17 @@ from queen.engine.parts import Part, PushResult, PushUnit
 from queen.engine.pushes import Pushes, counts_of, first_problem
 from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
+from queen.engine.workflows import Workflows
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store
-from queen.wire.messages import Acknowledgment, Pushed, PushItem
+from queen.wire.messages import Acknowledgment, AdvanceOperation, Pushed, PushItem
 
 _ROUNDS: Final = 10
 _SETTLED: Final = ("acked", "nacked", "buried", "dropped")
 """Kinds of rows that say what became of a message."""
+_ADVANCED: Final = ("advanced", "ended", "stale")
+"""Kinds of rows that say what became of a step."""
 
 
 def _lease(acknowledgment: Acknowledgment) -> Lease:
@@ -48,6 +51,7 @@ class Transactions:
         acknowledgments: Acknowledgments,
         counters: Counters,
         seals: Seals,
+        workflows: Workflows,
         *,
         wake_queues: Callable[[Iterable[int]], None],
         wake_groups: Callable[[Iterable[int]], None],
@@ -61,6 +65,7 @@ class Transactions:
         self._acknowledgments = acknowledgments
         self._counters = counters
         self._seals = seals
+        self._workflows = workflows
         self._wake_queues = wake_queues
         self._wake_groups = wake_groups
         self._tell_settled = settled
@@ -70,6 +75,7 @@ class Transactions:
         *,
         acknowledgments: Sequence[Acknowledgment] = (),
         items: Sequence[PushItem] = (),
+        advances: Sequence[AdvanceOperation] = (),
         required_leases: Sequence[str] = (),
         consumer_group: str | None = None,
         is_rolled_back_on_duplicate: bool = False,
@@ -78,6 +84,10 @@ class Transactions:
     ) -> PushResult:
         """Apply all, or raise the first reason why nothing was applied."""
         self._check_shards(acknowledgments, required_leases)
+        if len(advances) > len(acknowledgments):
+            # Its lease is what lets one of several workers through.
+            raise errors.BadRequest("a step is settled with the ack of its message")
+        steps = self._workflows.advances(advances)
         leases_of = [_lease(each) for each in acknowledgments]
         try:
             settlements = await self._resolve(acknowledgments, consumer_group)
@@ -98,6 +108,7 @@ class Transactions:
             error.members["failed"] = ("item", min(refused))
             raise error
         unit = PushUnit(parts, producer_id=producer_id, sequence=sequence)
+        stale: set[int] = set()
         for _ in range(_ROUNDS):
             lanes = await self._catalogue.lanes([part.lane for part in parts])
             if lost := [part.lane for part in parts if part.lane not in lanes]:
@@ -108,9 +119,10 @@ class Transactions:
             for problem in problems.values():
                 raise problem
             flush = Flush([unit], lanes, self._settings, data_keys, self._store.shard)
-            answer = await self._store.messages.transact([], settlements, leases, flush.push)
+            answer = await self._store.messages.transact([], settlements, leases, flush.push, steps)
             settled = [row for row in answer if row["kind"] in _SETTLED]
-            problems = [row for row in answer if row["kind"] not in ("stored", *_SETTLED)]
+            known = ("stored", *_SETTLED, *_ADVANCED)
+            problems = [row for row in answer if row["kind"] not in known]
             if not problems:
                 flush.place([row for row in answer if row["kind"] == "stored"], self._cache)
                 self._wake_queues(flush.queue_ids)
@@ -122,6 +134,9 @@ class Transactions:
                     number: int = row["ordinal"] - 1
                     lease = leases_of[number]
                     self._counters.count_settled(row["offset"], row["kind"], lease)
+                ended: list[int] = [row["ordinal"] for row in answer if row["kind"] == "ended"]
+                self._workflows.stir([steps[ordinal - 1].workflow for ordinal in ended])
+                stale = {row["ordinal"] - 1 for row in answer if row["kind"] == "stale"}
                 break
             self._judge(problems)
             left = flush.without(problems, self._catalogue)
@@ -134,7 +149,12 @@ class Transactions:
                 "the transaction met duplicates or removed partitions time and again"
             )
         return PushResult(
-            len(items), parts, {}, shard=self._store.shard, is_replayed=unit.is_replayed
+            len(items),
+            parts,
+            {},
+            shard=self._store.shard,
+            is_replayed=unit.is_replayed,
+            stale_advances=stale,
         )
 
     async def _prepare(self, items: Sequence[PushItem]) -> tuple[list[Part], dict[int, Pushed]]:

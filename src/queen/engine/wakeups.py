@@ -22,6 +22,7 @@ class Wakeups:
     ``forget`` is called when nothing that was remembered of the database need be so any more,
     ``append`` when an application put something down,
     ``see_to_schedules`` when one of them was made or changed,
+    ``see_to_workflows`` when one of them has ended,
     ``search_again`` with the groups that the slow poll found to have work.
     """
 
@@ -35,6 +36,7 @@ class Wakeups:
         forget: Callable[[], None],
         append: Callable[[], None],
         see_to_schedules: Callable[[], None],
+        see_to_workflows: Callable[[], None],
         search_again: Callable[[Iterable[int]], None],
     ) -> None:
         self._store = store
@@ -44,6 +46,7 @@ class Wakeups:
         self._forget = forget
         self._append = append
         self._see_to_schedules = see_to_schedules
+        self._see_to_workflows = see_to_workflows
         self._search_again = search_again
         self.modes_changed: Callable[[], None] = _nothing
         """Called when another process turned maintenance on or off, or redacted a message."""
@@ -103,6 +106,11 @@ class Wakeups:
         if self.notifications is not None:
             self.notifications.tell(is_schedules=True)
 
+    def tell_of_workflows(self) -> None:
+        """A workflow has ended: tell the others."""
+        if self.notifications is not None:
+            self.notifications.tell(is_workflows=True)
+
     def _learn_of_change(self, queue_ids: Collection[int]) -> None:
         self._catalogue.forget_options(queue_ids)
         self._wake(queue_ids)
@@ -130,12 +138,15 @@ class Wakeups:
             self._append()
             self.modes_changed()
             self._see_to_schedules()
+            self._see_to_workflows()
             waiters.wake_all()
             return
         if news.is_outbox:
             self._append()
         if news.is_schedules or news.is_everything:
             self._see_to_schedules()
+        if news.is_workflows or news.is_everything:
+            self._see_to_workflows()
         if news.is_everything:
             self._catalogue.forget_options()
             self.modes_changed()

@@ -1,4 +1,4 @@
-"""Jobs on Queen: a job is a message of an unordered queue that a named processor runs."""
+"""Jobs and workflows: a job is a message of an unordered queue that a named processor runs."""
 
 from queen.client.outcomes import DeadLetter, Retry
 from queen.errors import JobCancelled, JobFailed
@@ -8,7 +8,10 @@ from queen.jobs.job import Job, JobTransaction
 from queen.jobs.options import Backoff, JobOptions, JobPriority, Rate
 from queen.jobs.processors import Processor
 from queen.jobs.queues import QueueManager
+from queen.jobs.runs import WorkflowHandle
 from queen.jobs.worker import Worker
+from queen.jobs.workers import WorkerManager
+from queen.jobs.workflows import Step, Workflow, execute_workflow
 from queen.wire.jobs import JobInfo, Link, QueueMetrics
 
 __all__ = [
@@ -28,6 +31,11 @@ __all__ = [
     "QueueMetrics",
     "Rate",
     "Retry",
+    "Step",
     "Worker",
+    "WorkerManager",
     "WorkerStats",
+    "Workflow",
+    "WorkflowHandle",
+    "execute_workflow",
 ]

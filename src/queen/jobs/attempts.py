@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,8 +18,10 @@ from queen.jobs.processors import Processor, Settings
 from queen.jobs.running import Running, told
 from queen.jobs.sending import child_of
 from queen.jobs.settling import Settling
+from queen.jobs.tallies import UNKNOWN, Tallies
 from queen.wire.jobs import Envelope, Parent
-from queen.wire.messages import Acknowledgment, PushOperation
+from queen.wire.messages import Acknowledgment, AdvanceOperation, PushOperation
+from queen.wire.workflows import WorkflowPlace
 
 if TYPE_CHECKING:
     from queen.jobs.queues import QueueManager
@@ -59,12 +62,14 @@ class Attempts:
         holding: Holding,
         settling: Settling,
         stats: WorkerStats,
+        tallies: Tallies,
     ) -> None:
         self._app = app
         self._running = running
         self._holding = holding
         self._settling = settling
         self._stats = stats
+        self._tallies = tallies
         self.is_ending = False
         """Runners are told to end, not to leave their job."""
 
@@ -74,17 +79,20 @@ class Attempts:
         try:
             envelope = message.data
         except errors.UndecodablePayload as error:
-            self._give_up(held, f"this is no job: {error}")
+            await self._give_up(held, f"this is no job: {error}")
             return
         processor = self._app.processor_of(message.queue, envelope.name)
         if processor is None:
+            held.tally = self._tallies.of(message.queue, UNKNOWN)
             error = LookupError(f"no processor is registered for {envelope.name!r}")
-            self._fail(held, envelope, _UNKNOWN, error)
+            await self._fail(held, envelope, _UNKNOWN, error)
             return
+        held.tally = tally = self._tallies.of(message.queue, envelope.name)
         attempts = envelope.attempts or processor.settings.attempts
         if message.attempt > attempts:
             self._stats.stalled += 1
-            self._give_up(held, f"stalled: its worker was lost in attempt {attempts} of {attempts}")
+            why = f"stalled: its worker was lost in attempt {attempts} of {attempts}"
+            await self._give_up(held, why, envelope.workflow)
             return
         held.job = job = Job(
             message,
@@ -95,7 +103,13 @@ class Attempts:
         )
         runner = asyncio.current_task()
         assert runner is not None
-        await self._attempt(held, processor, job, runner)
+        tally.running += 1
+        began = time.perf_counter()
+        try:
+            await self._attempt(held, processor, job, runner)
+        finally:
+            tally.running -= 1
+            tally.took(time.perf_counter() - began)
 
     async def _attempt(
         self,
@@ -110,9 +124,16 @@ class Attempts:
             if seconds is None and not tracing.is_on():
                 result = await self._running.run(processor, job)
             else:
-                with tracing.processing([held.message]):
+                place = job.envelope.workflow
+                with tracing.processing(
+                    [held.message], job=job.name, workflow=place.id if place else None
+                ):
                     async with asyncio.timeout(seconds):
                         result = await self._running.run(processor, job)
+                    if not held.is_gone:
+                        # Inside: what follows from it is in its trace.
+                        await self._complete(held, processor, job, result)
+                return
             if not held.is_gone:
                 await self._complete(held, processor, job, result)
         except asyncio.CancelledError as error:
@@ -120,14 +141,14 @@ class Attempts:
                 return
             if not runner.cancelling():
                 # Something that the processor awaited was cancelled: that is its failure.
-                self._fail(held, job.envelope, processor.settings, error)
+                await self._fail(held, job.envelope, processor.settings, error)
                 return
             job.is_cancelled = True
             self.give_back(held)
             raise
         except Exception as error:
             if not held.is_gone:
-                self._fail(held, job.envelope, processor.settings, error)
+                await self._fail(held, job.envelope, processor.settings, error)
         finally:
             held.runner = None
             while held.is_gone and not self.is_ending and runner.cancelling():
@@ -142,49 +163,86 @@ class Attempts:
     ) -> None:
         envelope, pushed = job.envelope, job.pushed()
         acknowledgment = held.message.done()
-        if result is not None:
+        place = envelope.workflow
+        # The result of a step is the workflow's to keep.
+        if result is not None and place is None:
             acknowledgment = msgspec.structs.replace(
                 acknowledgment,
                 transaction_id=job.id,
                 result=result,
                 result_seconds=envelope.result_seconds or processor.settings.result_seconds,
             )
-        if not envelope.chain and not pushed:
-            self._stats.completed += 1
+        if not envelope.chain and not pushed and place is None:
+            self._completed(held)
             self._settling.say(held, acknowledgment)
             return
         parent = Parent(queue=job.queue, id=job.id, name=job.name, result=result or _NULL)
         items = [*pushed, *(child_of(link, parent) for link in envelope.chain)]
+        others: list[PushOperation | AdvanceOperation] = []
+        if items:
+            others.append(PushOperation(items=items))
+        if place is not None:
+            sent = bytes(result or _NULL)
+            others.append(place.advance("success", result=sent, attempt=held.message.attempt))
         try:
-            await self._settling.commit(held, acknowledgment, [PushOperation(items=items)])
+            await self._settling.commit(held, acknowledgment, others)
         except (errors.LeaseLost, errors.AlreadySettled):
             self._stats.lost += 1
             self._holding.let_go(held)
+        except (errors.ServiceError, errors.OutcomeUnknown) as error:
+            # No fault of its own: unless it is settled, it comes again when its lease is over.
+            _LOG.warning("jobs.not_settled: %s: %s", held.message, error)
+            self._stats.lost += 1
+            self._holding.let_go(held)
         else:
-            self._stats.completed += 1
+            self._completed(held)
 
-    def _fail(
+    def _completed(self, held: Held) -> None:
+        self._stats.completed += 1
+        if held.tally is not None:
+            held.tally.completed += 1
+
+    def _retried(self, held: Held) -> None:
+        self._stats.retried += 1
+        if held.tally is not None:
+            held.tally.retried += 1
+
+    async def _fail(
         self, held: Held, envelope: Envelope, settings: Settings, error: BaseException
     ) -> None:
         """Another attempt after its backoff, or none."""
         attempt = held.message.attempt
         if isinstance(error, Retry):
             delay = None if error.delay is None else seconds_of(error.delay)
-            self._stats.retried += 1
+            self._retried(held)
             self._say(held, "retry", error=str(error) or None, delay_seconds=delay)
             return
         is_hopeless = isinstance(error, DeadLetter | errors.UndecodablePayload)
         if is_hopeless or attempt >= (envelope.attempts or settings.attempts):
-            self._give_up(held, told(error))
+            await self._give_up(held, told(error), envelope.workflow)
             return
-        self._stats.retried += 1
+        self._retried(held)
         delay = _delay(envelope, settings, attempt)
         self._say(held, "failed", error=told(error), delay_seconds=delay)
 
-    def _give_up(self, held: Held, why: str) -> None:
+    async def _give_up(self, held: Held, why: str, place: WorkflowPlace | None = None) -> None:
         self._stats.failed += 1
+        if held.tally is not None:
+            held.tally.failed += 1
         _LOG.error("jobs.failed: %s: %s", held.message, why.partition("\n")[0])
-        self._say(held, "dlq", error=why)
+        if place is None:
+            self._say(held, "dlq", error=why)
+            return
+        buried = msgspec.structs.replace(held.message.done(), status="dlq", error=why)
+        # The stack is the dead letter's; the workflow tells what happened.
+        error = why.strip().rpartition("\n")[2]
+        step = place.advance("failure", error=error, attempt=held.message.attempt)
+        try:
+            await self._settling.commit(held, buried, [step])
+        except errors.QueenError as problem:
+            # It comes again when its lease is over, and is given up then.
+            _LOG.warning("jobs.not_settled: %s: %s", held.message, problem)
+            self._holding.let_go(held)
 
     def give_back(self, held: Held) -> None:
         """It comes again at once, and no attempt is counted."""

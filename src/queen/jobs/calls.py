@@ -17,6 +17,7 @@ from queen.wire.jobs import (
     QueueMetrics,
     RenewRequest,
     RenewResponse,
+    WorkerReport,
 )
 from queen.wire.resources import Operation, OperationStarted
 
@@ -60,10 +61,16 @@ class JobCalls(Calls):
         )
 
     async def renew(
-        self, lease_ids: Sequence[str], seconds: float, jobs: Sequence[HeldJob]
+        self,
+        lease_ids: Sequence[str],
+        seconds: float,
+        jobs: Sequence[HeldJob],
+        report: WorkerReport | None = None,
     ) -> RenewResponse:
         """Keep what a worker holds, and learn what of it was cancelled."""
-        body = RenewRequest(lease_ids=list(lease_ids), seconds=seconds, jobs=list(jobs))
+        body = RenewRequest(
+            lease_ids=list(lease_ids), seconds=seconds, jobs=list(jobs), report=report
+        )
         reply = await self._queen.transport.exchange(
             "POST", f"{API}/jobs/renew", msgspec.json.encode(body)
         )

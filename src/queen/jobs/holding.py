@@ -10,6 +10,7 @@ from queen import errors
 from queen.client.message import Message
 from queen.jobs.calls import JobCalls
 from queen.jobs.job import Job
+from queen.jobs.tallies import Tallies, Tally
 from queen.wire.jobs import Envelope, HeldJob
 
 _LOG: Final = logging.getLogger("queen.jobs")
@@ -18,11 +19,13 @@ _LOG: Final = logging.getLogger("queen.jobs")
 class Held:
     """A job that a worker has, from its pop until the server knows what became of it."""
 
-    __slots__ = ("is_cancelled", "is_lost", "is_said", "job", "message", "runner")
+    __slots__ = ("is_cancelled", "is_lost", "is_said", "job", "message", "runner", "tally")
 
     def __init__(self, message: Message[Envelope]) -> None:
         self.message = message
         self.job: Job[Any] | None = None
+        self.tally: Tally | None = None
+        """Where it is counted, once its name is known."""
         self.runner: asyncio.Task[None] | None = None
         """Who runs it just now."""
         self.is_lost = False
@@ -62,11 +65,13 @@ class Holding:
         lease_seconds: float,
         renew_seconds: float,
         gone: Callable[[Held], None],
+        tallies: Tallies,
     ) -> None:
         self._calls = calls
         self._lease_seconds = lease_seconds
         self._renew_seconds = renew_seconds
         self._gone = gone
+        self._tallies = tallies
         self._leases: dict[str, _Lease] = {}
 
     def hold(self, messages: Sequence[Message[Envelope]]) -> list[Held]:
@@ -118,7 +123,8 @@ class Holding:
     async def _renew(self) -> None:
         before = time.monotonic() - self._renew_seconds / 2
         leases = {id_: each for id_, each in self._leases.items() if each.since <= before}
-        if not leases:
+        report = self._tallies.take()
+        if not leases and report is None:
             return
         jobs = [
             held
@@ -126,11 +132,17 @@ class Holding:
             for held in lease.held
             if not (held.is_gone or held.is_said)
         ]
-        answer = await self._calls.renew(
-            list(leases),
-            self._lease_seconds,
-            [HeldJob(id=h.message.transaction_id, message_id=h.message.id) for h in jobs],
-        )
+        try:
+            answer = await self._calls.renew(
+                list(leases),
+                self._lease_seconds,
+                [HeldJob(id=h.message.transaction_id, message_id=h.message.id) for h in jobs],
+                report,
+            )
+        except BaseException:
+            if report is not None:
+                self._tallies.put_back(report)
+            raise
         for number in answer.cancelled:
             jobs[number].is_cancelled = True
             self._stop(jobs[number])

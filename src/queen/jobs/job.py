@@ -10,8 +10,9 @@ from queen.client.message import Message
 from queen.client.payloads import Codec, encode
 from queen.jobs.options import JobOptions, JobPriority
 from queen.jobs.sending import child_of, item_of
-from queen.wire.jobs import PRIORITIES, Envelope, Link, Parent, WorkflowStep
+from queen.wire.jobs import PRIORITIES, Envelope, Link, Parent
 from queen.wire.messages import PushItem
+from queen.wire.workflows import WorkflowPlace
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
@@ -149,6 +150,12 @@ class Job(Generic[T]):
         return self._message.created_at
 
     @property
+    def tick(self) -> datetime | None:
+        """Of a job that a schedule added: the instant that it is for."""
+        tick = self._message.headers.get("queen-tick")
+        return None if tick is None else datetime.fromisoformat(tick)
+
+    @property
     def metadata(self) -> dict[str, Any]:
         return self.envelope.metadata or {}
 
@@ -172,7 +179,8 @@ class Job(Generic[T]):
         return None if parent is None else _ANY.decode(parent.result)
 
     @property
-    def workflow(self) -> WorkflowStep | None:
+    def workflow(self) -> WorkflowPlace | None:
+        """The step of a workflow that it is, with the results of those before."""
         return self.envelope.workflow
 
     @property

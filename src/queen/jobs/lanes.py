@@ -86,6 +86,11 @@ class Lane:
         self._idle: deque[asyncio.Future[None]] = deque()
         self._wanted = asyncio.Event()
 
+    @property
+    def busy(self) -> float:
+        """Share of its places that jobs at hand take, or could."""
+        return min(1.0, (self.pace.running + len(self.waiting)) / self.concurrency)
+
     def stop(self) -> list[Held]:
         """Pop nothing more and begin nothing; what has not begun."""
         self.is_stopping = True

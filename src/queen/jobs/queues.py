@@ -1,6 +1,7 @@
 """`QueueManager`: queues, their processors, jobs that are added, workers that run them."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
@@ -12,11 +13,17 @@ from queen.client.durations import seconds_of
 from queen.client.payloads import Codec
 from queen.jobs.calls import JobCalls
 from queen.jobs.handle import JobHandle, handle_of
-from queen.jobs.options import BackoffRule, JobOptions, Rate
+from queen.jobs.options import BackoffRule, JobOptions, JobPriority, Rate
 from queen.jobs.processors import DEFAULT_ATTEMPTS, Decorator, Processor, Settings
+from queen.jobs.runs import WorkflowCalls, WorkflowHandle
+from queen.jobs.schedules import QUEUE as CRON
+from queen.jobs.schedules import Missed, Recurring, cron_of
 from queen.jobs.sending import child_of, item_of
+from queen.jobs.workflows import Workflow, execute_workflow
 from queen.wire.jobs import QUEUE, CleanRequest, JobInfo, Link, QueueMetrics
 from queen.wire.messages import PushItem
+from queen.wire.plans import plan_of
+from queen.wire.workflows import WorkflowInfo
 
 if TYPE_CHECKING:
     from queen.client.client import Queen
@@ -51,6 +58,7 @@ class QueueManager:
         self._queues: dict[str, dict[str, Any]] = {}
         self._defaults: dict[str, JobOptions] = {}
         self._configured: dict[str, asyncio.Task[None]] = {}
+        self._recurring: list[Recurring] = []
         self._workers: list[tuple[Worker, asyncio.Task[None]]] = []
 
     # Queues and processors.
@@ -137,6 +145,44 @@ class QueueManager:
             )
 
         return Decorator(make)
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        queue: str = CRON,
+        name: str | None = None,
+        tz: str = "UTC",
+        missed: Missed = "once",
+        data: object = None,
+        priority: JobPriority = JobPriority.NORMAL,
+        **running: Any,  # noqa: ANN401 - those of `processor`
+    ) -> Decorator:
+        """
+        A processor whose job the server adds at each tick of a cron expression.
+
+        The first worker that starts makes the schedule; ``running`` is what `processor` takes.
+        """
+
+        def make(function: Callable[..., Any]) -> Processor[Any, Any, Any]:
+            own = name or function.__name__
+            made = self.register_processor(queue, function, name=own, **running)
+            self._recurring.append(Recurring(made, expression, tz, missed, data, priority))
+            return made
+
+        return Decorator(make)
+
+    def every(self, interval: float | str, **options: Any) -> Decorator:  # noqa: ANN401 - of `cron`
+        """The same after each interval: ``"30s"``, ``"15m"``, ``"6h"``."""
+        return self.cron(cron_of(interval), **options)
+
+    async def put_schedules(self, queues: Iterable[str]) -> None:
+        """Make the schedules of these queues; who may not leaves it to those who may."""
+        wanted = set(queues)
+        for each in self._recurring:
+            if each.processor.queue in wanted:
+                with contextlib.suppress(errors.Forbidden):
+                    await each.put(self.queen)
 
     def processor_of(self, queue: str, name: str) -> Processor[Any, Any, Any] | None:
         """Who runs jobs of this name."""
@@ -227,6 +273,22 @@ class QueueManager:
     def list_jobs(self, queue: str, **filters: Any) -> AsyncIterator[JobInfo]:  # noqa: ANN401
         """Jobs of a queue, newest first, by ``status``, ``name``, ``tag``, ``key``."""
         return self.calls.jobs(queue, **filters)
+
+    # Workflows.
+
+    async def execute_workflow(self, workflow: Workflow | Mapping[str, Any]) -> WorkflowHandle:
+        """Check a workflow and start it; the queues of its steps are made if they are missing."""
+        given = workflow if isinstance(workflow, Workflow) else Workflow(**workflow)
+        await self.configure(sorted(plan_of(given.request()).queues))
+        return await execute_workflow(self.queen, given)
+
+    def workflow(self, id_: str) -> WorkflowHandle:
+        """The handle of a workflow that was started elsewhere."""
+        return WorkflowHandle(self.queen, id_)
+
+    def list_workflows(self, **filters: Any) -> AsyncIterator[WorkflowInfo]:  # noqa: ANN401
+        """Workflows, newest first, by ``state``, ``name``, ``correlation_id``, ``tag``."""
+        return WorkflowCalls(self.queen).all(**filters)
 
     # Figures and operations.
 

@@ -3,9 +3,14 @@
 import asyncio
 import importlib
 import multiprocessing
+import os
+import signal
+import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +26,8 @@ from queen.wire.messages import Message as WireMessage
 _MOST_ERROR: Final = 8_000
 _NONE: Final = b"null"
 _ENVELOPES: Final = Codec(Envelope)
+THREADS: Final = "queen-job"
+"""How the names of threads begin that run jobs."""
 
 
 class Running:
@@ -41,7 +48,7 @@ class Running:
             loop = asyncio.get_running_loop()
             job.lend_loop(loop)
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._concurrency, "queen-job")
+                self._threads = ThreadPoolExecutor(self._concurrency, THREADS)
             call = tracing.carried(processor.function)
             result = await loop.run_in_executor(self._threads, call, job)
         return None if result is None else encode(result)
@@ -52,16 +59,25 @@ class Running:
         if self._processes is None:
             # Not a copy of this process, whose threads and connections a child could not use.
             context = multiprocessing.get_context("spawn")
-            self._processes = ProcessPoolExecutor(self._concurrency, mp_context=context)
+            self._processes = ProcessPoolExecutor(
+                self._concurrency, mp_context=context, initializer=stay_with_parent
+            )
         function: Any = processor.function
-        found = await asyncio.get_running_loop().run_in_executor(
-            self._processes,
-            run_here,
-            function.__module__,
-            function.__qualname__,
-            msgspec.json.encode(wire_of(job.message)),
-            job.max_attempts,
-        )
+        processes = self._processes
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(
+                processes,
+                run_here,
+                function.__module__,
+                function.__qualname__,
+                msgspec.json.encode(wire_of(job.message)),
+                job.max_attempts,
+            )
+        except BrokenProcessPool:
+            # One process died, and took the others along: the next job gets new ones.
+            if self._processes is processes:
+                self._processes = None
+            raise
         return None if found == _NONE else msgspec.Raw(found)
 
     def close(self) -> None:
@@ -70,6 +86,23 @@ class Running:
             self._threads.shutdown(wait=False, cancel_futures=True)
         if self._processes is not None:
             self._processes.shutdown(wait=False, cancel_futures=True)
+
+
+def stay_with_parent() -> None:
+    """
+    In a process of its own: end with the worker, however that ends.
+
+    Ctrl-C is for the worker, which lets its jobs end.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def run_here(module: str, name: str, message: bytes, max_attempts: int) -> bytes:

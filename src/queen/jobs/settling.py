@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from queen import errors
+from queen.client import tracing
 from queen.client.transport import decoded
 from queen.jobs.holding import Held
 from queen.wire.messages import (
     Acknowledgment,
     AckOperation,
     AckRequest,
+    AdvanceOperation,
     PushOperation,
     TransactionRequest,
 )
@@ -88,18 +90,42 @@ class Settling:
             await self._flush() if self._said else await asyncio.sleep(0.001)
 
     async def commit(
-        self, held: Held, acknowledgment: Acknowledgment, others: Sequence[PushOperation]
+        self,
+        held: Held,
+        acknowledgment: Acknowledgment,
+        others: Sequence[PushOperation | AdvanceOperation],
     ) -> None:
-        """Settle a job and do the others, all or nothing; raises why nothing was applied."""
+        """
+        Settle a job and do the others, all or nothing; raises why nothing was applied.
+
+        A server that is away is no answer: the same is sent again, for as long as the lease may
+        be renewed, and applied once.
+        """
         held.is_said = True
         fields = {f: getattr(acknowledgment, f) for f in acknowledgment.__struct_fields__}
         operations = [AckOperation(**fields), *others]
-        async with self._queen.producers().lend() as producer:
-            request = TransactionRequest(
-                operations=operations, producer_id=producer.id, sequence=producer.sequence
-            )
-            await self._queen.transport.exchange("POST", "/api/v1/transaction", _ENCODE(request))
+        with tracing.committing([held.message], operations) as given:
+            async with self._queen.producers().lend() as producer:
+                request = TransactionRequest(
+                    operations=list(given), producer_id=producer.id, sequence=producer.sequence
+                )
+                await self._commit(held, _ENCODE(request))
         self._settled(held, True)
+
+    async def _commit(self, held: Held, body: bytes) -> None:
+        tries = 1
+        while True:
+            try:
+                await self._queen.transport.exchange("POST", "/api/v1/transaction", body)
+                return
+            except errors.RequestError:
+                raise
+            except errors.QueenError as error:
+                if tries == _TRIES:
+                    raise
+                _LOG.warning("jobs.not_settled: %s: try %d: %s", held.message, tries, error)
+            await asyncio.sleep(_PAUSE_SECONDS)
+            tries += 1
 
     async def _flush(self) -> None:
         said, self._said = self._said[:_MOST], self._said[_MOST:]

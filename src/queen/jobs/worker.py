@@ -15,6 +15,7 @@ from queen.jobs.holding import Held, Holding
 from queen.jobs.lanes import Lane
 from queen.jobs.running import Running
 from queen.jobs.settling import Settling
+from queen.jobs.tallies import Tallies
 from queen.wire.jobs import Envelope
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Worker:
         self._renew_seconds = renew_seconds
         self._stats = WorkerStats()
         self._stop = asyncio.Event()
+        self._now = asyncio.Event()
         self._over = asyncio.Event()
         self._shutdown_seconds = seconds_of(shutdown_timeout)
         self._lanes: list[Lane] = []
@@ -67,22 +69,30 @@ class Worker:
             waiting=sum(len(lane.waiting) for lane in self._lanes),
         )
 
+    @property
+    def busy(self) -> float:
+        """Share of its places that are taken now, in its busiest queue."""
+        shares = (lane.busy for lane in self._lanes)
+        return max(shares, default=0.0)
+
     async def ready(self) -> None:
         """Tell the server of its queues; raises what is wrong before anything runs."""
         if not self.queues:
             raise errors.BadRequest("no processor is registered: @jobs.processor(queue)")
         await self._app.configure(self.queues)
+        await self._app.put_schedules(self.queues)
 
     async def run(self, *, handle_signals: bool = False) -> None:
         """
         Run jobs until `stop` or `drain`; with ``handle_signals`` until SIGTERM or SIGINT.
 
         Then nothing new begins, what runs has ``shutdown_timeout`` to end, and the rest goes back.
+        A second signal gives it no more time.
         """
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
         for number in numbers:
-            loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(number, lambda: self.stop(now=self._stop.is_set()))
         try:
             await self.ready()
             await self._run()
@@ -92,7 +102,7 @@ class Worker:
             self._over.set()
 
     async def _run(self) -> None:
-        running = Running(self.concurrency)
+        running, tallies = Running(self.concurrency), Tallies(self.queues)
         self._settling = Settling(
             self._queen,
             is_busy=lambda: any(lane.waiting for lane in self._lanes),
@@ -103,8 +113,11 @@ class Worker:
             lease_seconds=self._lease_seconds,
             renew_seconds=self._renew_seconds,
             gone=self._gone,
+            tallies=tallies,
         )
-        self._attempts = Attempts(self._app, running, self._holding, self._settling, self._stats)
+        self._attempts = Attempts(
+            self._app, running, self._holding, self._settling, self._stats, tallies
+        )
         self._lanes = [self._lane(queue) for queue in self.queues]
         works = [
             asyncio.create_task(self._holding.renew_for_ever()),
@@ -125,11 +138,17 @@ class Worker:
             await asyncio.gather(*works, return_exceptions=True)
             running.close()
 
-    def stop(self) -> None:
-        """Let `run` end: what runs is finished, what has not begun goes back."""
+    def stop(self, *, now: bool = False) -> None:
+        """
+        Let `run` end: what runs is finished, what has not begun goes back.
+
+        ``now``: what runs is cancelled, and goes back too.
+        """
         self._stop.set()
         for lane in self._lanes:
             lane.is_stopping = True
+        if now:
+            self._now.set()
 
     async def drain(self) -> None:
         """`stop`, and wait until `run` has ended."""
@@ -151,11 +170,16 @@ class Worker:
             fetcher.cancel()
         await asyncio.gather(*fetchers, return_exceptions=True)
         await self._give_back([held for lane in self._lanes for held in lane.stop()])
-        _, late = await asyncio.wait(self._runners, timeout=self._shutdown_seconds)
+        ended = asyncio.gather(*self._runners, return_exceptions=True)
+        now = asyncio.create_task(self._now.wait())
+        await asyncio.wait(
+            [ended, now], timeout=self._shutdown_seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        now.cancel()
         self._attempts.is_ending = True
-        for runner in late:
+        for runner in self._runners:
             runner.cancel()
-        await asyncio.gather(*self._runners, return_exceptions=True)
+        await ended
         await self._settling.finish()
 
     async def _give_back(self, unbegun: list[Held]) -> None:

@@ -36,6 +36,7 @@ from queen.server.routes import (
     schedules,
     system,
     traces,
+    workflows,
 )
 from queen.server.routing import Route, Router
 from queen.server.state import State
@@ -54,6 +55,7 @@ ROUTES: tuple[Route, ...] = (
     *dead_letters.ROUTES,
     *traces.ROUTES,
     *schedules.ROUTES,
+    *workflows.ROUTES,
     *jobs.ROUTES,
     *job_lists.ROUTES,
     *job_queues.ROUTES,

@@ -1,6 +1,7 @@
 """What the server counts of its own calls, and one snapshot of all that a process counts."""
 
 import asyncio
+import contextlib
 import platform
 import time
 from collections import deque
@@ -11,6 +12,7 @@ from typing import Final
 from queen import errors, telemetry
 from queen.engine.engine import Engine
 from queen.meters import Histogram, Snapshot
+from queen.server.job_meter import JobMeter
 from queen.settings import Settings
 
 VERSION: Final = version("queenmq")
@@ -37,6 +39,7 @@ class Meter:
         self.connections: Collection[object] = ()
         """Open connections of clients, as the server has them."""
         self.websockets = 0
+        self.jobs = JobMeter(settings.metrics_max_queues)
         self.sampled = Snapshot()
         """What this process measured of the database, while it is the one that does."""
 
@@ -87,6 +90,8 @@ class Meter:
         ):
             for label, count in counts.items():
                 snapshot.add(metric, count, label)
+        self.jobs.add_to(snapshot)
+        await self._count_added(snapshot)
         snapshot.add(telemetry.LOOP_LAG, self._loop_lag)
         snapshot.add(telemetry.CONNECTIONS, len(self.connections))
         snapshot.add(telemetry.WEBSOCKETS, self.websockets)
@@ -95,3 +100,16 @@ class Meter:
         snapshot.add(telemetry.BUILD, 1, VERSION, platform.python_version())
         snapshot.values.extend(self.sampled.values)
         return snapshot
+
+    async def _count_added(self, snapshot: Snapshot) -> None:
+        """What was stored in queues without order was added as jobs."""
+        pushed = {
+            each.labels[0]: each.value
+            for each in snapshot.values
+            if each.name == telemetry.PUSHED.name
+        }
+        with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+            known = await self._engine.catalogue.queues(pushed.keys() - {telemetry.OTHER})
+            for queue in known.values():
+                if not queue.is_ordered:
+                    snapshot.add(telemetry.JOBS_ADDED, pushed[queue.name], queue.name)

@@ -79,7 +79,9 @@ class Watch:
 
     async def gather(self) -> Snapshot:
         """The sum over all processes of this host."""
-        return await (self._worker.gather() if self._worker else self.meter.snapshot())
+        snapshot = await (self._worker.gather() if self._worker else self.meter.snapshot())
+        snapshot.count_heard()
+        return snapshot
 
     async def answer(self, call: Call, answer: Callable[[Call], Awaitable[Answer]]) -> Answer:
         """Answer a call, count it, and let no error but its own pass unlogged."""

@@ -96,6 +96,20 @@ class Ack(NamedTuple):
     """Results, each with the offset of its message; only where the partition is named."""
 
 
+class Advance(NamedTuple):
+    """A step of a workflow that is settled, or one part of it."""
+
+    workflow: str
+    step: str
+    part: int | None
+    token: UUID
+    outcome: str
+    result: str | None
+    """JSON; None: nothing was said."""
+    error: str | None
+    attempts: int | None
+
+
 class Sought(NamedTuple):
     """A message that an ack names in part; None for what it does not say."""
 
@@ -200,6 +214,7 @@ class Messages:
         settlements: Sequence[Settlement],
         leases: Sequence[tuple[int, UUID]],
         push: Push,
+        advances: Sequence[Advance] = (),
     ) -> list[Record]:
         columns = (
             *_ack_columns(acks),
@@ -207,7 +222,12 @@ class Messages:
             *_pairs(leases),
             *push.columns(),
         )
-        if not any(each.kept for each in settlements):
+        has_results = any(each.kept for each in settlements)
+        if advances:
+            steps = map(list, zip(*advances, strict=True))
+            results = _results_of(settlements) if has_results else (None, None, None, None)
+            return await self._database.fetch("advance", *steps, *columns, *results)
+        if not has_results:
             return await self._database.fetch("transact", *columns)
         return await self._database.fetch("transact_keeping", *columns, *_results_of(settlements))
 

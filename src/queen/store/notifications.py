@@ -23,6 +23,7 @@ _OF_OPTIONS: Final = "c"
 _OUTBOX: Final = "outbox"
 _MODES: Final = "modes"
 _SCHEDULES: Final = "schedules"
+_WORKFLOWS: Final = "workflows"
 _ALIVE: Final = "?"
 _LOST: Final = (
     OSError,
@@ -50,6 +51,8 @@ class News(msgspec.Struct, kw_only=True):
     """Maintenance was turned on or off, or a message was redacted."""
     is_schedules: bool = False
     """A schedule was made or changed."""
+    is_workflows: bool = False
+    """A workflow has ended."""
     is_everything: bool = False
     """More than can be listed: any of them may be concerned."""
 
@@ -65,6 +68,8 @@ class News(msgspec.Struct, kw_only=True):
                 news.is_modes = True
             elif word == _SCHEDULES:
                 news.is_schedules = True
+            elif word == _WORKFLOWS:
+                news.is_workflows = True
             elif word.startswith(_OF_GROUP):
                 news.group_ids.append(int(word[1:]))
             elif word.startswith(_OF_OPTIONS):
@@ -124,6 +129,7 @@ class Notifications:
         changed_queue_ids: Iterable[int] = (),
         is_modes: bool = False,
         is_schedules: bool = False,
+        is_workflows: bool = False,
     ) -> None:
         """Say this soon. Costs nothing when it was said a moment ago."""
         if len(self._words) <= _MOST_WORDS:
@@ -134,6 +140,8 @@ class Notifications:
             self._words.add(_MODES)
         if is_schedules:
             self._words.add(_SCHEDULES)
+        if is_workflows:
+            self._words.add(_WORKFLOWS)
         if self._words:
             self._is_pending.set()
 

@@ -19,6 +19,7 @@ from queen.store.queues import Queues
 from queen.store.results import Results
 from queen.store.schedules import Schedules
 from queen.store.traces import Traces
+from queen.store.workflows import Workflows
 
 
 class Store:
@@ -41,6 +42,7 @@ class Store:
         self.audit = Audit(database)
         self.outbox = Outbox(database)
         self.schedules = Schedules(database)
+        self.workflows = Workflows(database)
         self.pipelines = Pipelines(database)
         self.data_keys = DataKeys(database)
         self.results = Results(database)

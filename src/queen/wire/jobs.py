@@ -9,10 +9,13 @@ from msgspec import UNSET, Meta, UnsetType
 from queen.wire.messages import Extended, Request, Wire
 from queen.wire.options import QueueOptions
 from queen.wire.resources.paging import Instant, Name, PageQuery, Text
+from queen.wire.workflows import WorkflowPlace
 
 Seconds = Annotated[float, Meta(ge=0)]
 Attempts = Annotated[int, Meta(ge=1, le=1000)]
 Priority = Annotated[int, Meta(ge=1, le=5)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Bin = Annotated[int, Meta(ge=0, le=127)]
 JobStatus = Literal["scheduled", "waiting", "active", "completed", "failed", "cancelled"]
 
 LEVELS = {1: 9, 2: 7, 3: 5, 4: 3, 5: 1}
@@ -91,15 +94,11 @@ class Parent(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WorkflowStep(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Which step of a workflow a job is, or which part of it, and what led to it."""
+    """Which step of a workflow a job is, or which part of it."""
 
     id: str
     step: str
-    token: str | None = None
     part: int | None = None
-    parts: int | None = None
-    results: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict[str, msgspec.Raw])
-    errors: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Envelope(Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -114,7 +113,7 @@ class Envelope(Wire, frozen=True, kw_only=True, omit_defaults=True):
     chain: tuple[Link, ...] = ()
     metadata: dict[str, Any] | None = None
     parent: Parent | None = None
-    workflow: WorkflowStep | None = None
+    workflow: WorkflowPlace | None = None
 
 
 class JobAdded(Wire, frozen=True, kw_only=True):
@@ -221,12 +220,37 @@ class HeldJob(Request, frozen=True, kw_only=True):
     message_id: Text
 
 
+class JobFigures(Request, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of jobs of one name since a worker last told, and how many it runs now."""
+
+    queue: Name
+    name: Text
+    completed: Count = 0
+    failed: Count = 0
+    retried: Count = 0
+    running: Count = 0
+    seconds: Seconds = 0.0
+    """All attempts together."""
+    bins: dict[Bin, Count] = msgspec.field(default_factory=dict[int, int])
+    """Attempts by how long they took: a bin ends at 2^((bin - 52) / 4) seconds."""
+
+
+class WorkerReport(Request, frozen=True, kw_only=True):
+    """What a worker has done since it last told; each is told once, so figures add up."""
+
+    worker: Name
+    queues: list[Name]
+    jobs: list[JobFigures]
+
+
 class RenewRequest(Request, frozen=True, kw_only=True):
     """All that a worker holds: its leases, and jobs that it would stop if they were cancelled."""
 
     lease_ids: list[Text]
     seconds: float | None = None
     jobs: list[HeldJob] = msgspec.field(default_factory=list[HeldJob])
+    report: WorkerReport | None = None
+    """For the server's metrics."""
 
 
 class RenewResponse(Wire, frozen=True, kw_only=True):

@@ -170,10 +170,29 @@ class PushOperation(Request, frozen=True, kw_only=True, tag_field="type", tag="p
     items: list[PushItem]
 
 
-class TransactionRequest(Request, frozen=True, kw_only=True):
-    """Acks and pushes, all applied or none."""
+class AdvanceOperation(
+    Request, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="advance"
+):
+    """
+    A step of a workflow is settled, with the ack of its message in the same transaction.
 
-    operations: list[AckOperation | PushOperation]
+    All but the last four are what the message's ``workflow`` says.
+    """
+
+    workflow: str
+    step: str
+    token: str
+    part: int | None = None
+    outcome: Literal["success", "failure"]
+    result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    error: str | None = None
+    attempt: int | None = None
+
+
+class TransactionRequest(Request, frozen=True, kw_only=True):
+    """Acks, pushes and steps of workflows, all applied or none."""
+
+    operations: list[AckOperation | PushOperation | AdvanceOperation]
     required_leases: list[str] = []
     consumer_group: str | None = None
     on_duplicate: Literal["accept", "rollback"] = "accept"
@@ -185,9 +204,12 @@ class OperationResult(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one operation of a transaction."""
 
     index: int
-    type: Literal["ack", "push"]
+    type: Literal["ack", "push", "advance"]
     transaction_id: str | None = None
     messages: list[Pushed] | msgspec.UnsetType = msgspec.UNSET
+    advanced: bool | msgspec.UnsetType = msgspec.UNSET
+    """False: the step was settled before, or begun anew since; its message is settled all the
+    same."""
 
 
 class TransactionResponse(Wire, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,6 +13,7 @@ from queen.engine.rounds import Rounds
 from queen.engine.upkeep import (
     counters,
     dedup,
+    ended_workflows,
     evictions,
     partitions,
     producers,
@@ -20,6 +21,7 @@ from queen.engine.upkeep import (
     retention,
     scheduled,
     traces,
+    workflows,
 )
 from queen.engine.upkeep.run import Run
 from queen.settings import Settings
@@ -44,8 +46,10 @@ _DUTIES: Final[
     "traces": (traces.run, lambda each: each.retention_interval_ms / 1000),
     "results": (results.run, lambda each: each.retention_interval_ms / 1000),
     "counters": (counters.run, lambda each: each.retention_interval_ms / 1000),
+    "workflows": (workflows.run, lambda each: each.upkeep_look_seconds / 2),
+    "ended_workflows": (ended_workflows.run, lambda each: each.retention_interval_ms / 1000),
 }
-"""What each duty does, and how often; scheduled messages at each look."""
+"""What each duty does, and how often; scheduled messages and workflows at each look."""
 
 DUTIES: Final = tuple(_DUTIES)
 

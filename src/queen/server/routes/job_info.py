@@ -8,7 +8,7 @@ from queen.codec.identity import message_id, partition_ref
 from queen.engine.results import Outcome
 from queen.engine.stored import Stored
 from queen.server.http import Call
-from queen.wire.jobs import PRIORITIES, Envelope, JobInfo, JobStatus
+from queen.wire.jobs import PRIORITIES, Envelope, JobInfo, JobStatus, WorkflowStep
 
 _NULL: Final = msgspec.Raw(b"null")
 _DECODE: Final = msgspec.json.Decoder(Envelope).decode
@@ -26,7 +26,7 @@ STATUS: Final[dict[str, JobStatus]] = {
 
 def info(call: Call, queue: str, id_: str, outcome: Outcome, message: Stored | None) -> JobInfo:
     shard = call.state.engine.store.shard
-    envelope = _opened(message.payload if message else None)
+    envelope = opened(message.payload if message else None)
     status, place = outcome.status, outcome.place
     return JobInfo(
         id=id_,
@@ -53,11 +53,15 @@ def info(call: Call, queue: str, id_: str, outcome: Outcome, message: Stored | N
         message_id=None
         if place is None or place.offset is None
         else message_id(shard, place.partition_id, place.offset),
-        workflow=envelope.workflow,
+        workflow=None
+        if envelope.workflow is None
+        else WorkflowStep(
+            id=envelope.workflow.id, step=envelope.workflow.step, part=envelope.workflow.part
+        ),
     )
 
 
-def _opened(payload: bytes | None) -> Envelope:
+def opened(payload: bytes | None) -> Envelope:
     """What a payload says of its job; nothing, if it is none."""
     if payload is not None:
         try:

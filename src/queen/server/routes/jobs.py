@@ -12,7 +12,7 @@ from queen.engine import stored
 from queen.engine.catalogue import Queue
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
-from queen.server.routes.job_info import STATUS, info
+from queen.server.routes.job_info import STATUS, info, opened
 from queen.server.routing import API, Route
 from queen.server.verbs.push import REFUSED_ITEM, with_trace
 from queen.wire.jobs import (
@@ -143,7 +143,15 @@ async def cancel(call: Call) -> Answer:
     """Nobody runs the job any more; one that is running is stopped when its worker hears of it."""
     request = await call.body(JobRequest)
     queue, name = await _find(call, Permission.OPERATE)
-    was = await call.state.engine.results.cancel(queue, name, partition=request.key, seconds=None)
+    engine = call.state.engine
+    found = await engine.results.find(queue, name, partition=request.key)
+    place = found.place  # Read before: one that is not due yet is gone afterwards.
+    message = place and await stored.read(engine.store, engine.seals, place)
+    was = await engine.results.cancel(queue, name, partition=request.key, seconds=None)
+    step = opened(message.payload if message else None).workflow
+    if step is not None:
+        # If this process ends before it is said, upkeep finds that the message is gone.
+        await engine.workflows.fail_step(step.id, step.step, step.part, step.token)
     return Answer(JobChanged(success=True, id=name, queue=queue.name, was=STATUS[was]))
 
 
@@ -185,6 +193,10 @@ async def renew(call: Call) -> Answer:
     await call.require_partitions(
         Permission.CONSUME, {each.partition_id for each in places if each is not None}
     )
+    if (report := request.report) is not None:
+        queues = {*report.queues, *(each.queue for each in report.jobs)}
+        await call.require_queues(Permission.CONSUME, queues)
+        call.state.watch.meter.jobs.hear(report)
     engine = call.state.engine
     results = (
         await engine.extend_many(request.lease_ids, seconds=request.seconds)

@@ -14,6 +14,7 @@ from queen.wire.messages import (
     AckOperation,
     AckRequest,
     AckResponse,
+    AdvanceOperation,
     Extended,
     PushOperation,
 )
@@ -56,7 +57,9 @@ async def _acknowledge(
     return await call.state.engine.acknowledge(acknowledgments, consumer_group=group)
 
 
-def require_leases(operations: Sequence[Acknowledgment | PushOperation]) -> None:
+def require_leases(
+    operations: Sequence[Acknowledgment | PushOperation | AdvanceOperation],
+) -> None:
     """Raise BadRequest for the first acknowledgment that names no lease."""
     for index, each in enumerate(operations):
         if isinstance(each, Acknowledgment) and not each.lease_id:

@@ -1,4 +1,4 @@
-"""Acks and pushes, all applied or none."""
+"""Acks, pushes and steps of workflows, all applied or none."""
 
 from typing import Final
 
@@ -10,24 +10,27 @@ from queen.server.verbs.ack import REFUSED_ACK, require_leases
 from queen.server.verbs.push import REFUSED_ITEM, with_trace
 from queen.wire.messages import (
     AckOperation,
+    AdvanceOperation,
     OperationResult,
     PushItem,
+    PushOperation,
     TransactionRequest,
     TransactionResponse,
 )
 
 
 async def transaction(call: Call) -> Answer:
-    """Acks and pushes, all applied or none."""
+    """Acks, pushes and steps of workflows, all applied or none."""
     request = await call.body(TransactionRequest)
     if not request.operations:
         raise errors.BadRequest("a transaction needs at least one operation")
     if len(request.operations) > (most := call.state.settings.max_items):
         raise errors.TooManyItems(f"at most {most} operations fit a transaction")
     acks = [each for each in request.operations if isinstance(each, AckOperation)]
+    advances = [each for each in request.operations if isinstance(each, AdvanceOperation)]
     items: list[PushItem] = []
     for index, each in enumerate(request.operations):
-        if not isinstance(each, AckOperation):
+        if isinstance(each, PushOperation):
             if not each.items:
                 raise errors.BadRequest("a push needs at least one item", failed_index=index)
             items.extend(each.items)
@@ -44,6 +47,7 @@ async def transaction(call: Call) -> Answer:
         result = await call.state.engine.transact(
             acknowledgments=acks,
             items=with_trace(call, items),
+            advances=advances,
             required_leases=request.required_leases,
             consumer_group=request.consumer_group,
             is_rolled_back_on_duplicate=request.on_duplicate == "rollback",
@@ -55,11 +59,15 @@ async def transaction(call: Call) -> Answer:
             error.members["failed_index"] = _index_of(request, *error.members["failed"])
         raise
     results: list[OperationResult] = []
-    at = 0
+    at = number = 0
     for index, each in enumerate(request.operations):
         if isinstance(each, AckOperation):
             name = each.transaction_id or each.id
             results.append(OperationResult(index=index, type="ack", transaction_id=name))
+        elif isinstance(each, AdvanceOperation):
+            is_advanced = number not in result.stale_advances
+            results.append(OperationResult(index=index, type="advance", advanced=is_advanced))
+            number += 1
         else:
             messages = result[at : at + len(each.items)]
             at += len(each.items)
@@ -75,13 +83,13 @@ async def transaction(call: Call) -> Answer:
 
 
 def _index_of(request: TransactionRequest, kind: str, number: int) -> int:
-    """Which operation the engine's n-th ack or n-th pushed item was of."""
+    """Which operation the engine's n-th ack, advance or pushed item was of."""
     seen = 0
     for index, each in enumerate(request.operations):
-        if isinstance(each, AckOperation):
-            size = 1 if kind == "ack" else 0
-        else:
+        if isinstance(each, PushOperation):
             size = len(each.items) if kind == "item" else 0
+        else:
+            size = int(kind == ("ack" if isinstance(each, AckOperation) else "advance"))
         if seen <= number < seen + size:
             return index
         seen += size
@@ -93,7 +101,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/transaction",
         handler=transaction,
-        summary="Ack and push, all or nothing",
+        summary="Ack, push and advance workflows, all or nothing",
         permission=None,  # Each operation needs its own.
         body=TransactionRequest,
         answers={200: TransactionResponse},

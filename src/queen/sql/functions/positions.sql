@@ -106,7 +106,7 @@ end
 $$;
 
 -- How many messages a rate limit still allows now. p_recent holds pairs of a slice and what was claimed in
--- it; a slice is a sixteenth of the period, and seventeen of them cover any period that ends now.
+-- it; a slice is a sixty-fourth of the period, and sixty-five of them cover any period that ends now.
 create or replace function queen.allowance (p_recent bigint[], p_max integer, p_ms integer, p_now timestamptz)
   returns bigint
   language plpgsql
@@ -116,7 +116,7 @@ begin
   return (
     select p_max - coalesce(sum(p_recent[i + 1]), 0)::bigint
     from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
-    where p_recent[i] >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
+    where p_recent[i] >= floor(extract(epoch from p_now) * 64000 / p_ms)::bigint - 64
   );
 end
 $$;
@@ -136,9 +136,9 @@ begin
         select p_recent[i] as slice, p_recent[i + 1] as count
         from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
         union all
-        select floor(extract(epoch from p_now) * 16000 / p_ms)::bigint, p_count
+        select floor(extract(epoch from p_now) * 64000 / p_ms)::bigint, p_count
       ) h
-      where h.slice >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
+      where h.slice >= floor(extract(epoch from p_now) * 64000 / p_ms)::bigint - 64
       group by h.slice
     ) s
     cross join lateral (values (1, s.slice), (2, s.count)) as v (ordinal, value)
@@ -156,10 +156,10 @@ begin
   return (
     select case
       when queen.allowance(p_recent, p_max, p_ms, p_now) > 0 then p_now
-      else greatest(p_now, to_timestamp((min(p_recent[i]) + 17) * p_ms / 16000.0))
+      else greatest(p_now, to_timestamp((min(p_recent[i]) + 65) * p_ms / 64000.0))
     end
     from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
-    where p_recent[i] >= floor(extract(epoch from p_now) * 16000 / p_ms)::bigint - 16
+    where p_recent[i] >= floor(extract(epoch from p_now) * 64000 / p_ms)::bigint - 64
   );
 end
 $$;

@@ -1,0 +1,282 @@
+"""
+No-op jobs end to end, beside job runners on the same PostgreSQL, in one run.
+
+Bulk: added by `add_bulk`, run by one worker until the last is done and acked. One by one: each
+added by a call of its own while the worker runs. With `--peers FOLDER` the scripts in that folder
+measure others, round by round in turn with ours. The last line is one JSON object.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+import uvloop
+
+from benchmarks.http import cpu_seconds
+from benchmarks.load import SETTINGS, machine, payloads
+from queen import Queen
+from queen.jobs import Job, QueueManager, Worker
+from queen.store.migrations import migrate
+from tests.postgres import Postgres
+from tests.server.server import Server
+
+RUNNERS: Final = ("pgqueuer", "procrastinate")
+PEERS: Final = (*RUNNERS, "pgmq")
+BULK: Final = 1_000
+"""Jobs of a call, of ours and of the others."""
+CALLERS: Final = 16
+"""Who add one by one at once, of ours and of the others, and their consumers."""
+BULK_CLIENTS: Final = 4
+"""Of the others: connections that push the bulk, and consumers; ours are one of each."""
+
+
+class Bench:
+    """One server, one application, one worker at a time; each point on a queue of its own."""
+
+    def __init__(self, server: Server, queen: Queen, arguments: argparse.Namespace) -> None:
+        self.server = server
+        self._queen = queen
+        self._jobs: int = arguments.jobs
+        self._seconds: float = arguments.seconds
+        self._concurrency: int = arguments.concurrency
+        self._data = [json.loads(each) for each in payloads(1_000, seed=7)]
+        self._number = 0
+        self.begun: dict[int, float] = {}
+        self.done = 0
+
+    def app(self) -> tuple[QueueManager, str]:
+        self._number += 1
+        jobs, queue = QueueManager(self._queen), f"bench{self._number}"
+        self.begun, self.done = {}, 0
+
+        async def noop(job: Job[dict[str, Any]]) -> None:
+            self.done += 1
+
+        async def timed(job: Job[int]) -> None:
+            self.begun[job.data] = time.perf_counter()
+
+        jobs.register_processor(queue, noop, name="noop")
+        jobs.register_processor(queue, timed, name="timed")
+        return jobs, queue
+
+    async def settled(self, worker: Worker, count: int) -> None:
+        """Every job is done, and the server knows."""
+        while worker.stats.completed < count:  # noqa: ASYNC110 - of other tasks
+            await asyncio.sleep(0.002)
+
+    async def bulk(self) -> float:
+        """From the first call that adds to the last job run and acked, one after the other."""
+        jobs, queue = self.app()
+        await jobs.configure((queue,))
+        items = [
+            {"name": "noop", "data": self._data[number % 1_000]} for number in range(self._jobs)
+        ]
+        began = time.perf_counter()
+        for start in range(0, self._jobs, BULK):
+            await jobs.add_bulk(queue, items[start : start + BULK])
+        added = time.perf_counter() - began
+        began_running = time.perf_counter()
+        worker = await jobs.start_workers(concurrency=self._concurrency)
+        await self.settled(worker, self._jobs)
+        await jobs.shutdown()
+        running = time.perf_counter() - began_running
+        assert self.done == self._jobs
+        print(f"  added {self._jobs / added:,.0f}/s, run {self._jobs / running:,.0f}/s", flush=True)
+        return self._jobs / (added + running)
+
+    async def single(self) -> float:
+        """Added one a call and run at once, for so many seconds; those that were run."""
+        jobs, queue = self.app()
+        worker = await jobs.start_workers(concurrency=self._concurrency)
+        deadline = time.perf_counter() + self._seconds
+        added = 0
+
+        async def add(caller: int) -> None:
+            nonlocal added
+            while time.perf_counter() < deadline:
+                await jobs.add_job(queue, "noop", self._data[caller])
+                added += 1
+
+        began = time.perf_counter()
+        await asyncio.gather(*(add(caller) for caller in range(CALLERS)))
+        await self.settled(worker, added)
+        seconds = time.perf_counter() - began
+        await jobs.shutdown()
+        assert self.done == added
+        return added / seconds
+
+    async def starts(self, rate: float = 50.0) -> tuple[float, float]:
+        """An open loop: from the instant a job was due until it runs, p50 and p99 in ms."""
+        jobs, queue = self.app()
+        await jobs.start_workers(concurrency=self._concurrency)
+        await jobs.add_job(queue, "noop", {})
+        count = round(rate * max(self._seconds, 5.0))
+        began = time.perf_counter() + 0.1
+        tasks: list[asyncio.Task[Any]] = []
+        for number in range(count):
+            await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
+            tasks.append(asyncio.create_task(jobs.add_job(queue, "timed", number)))
+        await asyncio.gather(*tasks)
+        async with asyncio.timeout(30):
+            while len(self.begun) < count:  # noqa: ASYNC110 - of the worker
+                await asyncio.sleep(0.002)
+        await jobs.shutdown()
+        waits = sorted((self.begun[n] - began - n / rate) * 1000 for n in range(count))
+        return waits[count // 2], waits[int(count * 0.99)]
+
+
+def peers(
+    arguments: argparse.Namespace, dsn: str, round_: int, *, batch: int, clients: int, phases: str
+) -> dict[str, dict[str, float]]:
+    """What the others' scripts said of one point: peer to phase to rate."""
+    if not arguments.peers:
+        return {}
+    turn = round_ % len(PEERS)
+    command = [arguments.peers_python or sys.executable, "run.py", "--dsn", dsn, "--rounds", "1"]
+    command += ["--seconds", str(arguments.seconds), "--batches", str(batch), "--phases", phases]
+    command += ["--clients", str(clients)]
+    command += ["--peers", ",".join((*PEERS[turn:], *PEERS[:turn]))]
+    answer = subprocess.run(
+        command, cwd=arguments.peers, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    found: dict[str, dict[str, float]] = {}
+    for line in answer.stdout.splitlines():
+        said: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
+        if "rate" in said:
+            found.setdefault(said["peer"], {})[said["phase"]] = said["rate"]
+        elif "error" in said:
+            print(f"  {said['peer']}: {said['error'][-200:]}", flush=True)
+    return found
+
+
+def end_to_end(rates: dict[str, float]) -> float | None:
+    """Pushed at one rate and then drained at another: what a job takes in all."""
+    if "push" not in rates or "drain" not in rates or not rates["drain"]:
+        return None
+    return 1 / (1 / rates["push"] + 1 / rates["drain"])
+
+
+class Figures:
+    """What the rounds gave."""
+
+    def __init__(self) -> None:
+        self.bulk: dict[str, list[float]] = {}
+        self.single: dict[str, list[float]] = {}
+        self.starts: list[tuple[float, float]] = []
+
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "bulk_vs_best_runner": _ratio(self.bulk),
+            "single_vs_best_runner": _ratio(self.single),
+            "start_p50_ms": round(statistics.median(p50 for p50, _ in self.starts), 2),
+            "start_p99_ms": round(statistics.median(p99 for _, p99 in self.starts), 2),
+        }
+        for name, cells in (("bulk", self.bulk), ("single", self.single)):
+            found[name] = {
+                peer: [round(statistics.median(of)), round(min(of)), round(max(of))]
+                for peer, of in cells.items()
+            }
+        return found
+
+
+def _ratio(rates: dict[str, list[float]]) -> float | None:
+    """The median of ours by the best median of the runners."""
+    best = [statistics.median(rates[name]) for name in RUNNERS if rates.get(name)]
+    return round(statistics.median(rates["queen"]) / max(best), 2) if best else None
+
+
+async def rounds(bench: Bench, arguments: argparse.Namespace, dsn: str) -> Figures:
+    figures = Figures()
+    for round_ in range(arguments.rounds):
+        load = os.getloadavg()[0]
+        ours, servers = time.process_time(), cpu_seconds(bench.server.pid)
+        bulk, single = await bench.bulk(), await bench.single()
+        starts = await bench.starts()
+        ours, servers = time.process_time() - ours, cpu_seconds(bench.server.pid) - servers
+        figures.bulk.setdefault("queen", []).append(bulk)
+        figures.single.setdefault("queen", []).append(single)
+        figures.starts.append(starts)
+        print(
+            f"round {round_ + 1}: bulk {bulk:,.0f}/s, one by one {single:,.0f}/s, starts after "
+            f"{starts[0]:.1f} ms (p99 {starts[1]:.1f}); load {load:.1f}, seconds of CPU: "
+            f"worker {ours:.1f}, server {servers:.1f}",
+            flush=True,
+        )
+        others = partial(peers, arguments, dsn, round_)
+        of_bulk = await asyncio.to_thread(
+            others, batch=BULK, clients=BULK_CLIENTS, phases="push,drain"
+        )
+        of_single = await asyncio.to_thread(others, batch=1, clients=CALLERS, phases="mixed")
+        for name in PEERS:
+            if rate := end_to_end(of_bulk.get(name, {})):
+                figures.bulk.setdefault(name, []).append(rate)
+            if rate := of_single.get(name, {}).get("mixed"):
+                figures.single.setdefault(name, []).append(rate)
+        print(f"  others: bulk {of_bulk}, one by one {of_single}", flush=True)
+    return figures
+
+
+async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    with Postgres(SETTINGS) as postgres:
+        dsn = postgres.create_database("bench")
+        await migrate(dsn)
+        admin = await asyncpg.connect(dsn)
+        version = await admin.fetchval("show server_version")
+        await admin.close()
+        async with (
+            Server(dsn, {"LOG_LEVEL": "warning"}) as server,
+            Queen(server.base_url) as queen,
+        ):
+            figures = await rounds(
+                Bench(server, queen, arguments), arguments, postgres.dsn("postgres")
+            )
+    return {
+        **figures.result(),
+        "configuration": {
+            **machine(),
+            "postgresql": version,
+            "settings": SETTINGS,
+            "rounds": arguments.rounds,
+            "seconds": arguments.seconds,
+            "jobs": arguments.jobs,
+            "jobs_a_call": BULK,
+            "callers_one_by_one": CALLERS,
+            "clients_of_others_in_bulk": BULK_CLIENTS,
+            "concurrency": arguments.concurrency,
+            "servers": 1,
+            "worker_processes": 1,
+            "data_bytes": round(statistics.mean(map(len, payloads(1000, seed=7)))),
+        },
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--jobs", type=int, default=50_000, help="of the bulk")
+    parser.add_argument("--concurrency", type=int, default=10)
+    parser.add_argument("--peers", type=Path, help="folder with the scripts that measure others")
+    parser.add_argument("--peers-python", help="the Python that has what those scripts import")
+    given = parser.parse_args(arguments)
+    if given.peers is None:
+        print("peers: skipped, for no folder of theirs was given (--peers)", flush=True)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        result = runner.run(measure(given))
+    for name, value in result["configuration"].items():
+        print(f"{name}: {value}")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Steps of workflows that waited too long for a signal, or whose message is gone."""
+
+from typing import Final
+
+from queen.engine.upkeep.run import Run
+
+_STEPS_PER_STEP: Final = 200
+
+
+async def run(run: Run) -> None:
+    """Those that were to be looked at first come first."""
+    while run.has_time:
+        (step,) = await run.step("see_to_steps", _STEPS_PER_STEP)
+        run.rows += step["looked"]
+        run.engine.workflows.stir(step["ended"])
+        if step["looked"] < _STEPS_PER_STEP:
+            return
+    run.is_over = False

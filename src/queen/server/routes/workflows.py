@@ -1,0 +1,348 @@
+"""Workflows: start, list, show, signal, cancel, retry, delete."""
+
+from typing import Any, Final
+
+import msgspec
+
+from queen import errors
+from queen.server import tracing
+from queen.server.access import Permission
+from queen.server.http import Answer, Call, trace_of
+from queen.server.paging import Int, cursor_to, limit_of, place_of
+from queen.server.routing import API, Route
+from queen.store.database import Record
+from queen.wire.plans import check_id, plan_of
+from queen.wire.workflows import (
+    Cancelled,
+    CancelRequest,
+    PartInfo,
+    Parts,
+    PartsQuery,
+    Retried,
+    Signalled,
+    SignalRequest,
+    StepInfo,
+    WorkflowDeleted,
+    WorkflowDetail,
+    WorkflowInfo,
+    WorkflowQuery,
+    WorkflowRequest,
+    WorkflowRetryRequest,
+    Workflows,
+    WorkflowsQuery,
+    WorkflowStarted,
+)
+
+
+class _Named(msgspec.Struct):
+    """Of what a step sends, the name of the job."""
+
+    name: str
+
+
+_NAMED: Final = msgspec.json.Decoder(_Named).decode
+_MOST_SCANNED: Final = 10_000
+_LAST: Final = 2**63 - 1
+_ENDED: Final = ("completed", "failed", "cancelled")
+
+
+async def start(call: Call) -> Answer:
+    """
+    Start a workflow: checked as a whole, then its first steps are sent.
+
+    With an `id` it may be repeated. Whoever starts one pushes by it, to all its queues.
+    """
+    request = await call.body(WorkflowRequest)
+    plan = plan_of(request)
+    await call.require_queues(Permission.PRODUCE, plan.queues)
+    if not plan.queues:
+        # It would be nobody's in particular.
+        call.caller.require_unscoped()
+    call.state.pulse.require_push()
+    parent = tracing.parent_of(call)
+    trace_id = parent and trace_of(parent)
+    id_, is_new = await call.state.engine.workflows.start(
+        request.id,
+        plan,
+        headers={"traceparent": parent} if parent and trace_id else None,
+        trace_id=trace_id,
+    )
+    started = WorkflowStarted(id=id_, name=plan.name, new=is_new)
+    return Answer(started, status=201 if is_new else 200)
+
+
+async def list_workflows(call: Call) -> Answer:
+    """Workflows, newest first, without their steps."""
+    query = call.query(WorkflowsQuery)
+    limit = limit_of(call, query)
+    (before,) = place_of(query.cursor, tuple[Int], (_LAST,))
+    found: list[WorkflowInfo] = []
+    scanned = 0
+    store = call.state.engine.store.workflows
+    while True:
+        rows = await store.page(
+            before=before,
+            state=query.state,
+            name=query.name,
+            correlation_id=query.correlation_id,
+            tag=query.tag,
+            limit=limit,
+        )
+        seen = await _visible(call, rows)
+        for row in rows:
+            before = row["number"]
+            if row["id"] in seen:
+                found.append(WorkflowInfo(**_shown(row)))
+                if len(found) == limit:
+                    break
+        scanned += len(rows)
+        if len(found) == limit or (len(rows) == limit and scanned >= _MOST_SCANNED):
+            return Answer(Workflows(workflows=found, next_cursor=cursor_to(before)))
+        if len(rows) < limit:
+            return Answer(Workflows(workflows=found, next_cursor=None))
+
+
+async def show(call: Call) -> Answer:
+    """One workflow with its steps; with `wait` when it has ended, or after `timeout`."""
+    query = call.query(WorkflowQuery)
+    row = await _find(call, Permission.BROWSE)
+    engine, settings = call.state.engine, call.state.settings
+    if query.wait and row["state"] not in _ENDED:
+        timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
+        await engine.workflows.endings.wait(row["id"], min(timeout, settings.max_timeout_ms) / 1000)
+        row = await engine.workflows.one(row["id"])
+    steps = [StepInfo(**_step(each)) for each in await engine.store.workflows.steps(row["id"])]
+    result = _raw(row["result"] or "null")
+    return Answer(WorkflowDetail(**_shown(row), steps=steps, result=result))
+
+
+async def parts(call: Call) -> Answer:
+    """The parts of a step that is one job an item."""
+    query = call.query(PartsQuery)
+    limit = limit_of(call, query)
+    row = await _find(call, Permission.BROWSE)
+    (after,) = place_of(query.cursor, tuple[Int], (-1,))
+    step = call.parameters["step"]
+    rows = await call.state.engine.store.workflows.parts(
+        row["id"], step, after=max(-1, min(after, 2**31 - 1)), state=query.state, limit=limit
+    )
+    found = [
+        PartInfo(
+            part=each["part"],
+            state=each["state"],
+            attempts=each["attempts"],
+            result=msgspec.UNSET if each["result"] is None else _raw(each["result"]),
+            error=each["error"],
+            ended_at=each["ended_at"],
+        )
+        for each in rows
+    ]
+    following = cursor_to(rows[-1]["part"]) if len(rows) == limit else None
+    return Answer(Parts(parts=found, next_cursor=following))
+
+
+async def signal(call: Call) -> Answer:
+    """Tell a workflow what some of its steps wait for; those that have not begun remember it."""
+    request = await call.body(SignalRequest)
+    row = await _find(call, Permission.PRODUCE)
+    taken = await call.state.engine.workflows.signal(
+        row["id"],
+        request.signal,
+        request.outcome,
+        None if request.data is msgspec.UNSET else bytes(request.data),
+    )
+    return Answer(Signalled(id=row["id"], taken=taken))
+
+
+async def cancel(call: Call) -> Answer:
+    """Let nothing begin any more; what was done is undone. What has ended stays as it is."""
+    request = await call.body(CancelRequest)
+    row = await _find(call, Permission.OPERATE)
+    engine = call.state.engine
+    await engine.workflows.cancel(row["id"], request.reason, is_undone=request.compensate)
+    now = await engine.workflows.one(row["id"])
+    call.note(before={"id": row["id"], "state": row["state"]}, after={"state": now["state"]})
+    return Answer(Cancelled(id=row["id"], state=now["state"], open_steps=now["open_steps"]))
+
+
+async def retry(call: Call) -> Answer:
+    """Run what failed again, and what follows from it; what completed stays done."""
+    request = await call.body(WorkflowRetryRequest)
+    row = await _find(call, Permission.OPERATE)
+    await call.state.engine.workflows.retry(row["id"], request.from_step)
+    state = (await call.state.engine.workflows.one(row["id"]))["state"]
+    call.note(before={"id": row["id"], "state": row["state"]}, after={"state": state})
+    return Answer(Retried(id=row["id"], state=state))
+
+
+async def delete(call: Call) -> Answer:
+    """Forget a workflow that has ended."""
+    row = await _find(call, Permission.DESTROY)
+    await call.state.engine.workflows.delete(row["id"])
+    call.note(before={"id": row["id"], "name": row["name"], "state": row["state"]})
+    return Answer(WorkflowDeleted(success=True, id=row["id"]))
+
+
+async def _find(call: Call, permission: Permission) -> Record:
+    """The workflow in the path, if the caller may do this with all its queues."""
+    engine = call.state.engine
+    try:
+        check_id(call.parameters["workflow"])
+        row = await engine.workflows.one(call.parameters["workflow"])
+    except (errors.WorkflowNotFound, errors.InvalidWorkflow) as error:
+        missing = errors.WorkflowNotFound(f"there is no workflow {call.parameters['workflow']!r}")
+        raise call.missing(missing) from error
+    call.caller.require(permission)
+    if call.caller.scopes is not None:
+        queues = (await engine.store.workflows.queues([row["id"]])).get(row["id"])
+        if not queues:
+            call.caller.require_unscoped()
+        else:
+            await call.require_queues(permission, queues)
+    return row
+
+
+async def _visible(call: Call, rows: list[Record]) -> set[str]:
+    """Those that send to nothing but what the caller may see."""
+    ids = [row["id"] for row in rows]
+    if call.caller.scopes is None or not ids:
+        return set(ids)
+    queues = await call.state.engine.store.workflows.queues(ids)
+    seen = await call.visible({name for names in queues.values() for name in names})
+    return {id_ for id_, names in queues.items() if names and names <= seen}
+
+
+def _shown(row: Record) -> dict[str, Any]:
+    shown = {name: row[name] for name in WorkflowInfo.__struct_fields__}
+    return shown | {"metadata": _raw(row["metadata"]), "tags": list(row["tags"])}
+
+
+def _step(row: Record) -> dict[str, Any]:
+    template = _NAMED(row["template"]) if row["template"] is not None else None
+    is_signal = row["kind"] == "signal"
+    return {
+        "name": row["name"],
+        "kind": "job" if row["kind"] == "message" else row["kind"],
+        "state": row["state"],
+        "tries": row["tries"],
+        "queue": row["queue"],
+        "job": template and template.name,
+        "key": None if is_signal or row["partition"] == "Default" else row["partition"],
+        "signal": row["signal"],
+        "over": row["items_of"],
+        "undoes": row["undoes"],
+        "on_success": tuple(row["on_success"]),
+        "on_failure": tuple(row["on_failure"]),
+        "join": "all" if row["needs_all"] else "any",
+        "attempts": row["attempts"],
+        "parts": row["parts"],
+        "open_parts": row["open_parts"],
+        "failed_parts": row["failed_parts"],
+        "started_at": row["started_at"],
+        "ended_at": row["ended_at"],
+        "times_out_at": row["look_at"] if row["state"] == "waiting" else None,
+        "result": msgspec.UNSET if row["result"] is None else _raw(row["result"]),
+        "error": row["error"],
+    }
+
+
+def _raw(text: str) -> msgspec.Raw:
+    return msgspec.Raw(text.encode())
+
+
+_ONE: Final = f"{API}/workflows/{{workflow}}"
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path=f"{API}/workflows",
+        handler=start,
+        summary="Start a workflow",
+        permission=Permission.PRODUCE,
+        body=WorkflowRequest,
+        answers={200: WorkflowStarted, 201: WorkflowStarted},
+        problems=(
+            errors.InvalidWorkflow,
+            errors.InvalidName,
+            errors.InvalidItem,
+            errors.PayloadTooLarge,
+            errors.QueueNotFound,
+            errors.WorkflowExists,
+        ),
+    ),
+    Route(
+        method="GET",
+        path=f"{API}/workflows",
+        handler=list_workflows,
+        summary="List workflows",
+        permission=Permission.BROWSE,
+        query=WorkflowsQuery,
+        answers={200: Workflows},
+    ),
+    Route(
+        method="GET",
+        path=_ONE,
+        handler=show,
+        summary="Show a workflow and its steps",
+        permission=Permission.BROWSE,
+        is_payload_view=True,
+        query=WorkflowQuery,
+        answers={200: WorkflowDetail},
+        problems=(errors.WorkflowNotFound,),
+    ),
+    Route(
+        method="GET",
+        path=f"{_ONE}/steps/{{step}}/parts",
+        handler=parts,
+        summary="List the parts of a step",
+        permission=Permission.BROWSE,
+        is_payload_view=True,
+        query=PartsQuery,
+        answers={200: Parts},
+        problems=(errors.WorkflowNotFound,),
+    ),
+    Route(
+        method="POST",
+        path=f"{_ONE}/signal",
+        handler=signal,
+        summary="Signal a workflow",
+        permission=Permission.PRODUCE,
+        body=SignalRequest,
+        answers={200: Signalled},
+        problems=(
+            errors.WorkflowNotFound,
+            errors.NotFound,
+            errors.InvalidItem,
+            errors.PayloadTooLarge,
+        ),
+    ),
+    Route(
+        method="POST",
+        path=f"{_ONE}/cancel",
+        handler=cancel,
+        summary="Cancel a workflow",
+        permission=Permission.OPERATE,
+        body=CancelRequest,
+        answers={200: Cancelled},
+        problems=(errors.WorkflowNotFound,),
+    ),
+    Route(
+        method="POST",
+        path=f"{_ONE}/retry",
+        handler=retry,
+        summary="Retry a workflow from what failed",
+        permission=Permission.OPERATE,
+        body=WorkflowRetryRequest,
+        answers={200: Retried},
+        problems=(errors.WorkflowNotFound, errors.NotRetryable),
+    ),
+    Route(
+        method="DELETE",
+        path=_ONE,
+        handler=delete,
+        summary="Delete a workflow that has ended",
+        permission=Permission.DESTROY,
+        answers={200: WorkflowDeleted},
+        problems=(errors.WorkflowNotFound, errors.WorkflowRunning),
+    ),
+)

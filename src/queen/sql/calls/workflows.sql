@@ -1,0 +1,109 @@
+-- Workflows: runs of steps that follow each other.
+
+-- name: start_workflow
+-- Start a workflow; whether it is new.
+select queen.start_workflow($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as is_new;
+
+-- name: advance
+-- Settle messages and the steps that they were, all or none; the rows of transact, and one an advance.
+select kind, ordinal, "offset", created_at, xid, code
+from queen.advance(
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text[]::int8multirange[], $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+  $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43
+);
+
+-- name: signal_workflow
+-- Tell a workflow what some of its steps wait for.
+select steps, taken, has_ended from queen.signal_workflow($1, $2, $3, $4);
+
+-- name: cancel_workflow
+-- Let nothing begin any more, and undo what was done.
+select was_running, has_ended, open_steps from queen.cancel_workflow($1, $2, $3);
+
+-- name: workflow_messages
+-- Messages of a run that is to stop which may be taken away: not of what would have to be undone.
+select s.name as step, p.part, s.token, s.queue, s.partition,
+  concat_ws('/', w.id, s.name, p.part, w.number || '.' || s.tries) as transaction_id
+from queen.workflows w
+join queen.workflow_steps s on s.workflow_id = w.id and s.state = 'active' and s.kind in ('message', 'map')
+left join queen.workflow_parts p on p.workflow_id = w.id and p.step = s.name and s.kind = 'map'
+where w.id = $1 and w.state = 'stopping' and (s.kind = 'message' or p.state = 'active')
+  and not (w.is_undone and exists (
+    select 1 from queen.workflow_steps u where u.workflow_id = w.id and u.undoes = s.name
+  ))
+order by s.ordinal, p.part
+limit $2;
+
+-- name: drop_steps
+-- Messages of steps were taken away; whether the run is over.
+select queen.drop_steps($1, $2, $3, $4) as has_ended;
+
+-- name: fail_step
+-- The message of a step was taken away; whether the run is over.
+select queen.fail_step($1, $2, $3, $4, $5) as has_ended;
+
+-- name: retry_workflow
+-- Run what failed again, and what follows from it.
+select has_ended from queen.retry_workflow($1, $2);
+
+-- name: delete_workflow
+-- Forget a workflow that has ended.
+select queen.delete_workflow($1);
+
+-- name: workflow
+-- One run.
+select
+  w.id, w.number, w.name, w.state, w.correlation_id, w.tags, w.metadata, w.open_steps, w.result, w.error, w.created_at,
+  w.ended_at, queen.now() as now
+from queen.workflows w
+where w.id = $1;
+
+-- name: open_workflows
+-- Those of some runs that have not ended.
+select w.id from queen.workflows w where w.id = any ($1) and w.ended_at is null;
+
+-- name: workflow_queues
+-- The queues that runs send to.
+select s.workflow_id as id, array_agg(distinct s.queue) filter (where s.queue is not null) as queues
+from queen.workflow_steps s
+where s.workflow_id = any ($1)
+group by s.workflow_id;
+
+-- name: workflow_steps
+-- The steps of a run, as they were declared.
+select
+  s.name, s.kind, s.queue, s.partition, s.template, s.priority, s.delay_seconds, s.items_of, s.signal, s.timeout_seconds,
+  s.undoes, s.on_success, s.on_failure, s.needs_all, s.state, s.tries, s.parts, s.open_parts, s.failed_parts, s.attempts,
+  s.result, s.error, s.look_at, s.started_at, s.ended_at
+from queen.workflow_steps s
+where s.workflow_id = $1
+order by s.ordinal;
+
+-- name: workflow_parts
+-- Parts of a step, after one.
+select p.part, p.state, p.attempts, p.result, p.error, p.ended_at
+from queen.workflow_parts p
+where p.workflow_id = $1 and p.step = $2 and p.part > $3 and p.state = coalesce($4, p.state)
+order by p.part
+limit $5;
+
+-- name: list_workflows
+-- Runs before a number, newest first.
+select
+  w.id, w.number, w.name, w.state, w.correlation_id, w.tags, w.metadata, w.open_steps, w.error, w.created_at, w.ended_at
+from queen.workflows w
+where w.number < $1
+  and ($2::text is null or w.state = $2)
+  and ($3::text is null or w.name = $3)
+  and ($4::text is null or w.correlation_id = $4)
+  and ($5::text is null or w.tags @> array[$5] and w.tags <> '{}')
+order by w.number desc
+limit $6;
+
+-- name: see_to_steps
+-- Fail what waited too long, or whose message is gone.
+select looked, ended from queen.see_to_steps($1, $2);
+
+-- name: forget_workflows
+-- Forget some runs that ended long ago.
+select queen.forget_workflows($1, $2, $3) as removed;

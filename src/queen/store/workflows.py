@@ -1,0 +1,105 @@
+"""Runs of workflows, their steps and the parts of these."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from queen.store.database import Database, Record
+
+
+class Workflows:
+    """The workflows of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def start(
+        self,
+        id_: str,
+        *,
+        name: str,
+        digest: bytes,
+        metadata: str,
+        correlation_id: str | None,
+        tags: Sequence[str],
+        headers: str | None,
+        trace_id: str | None,
+        steps: str,
+        templates: Sequence[str | None],
+        items: Sequence[str | None],
+    ) -> bool:
+        """Start one; False when it was started before. Raises WorkflowExists."""
+        (row,) = await self._database.fetch(
+            "start_workflow",
+            *(id_, name, digest, metadata, correlation_id, list(tags), headers, trace_id, steps),
+            *(list(templates), list(items)),
+        )
+        return row["is_new"]
+
+    async def signal(self, id_: str, signal: str, outcome: str, data: str | None) -> Record:
+        """How many steps are for this signal and took it. Raises WorkflowNotFound."""
+        return (await self._database.fetch("signal_workflow", id_, signal, outcome, data))[0]
+
+    async def cancel(self, id_: str, reason: str | None, *, is_undone: bool) -> Record:
+        """Stop it. Raises WorkflowNotFound."""
+        return (await self._database.fetch("cancel_workflow", id_, reason, is_undone))[0]
+
+    async def messages(self, id_: str, limit: int) -> list[Record]:
+        """Messages of a run that is to stop which may be taken away."""
+        return await self._database.fetch("workflow_messages", id_, limit)
+
+    async def drop(self, id_: str, messages: Sequence[Record]) -> bool:
+        """These were; whether the run has ended."""
+        columns = [[each[name] for each in messages] for name in ("step", "part", "token")]
+        return (await self._database.fetch("drop_steps", id_, *columns))[0]["has_ended"]
+
+    async def fail_step(
+        self, id_: str, step: str, part: int | None, token: UUID, error: str
+    ) -> bool:
+        """The message of a step was taken away; whether the run has ended."""
+        (row,) = await self._database.fetch("fail_step", id_, step, part, token, error)
+        return row["has_ended"]
+
+    async def retry(self, id_: str, from_step: str | None) -> bool:
+        """Let it go on; whether it has ended at once. Raises WorkflowNotFound, NotRetryable."""
+        return (await self._database.fetch("retry_workflow", id_, from_step))[0]["has_ended"]
+
+    async def delete(self, id_: str) -> None:
+        """Forget one that has ended. Raises WorkflowNotFound, WorkflowRunning."""
+        await self._database.fetch("delete_workflow", id_)
+
+    async def one(self, id_: str) -> Record | None:
+        rows = await self._database.fetch("workflow", id_)
+        return rows[0] if rows else None
+
+    async def open_of(self, ids: Sequence[str]) -> set[str]:
+        """Those of some runs that have not ended."""
+        rows = await self._database.fetch("open_workflows", list(ids))
+        return {row["id"] for row in rows}
+
+    async def steps(self, id_: str) -> list[Record]:
+        return await self._database.fetch("workflow_steps", id_)
+
+    async def parts(
+        self, id_: str, step: str, *, after: int, state: str | None, limit: int
+    ) -> list[Record]:
+        return await self._database.fetch("workflow_parts", id_, step, after, state, limit)
+
+    async def queues(self, ids: Sequence[str]) -> dict[str, set[str]]:
+        """The queues that each sends to."""
+        rows = await self._database.fetch("workflow_queues", list(ids))
+        return {row["id"]: set(row["queues"] or ()) for row in rows}
+
+    async def page(
+        self,
+        *,
+        before: int,
+        state: str | None,
+        name: str | None,
+        correlation_id: str | None,
+        tag: str | None,
+        limit: int,
+    ) -> list[Record]:
+        """Runs with a lower number, newest first."""
+        return await self._database.fetch(
+            "list_workflows", before, state, name, correlation_id, tag, limit
+        )

@@ -1,0 +1,153 @@
+"""`queen worker`: processes that run jobs, drained by signals, started again when they die."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from queen import Queen
+from queen.jobs import QueueManager
+from tests.cli.shell import Shell
+from tests.jobs.lines import lines
+from tests.jobs.waiting import until
+from tests.server.server import Server
+
+ROOT = Path(__file__).parents[2]
+APP = "tests.jobs.application:jobs"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.log"
+
+
+@pytest.fixture
+def shell(server: Server, tmp_path: Path, log: Path) -> Shell:
+    shell = Shell(server, tmp_path)
+    shell.environment["PYTHONPATH"] += f":{ROOT}"
+    shell.environment["JOBS_LOG"] = str(log)
+    return shell
+
+
+@pytest.fixture
+async def jobs(server: Server) -> AsyncIterator[QueueManager]:
+    async with Queen(server.base_url, retry_attempts=1) as queen:
+        yield QueueManager(queen)
+
+
+async def test_a_worker_runs_jobs_and_a_signal_lets_it_finish_them(
+    shell: Shell, jobs: QueueManager, log: Path
+) -> None:
+    async with shell.started("worker", APP, "--concurrency", "2") as process:
+        short = await jobs.add_job("work", "note", 1)
+        await short.result(timeout=30)
+        long = await jobs.add_job("work", "pause", 1.0)
+        await until(lambda: lines(log, "began")[1:])
+        process.send_signal(signal.SIGTERM)
+        _, said = await process.communicate()
+
+    assert process.returncode == 0, said
+    assert "work: note (coroutine, 3 attempts)" in said.decode()
+    assert "work: hold (thread, 3 attempts)" in said.decode()
+    assert "drained: 2 completed" in said.decode()
+    assert len(lines(log, "ended")) == 1
+    assert await long.status() == "completed"
+
+
+@pytest.mark.parametrize("name", ["pause", "hold"])
+async def test_what_does_not_end_in_time_goes_back_uncounted(
+    shell: Shell, jobs: QueueManager, log: Path, name: str
+) -> None:
+    async with shell.started("worker", APP, "--shutdown-timeout", "100ms") as process:
+        slow = await jobs.add_job("work", name, 30.0)
+        await until(lambda: lines(log, "began"))
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(10):
+            await process.communicate()
+
+    assert process.returncode == 0
+    assert len(lines(log, "cancelled")) == (1 if name == "pause" else 0)
+    assert await slow.status() == "waiting"
+    (again,) = await jobs.queen.queue("work").pop()
+    assert again.attempt == 1
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_a_second_signal_waits_for_nothing(
+    shell: Shell, jobs: QueueManager, log: Path, processes: str
+) -> None:
+    async with shell.started("worker", APP, "--processes", processes) as process:
+        slow = await jobs.add_job("work", "pause", 50.0)
+        await until(lambda: lines(log, "began"), seconds=30)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.1)  # Two at once may arrive as one.
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(15):
+            _, said = await process.communicate()
+
+    assert process.returncode == 0, said
+    assert len(lines(log, "cancelled")) == 1
+    assert await slow.status() == "waiting"
+
+
+async def test_a_worker_process_that_dies_is_started_again_and_its_job_goes_on(
+    shell: Shell, jobs: QueueManager, log: Path
+) -> None:
+    async with shell.started("worker", APP, "--processes", "2", "-c", "1") as process:
+        deadly = await jobs.add_job("work", "die", 2)
+        await deadly.result(timeout=50)
+        began = lines(log, "began")
+        assert [line.attempt for line in began] == [1, 2, 3]
+        process.send_signal(signal.SIGTERM)
+        _, said = await process.communicate()
+
+    assert process.returncode == 0, said
+    assert said.decode().count("jobs.process_died") == 2
+
+
+async def test_workers_end_when_who_started_them_was_killed(
+    shell: Shell, jobs: QueueManager, log: Path
+) -> None:
+    async with shell.started("worker", APP, "--processes", "2") as process:
+        await jobs.add_bulk("work", [{"name": "pause", "data": 2.0} for _ in range(2)])
+        await until(lambda: len(lines(log, "began")) == 2, seconds=30)
+        process.kill()
+        pids = {line.pid for line in lines(log)}
+        await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), seconds=20)
+
+    assert len(lines(log, "ended")) == 2  # They were drained, not cut off.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere:jobs"], "there is no module nowhere"),
+        (["tests.jobs.nowhere:jobs"], "there is no module tests.jobs.nowhere"),
+        (["tests.jobs.application"], "write MODULE:app"),
+        (["tests.jobs.application:app"], "has no app; did you mean tests.jobs.application:jobs?"),
+        (["tests.jobs.application:note"], "is no QueueManager but a Processor"),
+        (["tests.jobs.application:empty"], "has no processor"),
+        ([APP, "--queues", "other"], "no processor is registered for queue other; there are work"),
+        ([APP, "--queues", ","], "--queues names none"),
+        ([APP, "--autoscale", "5..2"], "write 1..16"),
+        ([APP, "--autoscale", "1..2", "--processes", "2"], "not both"),
+        ([APP, "--shutdown-timeout", "soon"], "'soon' is no duration"),
+    ],
+)
+async def test_what_is_wrong_is_said_in_a_sentence(
+    shell: Shell, arguments: list[str], said: str
+) -> None:
+    ended = await shell.run("worker", *arguments)
+    assert ended.code == 2
+    assert said in ended.said
+    assert "Traceback" not in ended.said
+
+
+async def test_a_server_that_is_not_there_is_named(shell: Shell) -> None:
+    for extra in ([], ["--processes", "2"]):
+        ended = await shell.run("worker", APP, *extra, QUEEN_BASE_URL="http://127.0.0.1:1")
+        assert ended.code == 5
+        assert "Traceback" not in ended.said

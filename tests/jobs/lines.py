@@ -1,0 +1,37 @@
+"""What the jobs of `tests.jobs.application` wrote."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Line(NamedTuple):
+    what: str
+    data: str
+    attempt: int
+    pid: int
+    at: float
+    lease_until: float
+    """By the server's clock: when it was handed out, and the length of the lease."""
+    key: str
+
+
+def lines(log: Path, what: str = "") -> list[Line]:
+    if not log.exists():
+        return []
+    found: list[Line] = []
+    for line in log.read_text().splitlines():
+        kind, data, attempt, pid, at, until, key = line.split(" ")
+        if what in ("", kind):
+            found.append(Line(kind, data, int(attempt), int(pid), float(at), float(until), key))
+    return found
+
+
+def most_in_a_window(instants: list[float], seconds: float = 1.0) -> int:
+    """The most of them that any window of this length holds."""
+    instants = sorted(instants)
+    most = first = 0
+    for last, at in enumerate(instants):
+        while at - instants[first] >= seconds:
+            first += 1
+        most = max(most, last - first + 1)
+    return most

@@ -1,0 +1,77 @@
+"""Jobs that come again and again: one a tick, with all that a job has."""
+
+import pytest
+
+from queen import Queen, errors
+from queen.jobs import Backoff, Job, QueueManager
+from queen.jobs.schedules import cron_of
+from tests.jobs.waiting import until
+
+
+@pytest.mark.parametrize(
+    ("interval", "expression"),
+    [
+        ("1s", "*/1 * * * * *"),
+        ("30s", "*/30 * * * * *"),
+        (60, "0 */1 * * * *"),
+        ("15m", "0 */15 * * * *"),
+        ("1h", "0 0 */1 * * *"),
+        ("6h", "0 0 */6 * * *"),
+        ("1d", "0 0 0 * * *"),
+    ],
+)
+def test_an_interval_is_a_cron_expression(interval: float | str, expression: str) -> None:
+    assert cron_of(interval) == expression
+
+
+@pytest.mark.parametrize("interval", ["7s", "90s", "5h", "2d", "500ms"])
+def test_ticks_are_evenly_apart_or_refused(interval: str) -> None:
+    with pytest.raises(errors.BadRequest, match="divides no"):
+        cron_of(interval)
+
+
+async def test_each_tick_is_one_job_whoever_runs(
+    jobs: QueueManager, queen: Queen, queue: str
+) -> None:
+    seen: list[tuple[object, int, int]] = []
+
+    @jobs.every("1s", queue=queue, data=7, attempts=2, backoff=Backoff("fixed", delay=0))
+    async def beat(job: Job[int]) -> None:
+        seen.append((job.tick, job.attempt, job.data))
+        if job.attempt == 1:
+            raise ConnectionError("not the first time")
+
+    for _ in range(2):
+        await jobs.start_workers()
+    await until(lambda: len({tick for tick, *_ in seen}) >= 2, seconds=40)
+    await queen.admin.pause_schedule(f"{queue}.beat")
+    await until(lambda: len(seen) == 2 * len({tick for tick, *_ in seen}), seconds=20)
+
+    assert {attempt for _, attempt, _ in seen} == {1, 2}
+    assert len(set(seen)) == len(seen)
+    assert {data for *_, data in seen} == {7}
+    await queen.admin.delete_schedule(f"{queue}.beat")
+
+
+async def test_a_schedule_is_what_the_code_says(
+    jobs: QueueManager, queen: Queen, queue: str
+) -> None:
+    @jobs.cron("0 0 * * *", queue=queue, tz="Europe/Rome", missed="skip", name="clean-up")
+    async def clean(job: Job[None]) -> None: ...
+
+    @jobs.cron("0 1 * * *", queue=f"{queue}-other")
+    async def other(job: Job[None]) -> None: ...
+
+    await jobs.start_workers(queues=[queue])
+
+    schedule = await queen.admin.schedule(f"{queue}.clean-up")
+    assert (schedule.cron, schedule.time_zone, schedule.missed) == (
+        "0 0 * * *",
+        "Europe/Rome",
+        "skip",
+    )
+    with pytest.raises(errors.NotFound):
+        await queen.admin.schedule(f"{queue}-other.other")
+    assert clean.name == "clean-up"
+    assert other.queue == f"{queue}-other"
+    await queen.admin.delete_schedule(f"{queue}.clean-up")

@@ -1,0 +1,397 @@
+"""Workflows over HTTP: started, shown, driven, listed; what is refused, and to whom."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Server, until
+from tests.server.verbs import pages
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+async def guarded(dsn: str) -> AsyncIterator[Server]:
+    async with Server(dsn, KEYS) as server:
+        yield server
+
+
+def job(name: str, **members: Any) -> Json:  # noqa: ANN401 - of JSON
+    return {"queue": "work", "job": name, **members}
+
+
+async def start(server: Server, *steps: Json, **members: Any) -> str:  # noqa: ANN401 - of JSON
+    await server.post("/configure", {"queue": "work", "options": {"ordered": False}})
+    reply = await server.post("/workflows", {"name": "test", "steps": steps, **members})
+    assert reply.status == 201, reply
+    return reply.body["id"]
+
+
+async def take(server: Server) -> Json:
+    reply = await server.get("/pop/queue/work", wait="true", timeout=10_000)
+    assert reply.status == 200, reply
+    (message,) = reply.body["messages"]
+    return message
+
+
+def operations(
+    message: Json, outcome: str = "success", status: str = "completed", **members: object
+) -> list[Json]:
+    """What a worker sends when a job of a workflow is done."""
+    ours = message["data"]["workflow"]
+    return [
+        {
+            "type": "ack",
+            "id": message["id"],
+            "leaseId": message["leaseId"],
+            "partitionId": message["partitionId"],
+            "status": status,
+        },
+        {
+            "type": "advance",
+            "workflow": ours["id"],
+            "step": ours["step"],
+            "token": ours["token"],
+            "part": ours.get("part"),
+            "outcome": outcome,
+            "attempt": message["attempt"],
+            **members,
+        },
+    ]
+
+
+async def settle(server: Server, message: Json, **members: Any) -> Json:  # noqa: ANN401 - of JSON
+    reply = await server.post("/transaction", {"operations": operations(message, **members)})
+    assert reply.status == 200, reply
+    return reply.body["results"][1]
+
+
+async def test_a_workflow_runs_from_its_start_to_its_result(server: Server) -> None:
+    id_ = await start(
+        server,
+        job("split", onSuccess=[job("count", over="split", onSuccess=["sum"])]),
+        job("sum"),
+        metadata={"correlationId": "c1", "tags": ["a"], "createdBy": "me"},
+    )
+    message = await take(server)
+    assert message["data"] == {
+        "name": "split",
+        "metadata": {"correlationId": "c1", "tags": ["a"], "createdBy": "me"},
+        "workflow": {
+            "id": id_,
+            "step": "split",
+            "token": message["data"]["workflow"]["token"],
+            "results": {},
+            "errors": {},
+        },
+    }
+    assert message["priority"] == 5
+    assert await settle(server, message, result=["x", "yy"]) == {
+        "index": 1,
+        "type": "advance",
+        "advanced": True,
+    }
+    items: dict[int, str] = {}
+    for _ in range(2):
+        message = await take(server)
+        items[message["data"]["workflow"]["part"]] = message["data"]["data"]
+        assert message["data"]["workflow"]["parts"] == 2
+        await settle(server, message, result=len(message["data"]["data"]))
+    assert items == {0: "x", 1: "yy"}
+    shown = (await server.get(f"/workflows/{id_}/steps/count/parts")).body
+    assert [(each["part"], each["state"], each["result"]) for each in shown["parts"]] == [
+        (0, "completed", 1),
+        (1, "completed", 2),
+    ]
+    message = await take(server)
+    assert message["data"]["workflow"]["results"] == {"count": [1, 2]}
+    await settle(server, message, result=3)
+
+    shown = (await server.get(f"/workflows/{id_}", wait="true")).body
+    assert (shown["state"], shown["result"], shown["openSteps"]) == ("completed", {"sum": 3}, 0)
+    assert (shown["correlationId"], shown["tags"]) == ("c1", ["a"])
+    assert [(each["name"], each["kind"], each["state"]) for each in shown["steps"]] == [
+        ("split", "job", "completed"),
+        ("count", "map", "completed"),
+        ("sum", "job", "completed"),
+    ]
+    count = shown["steps"][1]
+    assert (count["parts"], count["openParts"], count["over"]) == (2, 0, "split")
+    assert (count["onSuccess"], count["result"]) == (["sum"], [1, 2])
+    assert shown["steps"][0]["attempts"] == 1
+
+
+async def test_the_same_start_is_answered_as_the_first_was(server: Server) -> None:
+    await start(server, job("a"), id="once")
+
+    again = await server.post("/workflows", {"name": "test", "steps": [job("a")], "id": "once"})
+    assert (again.status, again.body) == (200, {"id": "once", "name": "test", "new": False})
+    other = await server.post("/workflows", {"name": "test", "steps": [job("b")], "id": "once"})
+    assert (other.status, other.code) == (409, "workflow_exists")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"steps": []}, "invalid_workflow"),
+        ({"steps": [job("a"), job("a")]}, "invalid_workflow"),
+        ({"steps": [job("a", onSuccess=["b"])]}, "invalid_workflow"),
+        ({"steps": [job("a", onSuccess=["b"]), job("b", onSuccess=["a"])]}, "invalid_workflow"),
+        ({"steps": [{"job": "a"}]}, "invalid_workflow"),
+        ({"steps": [job("a", jop="b")]}, "bad_request"),
+        ({"steps": [job("a", priority=0)]}, "bad_request"),
+        ({"steps": [job("a")], "id": "a/b"}, "invalid_workflow"),
+        ({"steps": [job("a")], "metadata": {"tags": 1}}, "invalid_workflow"),
+        ({"steps": [{"queue": "none", "job": "a"}]}, "queue_not_found"),
+        ({"steps": [{"queue": "__x", "job": "a"}]}, "invalid_name"),
+        ({"steps": [job("a", key="..")]}, "invalid_name"),
+        ({"steps": [job("a", data="x" * 2**20)]}, "payload_too_large"),
+        ({"steps": [job("a", data=[[[[[[[[[[]]]]]]]]]])]}, None),
+        ({"steps": [job(f"s{number}") for number in range(1_001)]}, "invalid_workflow"),
+    ],
+)
+async def test_what_could_not_run_does_not_start(
+    shared: Server, body: Json, code: str | None
+) -> None:
+    await shared.post("/configure", {"queue": "work", "options": {"ordered": False}})
+
+    reply = await shared.post("/workflows", {"name": "test", **body})
+
+    assert reply.code == code, reply
+
+
+async def test_what_is_nested_too_deep_is_refused(shared: Server) -> None:
+    deep: list[Any] = []
+    for _ in range(60):
+        deep = [deep]
+    await shared.post("/configure", {"queue": "work", "options": {"ordered": False}})
+
+    reply = await shared.post("/workflows", {"name": "test", "steps": [job("a", data=deep)]})
+
+    assert (reply.status, reply.code) == (422, "invalid_item")
+
+
+async def test_a_signal_is_waited_for(server: Server) -> None:
+    id_ = await start(server, {"signal": "go", "timeoutSeconds": 60})
+    (step,) = (await server.get(f"/workflows/{id_}")).body["steps"]
+    assert (step["kind"], step["state"]) == ("signal", "waiting")
+    assert step["timesOutAt"] is not None
+    waiting = asyncio.create_task(server.get(f"/workflows/{id_}", wait="true", timeout=20_000))
+
+    reply = await server.post(f"/workflows/{id_}/signal", {"signal": "go", "data": {"by": 1}})
+
+    assert reply.body == {"id": id_, "taken": 1}
+    ended = (await waiting).body
+    assert (ended["state"], ended["result"]) == ("completed", {"go": {"by": 1}})
+    again = await server.post(f"/workflows/{id_}/signal", {"signal": "go"})
+    assert again.body["taken"] == 0
+    other = await server.post(f"/workflows/{id_}/signal", {"signal": "stop"})
+    assert (other.status, other.code) == (404, "not_found")
+
+
+async def test_a_refusal_by_signal_fails_the_step(server: Server) -> None:
+    id_ = await start(server, {"signal": "go"})
+
+    body = {"signal": "go", "data": "not now", "outcome": "failure"}
+    await server.post(f"/workflows/{id_}/signal", body)
+
+    shown = (await server.get(f"/workflows/{id_}")).body
+    assert (shown["state"], shown["error"]) == ("failed", "go: not now")
+
+
+async def test_a_workflow_is_cancelled_and_deleted(server: Server) -> None:
+    undo = {"queue": "work", "job": "undo"}
+    id_ = await start(server, job("a", compensate=undo), job("b", after=["a"]))
+    message = await take(server)
+    assert (await server.delete(f"/workflows/{id_}")).code == "workflow_running"
+
+    reply = await server.post(f"/workflows/{id_}/cancel", {"reason": "enough"})
+    assert reply.body == {"id": id_, "state": "stopping", "openSteps": 1}
+    await settle(server, message)
+    await settle(server, await take(server))
+    shown = (await server.get(f"/workflows/{id_}")).body
+    assert (shown["state"], shown["error"]) == ("cancelled", "enough")
+
+    assert (await server.delete(f"/workflows/{id_}")).body == {"success": True, "id": id_}
+    for reply in (
+        await server.get(f"/workflows/{id_}"),
+        await server.get(f"/workflows/{id_}/steps/a/parts"),
+        await server.post(f"/workflows/{id_}/signal", {"signal": "x"}),
+        await server.post(f"/workflows/{id_}/cancel", {}),
+        await server.post(f"/workflows/{id_}/retry", {}),
+        await server.delete(f"/workflows/{id_}"),
+        await server.get("/workflows/a:b"),
+    ):
+        assert (reply.status, reply.code) == (404, "workflow_not_found")
+
+
+async def test_a_failed_workflow_is_retried(server: Server) -> None:
+    id_ = await start(server, job("a", onSuccess=[job("b")]))
+    await settle(server, await take(server), outcome="failure", status="dlq", error="boom")
+    shown = (await server.get(f"/workflows/{id_}")).body
+    assert (shown["state"], shown["error"]) == ("failed", "a: boom")
+
+    assert (await server.post(f"/workflows/{id_}/retry", {"fromStep": "z"})).status == 404
+    reply = await server.post(f"/workflows/{id_}/retry")
+    assert reply.body == {"id": id_, "state": "running"}
+    again = await server.post(f"/workflows/{id_}/retry")
+    assert (again.status, again.code) == (409, "not_retryable")
+    for _ in range(2):
+        await settle(server, await take(server))
+    shown = (await server.get(f"/workflows/{id_}")).body
+    assert (shown["state"], shown["steps"][0]["tries"]) == ("completed", 2)
+
+
+async def test_a_step_is_settled_with_its_message_or_not_at_all(server: Server) -> None:
+    id_ = await start(server, job("a", onSuccess=[job("b")]))
+    message = await take(server)
+    await server.post(f"/lease/{message['leaseId']}/release")
+
+    reply = await server.post("/transaction", {"operations": operations(message)})
+
+    assert (reply.status, reply.code) == (409, "lease_lost")
+    (first, second) = (await server.get(f"/workflows/{id_}")).body["steps"]
+    assert (first["state"], second["state"]) == ("active", "pending")
+
+
+async def test_advances_that_make_no_sense_are_refused_by_their_place(server: Server) -> None:
+    await start(server, job("a"))
+    message = await take(server)
+    ack, advance = operations(message)
+
+    for wrong, code, at in (
+        ([advance], "bad_request", None),
+        ([ack, {**advance, "token": "x"}], "bad_request", 1),
+        ([ack, {**advance, "part": -1}], "bad_request", 1),
+        ([ack, {**advance, "outcome": "maybe"}], "bad_request", None),
+        ([ack, {**advance, "result": "x" * 2**20}], "payload_too_large", 1),
+        ([ack, {**advance, "step": "\0"}], "invalid_name", 1),
+    ):
+        reply = await server.post("/transaction", {"operations": wrong})
+        assert (reply.code, reply.body.get("failedIndex")) == (code, at), reply
+    stale = {**advance, "workflow": "another"}
+    reply = await server.post("/transaction", {"operations": [ack, stale]})
+    assert reply.body["results"][1]["advanced"] is False
+
+
+async def test_lists_are_in_pages_newest_first_and_by_filter(server: Server) -> None:
+    ids: list[str] = []
+    for number in range(5):
+        metadata = {"correlationId": f"c{number % 2}", "tags": [f"t{number}", "all"]}
+        steps = [{"signal": "go"}]
+        ids.append(await start(server, *steps, name=f"w{number % 2}", metadata=metadata))
+    await server.post(f"/workflows/{ids[0]}/signal", {"signal": "go"})
+
+    found = await pages(server, "/workflows", "workflows", limit=2)
+    assert [[each["id"] for each in page] for page in found] == [
+        [ids[4], ids[3]],
+        [ids[2], ids[1]],
+        [ids[0]],
+    ]
+
+    async def listed(**filters: str) -> list[str]:
+        return [
+            each["id"] for each in (await server.get("/workflows", **filters)).body["workflows"]
+        ]
+
+    assert await listed(state="completed") == [ids[0]]
+    assert await listed(name="w1") == [ids[3], ids[1]]
+    assert await listed(correlationId="c0") == [ids[4], ids[2], ids[0]]
+    assert await listed(tag="t2") == [ids[2]]
+    assert len(await listed(tag="all", state="running")) == 4
+    assert await listed(tag="none") == []
+    assert (await server.get("/workflows", state="odd")).code == "bad_request"
+    assert (await server.get("/workflows", cursor="x")).code == "bad_request"
+
+
+async def test_a_step_whose_job_is_cancelled_fails_at_once(server: Server) -> None:
+    id_ = await start(server, job("a", onFailure=[job("b")]), job("c", delaySeconds=60))
+    message = await take(server)
+
+    gone = quote(message["transactionId"], safe="")
+    reply = await server.post(f"/jobs/work/{gone}/cancel", {})
+
+    assert (reply.status, reply.body["was"]) == (200, "active")
+    following = await take(server)
+    assert following["data"]["workflow"]["step"] == "b"
+    assert following["data"]["workflow"]["errors"] == {"a": "its job was cancelled"}
+    late = await server.post("/transaction", {"operations": operations(message)})
+    assert late.code in ("lease_lost", "already_settled")
+    steps = (await server.get(f"/workflows/{id_}")).body["steps"]
+    assert [step["state"] for step in steps if step["name"] != "b"] == ["failed", "active"]
+
+    waits = next(step for step in steps if step["name"] == "c")
+    assert waits["state"] == "active"
+    held_back = quote(f"{id_}/c/{message['transactionId'].rpartition('/')[2]}", safe="")
+    await until(lambda: _is_there(server, held_back))
+    assert (await server.post(f"/jobs/work/{held_back}/cancel", {})).body["was"] == "scheduled"
+    run = (await server.get(f"/workflows/{id_}")).body
+    assert (run["state"], run["error"]) == ("stopping", "c: its job was cancelled")
+
+
+async def _is_there(server: Server, id_: str) -> bool:
+    return (await server.get(f"/jobs/work/{id_}")).status == 200
+
+
+async def test_a_trace_goes_on_through_the_workflow(server: Server) -> None:
+    await server.post("/configure", {"queue": "work", "options": {"ordered": False}})
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    body = {"name": "test", "steps": [job("a", onSuccess=[job("b")])]}
+    await server.request("POST", "/workflows", body, headers={"traceparent": parent})
+
+    for _ in range(2):
+        message = await take(server)
+        assert message["traceId"] == "0af7651916cd43dd8448eb211c80319c"
+        await settle(server, message)
+
+
+async def test_a_workflow_is_its_queues(dsn: str, guarded: Server) -> None:
+    admin = Caller(guarded, await make_key(dsn))
+    for queue in ("theirs", "ours.1"):
+        await admin.post("/configure", {"queue": queue, "options": {"ordered": False}})
+    theirs = {"name": "t", "id": "theirs", "steps": [{"queue": "theirs", "job": "b"}]}
+    await admin.post("/workflows", theirs)
+    nobodys = {"name": "t", "id": "nobodys", "steps": [{"signal": "go"}]}
+    await admin.post("/workflows", nobodys)
+    tenant = Caller(guarded, await make_key(dsn, scopes=[{"queue": "ours.*"}]))
+    assert (await tenant.post("/workflows", {**nobodys, "id": "ours too"})).status == 403
+    ours = {"name": "t", "id": "ours", "steps": [{"queue": "ours.1", "job": "a"}]}
+    assert (await tenant.post("/workflows", ours)).status == 201
+
+    listed = (await tenant.get("/workflows")).body["workflows"]
+    assert [each["id"] for each in listed] == ["ours"]
+    for id_ in ("theirs", "nobodys", "unknown"):
+        for reply in (
+            await tenant.get(f"/workflows/{id_}"),
+            await tenant.get(f"/workflows/{id_}/steps/a/parts"),
+            await tenant.post(f"/workflows/{id_}/signal", {"signal": "x"}),
+            await tenant.post(f"/workflows/{id_}/cancel"),
+            await tenant.post(f"/workflows/{id_}/retry"),
+            await tenant.delete(f"/workflows/{id_}"),
+        ):
+            assert (reply.status, reply.code) == (403, "forbidden")
+    both = {**ours, "id": "both", "steps": [*ours["steps"], *theirs["steps"]]}
+    assert (await tenant.post("/workflows", both)).status == 403
+
+
+async def test_the_audit_log_tells_who_drove_a_workflow(dsn: str, guarded: Server) -> None:
+    admin = Caller(guarded, await make_key(dsn))
+    body = {"name": "t", "id": "w", "steps": [{"signal": "go"}]}
+    await admin.post("/workflows", body)
+
+    await admin.post("/workflows/w/cancel", {"reason": "canary"})
+
+    async def is_told() -> bool:
+        records = (await admin.get("/audit")).body["records"]
+        return any(each["record"].get("after") == {"state": "cancelled"} for each in records)
+
+    await until(is_told)
+    reader = Caller(guarded, await make_key(dsn, role="read-only"))
+    assert (await reader.get("/workflows/w")).status == 200
+    for path, body in (("cancel", {}), ("retry", {}), ("signal", {"signal": "go"})):
+        assert (await reader.post(f"/workflows/w/{path}", body)).code == "forbidden"
+    assert (await reader.delete("/workflows/w")).code == "forbidden"

@@ -1,0 +1,140 @@
+"""A workflow as people write it becomes steps and edges, or one clear error."""
+
+import msgspec
+import pytest
+
+from queen import errors
+from queen.jobs.workflows import Step, Workflow
+from queen.wire.plans import Plan, PlannedStep, plan_of
+
+
+def plan(*steps: Step, **members: object) -> Plan:
+    return plan_of(Workflow(name="test", steps=steps, **members).request())  # pyright: ignore[reportArgumentType]
+
+
+def by_name(found: Plan) -> dict[str, PlannedStep]:
+    return {step.name: step for step in found.steps}
+
+
+def refusal(*steps: Step, **members: object) -> str:
+    with pytest.raises(errors.InvalidWorkflow) as raised:
+        plan(*steps, **members)
+    return str(raised.value)
+
+
+def test_steps_inside_of_steps_stand_beside_them() -> None:
+    found = plan(
+        Step(
+            "q",
+            "a",
+            on_success=[Step("q", "b", on_failure=[Step("q", "alert")])],
+            on_failure=["alert"],
+        )
+    )
+
+    steps = by_name(found)
+    assert list(steps) == ["a", "b", "alert"]
+    assert (steps["a"].on_success, steps["a"].on_failure) == (("b",), ("alert",))
+    assert steps["b"].on_failure == ("alert",)
+    assert steps["alert"].sources == 2
+
+
+def test_what_only_failures_lead_to_follows_the_first_of_them() -> None:
+    steps = by_name(
+        plan(
+            Step("q", "a", on_success=["both"], on_failure=["alert"]),
+            Step("q", "b", on_success=["both"], on_failure=["alert"]),
+            Step("q", "both"),
+            Step("q", "alert"),
+        )
+    )
+
+    assert steps["both"].needs_all
+    assert not steps["alert"].needs_all
+
+
+def test_a_map_over_a_step_follows_it() -> None:
+    steps = by_name(plan(Step("q", "split"), Step("q", "count", over="split")))
+
+    assert steps["split"].on_success == ("count",)
+    assert (steps["count"].kind, steps["count"].items_of) == ("map", "split")
+
+
+def test_what_undoes_a_step_is_a_step() -> None:
+    found = plan(Step("q", "book", {"n": 1}, compensate=Step("q", "unbook", {"n": 1})))
+
+    undo = by_name(found)["book:undo"]
+    assert (undo.kind, undo.undoes, undo.sources) == ("undo", "book", 0)
+    assert undo.template is not None
+    assert msgspec.json.decode(undo.template) == {"name": "unbook", "data": {"n": 1}}
+
+
+def test_members_of_other_spellings_are_taken() -> None:
+    flow = Workflow(
+        name="test",
+        steps=[{"queueName": "q", "jobName": "a", "onSuccess": [{"queue": "q", "job": "b"}]}],
+    )
+
+    assert [step.name for step in plan_of(flow.request()).steps] == ["a", "b"]
+
+
+def test_json_and_back_is_the_same_workflow() -> None:
+    flow = (
+        Workflow(name="report", id="r1", metadata={"tags": ["x"]})
+        .step("split", "work", "split-file", {"path": "a.csv"}, priority=2, timeout="1m")
+        .map("count", "work", "count-lines", over="split", attempts=3)
+        .wait_for("approved", timeout="2h", after=["count"])
+        .step("sum", "work", "sum-up", after=["approved"])
+    )
+
+    text = flow.to_json()
+
+    assert Workflow.from_json(text).to_json() == text
+    assert plan_of(Workflow.from_json(text).request()).digest() == plan_of(flow.request()).digest()
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        ((), "at least one step"),
+        ((Step("q", "a"), Step("q", "a")), "two steps are called a"),
+        ((Step("q", "a", on_success=["b"]),), "step a names b, and there is no such step"),
+        ((Step("q", "a", after=["b"]),), "step a names b, and there is no such step"),
+        ((Step("q", "a", over="b"),), "step a names b, and there is no such step"),
+        ((Step("q", "a", on_success=["a"]),), "steps follow each other: a → a"),
+        (
+            (Step("q", "a", after=["c"]), Step("q", "b", after=["a"]), Step("q", "c", after=["b"])),
+            "steps follow each other: a → b → c → a",
+        ),
+        ((Step("q"),), "a step needs a queue and a job, or a signal"),
+        ((Step("q", name="a"),), "a job needs both"),
+        ((Step("q", "a", signal="go"),), "either a queue and a job, or a signal"),
+        ((Step(signal="go", data=1),), "data does not go with a signal"),
+        ((Step(signal="go", attempts=1),), "attempts does not go with a signal"),
+        ((Step("q", "a", 1, over=[1]),), "each item is the data of a job"),
+        ((Step("q", "a", over=range(10_001)),), "at most 10000 items"),
+        ((Step("q", "a", name="a:b"),), "neither colons"),
+        ((Step("q", "a", name="x" * 101),), "1 to 100 bytes"),
+        (tuple(Step("q", f"s{n}") for n in range(1_001)), "at most 1000 steps"),
+        ((Step("q", "a", priority=9),), "$.steps[0].priority"),
+        ((Step("q", "a", attempts=0),), "$.steps[0].attempts"),
+    ],
+)
+def test_what_could_not_run_is_refused_with_one_clear_error(
+    steps: tuple[Step, ...], text: str
+) -> None:
+    assert text in refusal(*steps)
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"tags": "x"}, {"tags": [1]}, {"tags": ["x"] * 21}, {"correlationId": 1}]
+)
+def test_what_runs_are_found_by_is_text(metadata: dict[str, object]) -> None:
+    assert "metadata" in refusal(Step("q", "a"), metadata=metadata)
+
+
+def test_a_step_that_is_no_step_is_refused() -> None:
+    with pytest.raises(errors.InvalidWorkflow, match="no step"):
+        Workflow(name="test", steps=[{"quue": "q"}]).request()
+    with pytest.raises(errors.InvalidWorkflow, match="no workflow"):
+        Workflow.from_json('{"steps": []}')
