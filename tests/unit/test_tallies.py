@@ -1,0 +1,65 @@
+"""What a worker tells of its jobs: each thing once, and that it is there."""
+
+from queen.jobs.tallies import UNKNOWN, Tallies
+from queen.meters import Histogram
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    tallies = Tallies(["mail"])
+    tally = tallies.of("mail", "send")
+    tally.completed += 2
+    tally.took(0.5)
+
+    first = tallies.take()
+    assert first is not None
+    (job,) = first.jobs
+    assert (job.queue, job.name, job.completed, job.seconds) == ("mail", "send", 2, 0.5)
+    assert tallies.take() is None
+
+
+def test_what_runs_is_told_until_it_has_ended() -> None:
+    tallies = Tallies(["mail"])
+    tallies.of("mail", "send").running = 3
+
+    for _ in range(2):
+        report = tallies.take()
+        assert report is not None
+        assert report.jobs[0].running == 3
+    tallies.of("mail", "send").running = 0
+    last = tallies.take()
+    assert last is not None
+    assert last.jobs == []
+    assert tallies.take() is None
+
+
+def test_what_the_server_did_not_hear_is_told_the_next_time() -> None:
+    tallies = Tallies(["mail"])
+    tally = tallies.of("mail", "send")
+    tally.failed += 1
+    tally.took(2.0)
+    lost = tallies.take()
+    assert lost is not None
+    tallies.put_back(lost)
+    tally.failed += 1
+    tally.took(2.0)
+
+    report = tallies.take()
+    assert report is not None
+    (job,) = report.jobs
+    assert (job.failed, job.seconds, sum(job.bins.values())) == (2, 4.0, 2)
+
+
+def test_bins_are_those_of_the_server() -> None:
+    for seconds in (0.0, 0.0001, 0.001, 0.02, 1.0, 77.0, 10_000_000.0):
+        ours, theirs = Tallies([]).of("q", "n"), Histogram()
+        ours.took(seconds)
+        theirs.observe(seconds)
+        assert ours.bins == theirs.bins
+
+
+def test_names_beyond_a_number_are_counted_together() -> None:
+    tallies = Tallies(["mail"])
+    names = {tallies.of("mail", str(number)).name for number in range(600)}
+
+    assert len(names) == 501
+    assert UNKNOWN in names
