@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.cluster import Cluster, confs, environment
 from tests.spark.faults import Faults
-from tests.spark.place import Place, preloaded
+from tests.spark.place import Place, quick
 
 TIMEOUT_SECONDS = 300
 SLOW_TIMEOUT_SECONDS = 900  # On a cluster drivers come one after the other.
@@ -37,7 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["QUEEN_ENCRYPTION_KEY"] = KEY  # Tasks have what is there when they start.
     builder = SparkSession.builder.master("local[2]").appName("tests")
     settings = {
-        **preloaded(confs()),
+        **quick(confs()),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }

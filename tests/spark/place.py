@@ -17,15 +17,22 @@ ONE_CORE = {"spark.cores.max": "1"}
 _PATH = "spark.executorEnv.PYTHONPATH"
 
 
-def preloaded(confs: Mapping[str, str]) -> dict[str, str]:
-    """The same, with workers that are forks of a process which has imported everything."""
+def quick(confs: Mapping[str, str]) -> dict[str, str]:
+    """The same for small queries, which cost what is compiled and imported for them."""
     return {
         **confs,
+        "spark.driver.extraJavaOptions": SMALL,
+        # Workers are forks of a process which has imported everything …
         _PATH: os.pathsep.join((str(Path(__file__).parent / "preloaded"), confs[_PATH])),
-        # A process that is forked must have no threads.
+        # … and must have no threads, therefore.
         "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
         "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
     }
+
+
+def arguments(confs: Mapping[str, str]) -> list[str]:
+    """Confs as a command is given them."""
+    return [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
 
 
 class Place(NamedTuple):
@@ -42,14 +49,12 @@ class Place(NamedTuple):
     """That of this process, for what needs no driver of its own; a cluster has none."""
 
     @classmethod
-    def local(cls, session: SparkSession | None = None) -> "Place":
-        # Its drivers live for a minute: what is compiled well would come too late.
-        ours = {**confs(), "spark.driver.extraJavaOptions": SMALL}
-        return cls("local[2]", preloaded(ours), session)
+    def local(cls, session: SparkSession) -> "Place":
+        return cls("local[2]", quick(confs()), session)
 
     @classmethod
     def on(cls, cluster: Cluster) -> "Place":
-        return cls(cluster.url, preloaded(cluster.confs), None)
+        return cls(cluster.url, quick(cluster.confs), None)
 
     def driver(
         self, program: str, *words: str, settings: Mapping[str, str] | None = None

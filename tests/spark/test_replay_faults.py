@@ -22,6 +22,8 @@ from tests.spark.place import ONE_CORE, Place
 from tests.spark.test_replay import SEGMENTS, assert_replayed, config_of, fill
 
 ANSWER_SECONDS = 280
+BETWEEN = ["writing.0", "staged.1", "piece-1", "publishing.2", "published.3"]
+"""Steps of pieces, and one between two of them."""
 
 
 @pytest.fixture
@@ -98,15 +100,14 @@ def crash_at(server: Postgres, dsn: str, faults: Faults, step: str, last: int) -
 
 
 @pytest.mark.parametrize(
-    "steps",
+    ("place", "steps"),
     [
-        ["staged.1"],
-        pytest.param(
-            ["writing.0", "staged.1", "piece-1", "publishing.2", "published.3"],
-            marks=[pytest.mark.slow, pytest.mark.timeout(900)],
-        ),
+        ("local", ["staged.1"]),
+        pytest.param("local", BETWEEN, marks=pytest.mark.slow),
+        pytest.param("cluster", BETWEEN, marks=pytest.mark.slow),
     ],
-    ids=["inside", "anywhere"],
+    ids=["inside", "anywhere", "cluster"],
+    indirect=["place"],
 )
 def test_a_driver_may_be_killed_between_pieces_and_inside_one(
     place: Place, dsn: str, log: Log, faults: Faults, steps: list[str]

@@ -29,7 +29,9 @@ async def database(dsn: str) -> AsyncIterator[Database]:
 
 
 async def roll(spark: SparkSession, dsn: str, **options: Any) -> Rolled:  # noqa: ANN401
-    return await asyncio.to_thread(rollup.run, spark, Config(dsn=dsn, **options))
+    # Few rows: with more tasks than cores most of the time would be that of starting them.
+    config = Config(dsn=dsn, **{"tasks": 2, **options})
+    return await asyncio.to_thread(rollup.run, spark, config)
 
 
 async def test_every_grain_is_what_the_tables_say(

@@ -36,6 +36,8 @@ WHOLE = [
     Result("b", 180, 240, 48, 2),
 ]
 """The batches 2, 3 and 5 have results."""
+BETWEEN = ["writing.0", "staged.2", "publishing.3", "published.3", "planned.1"]
+"""Each two steps that follow each other have one of them between."""
 
 
 @pytest.fixture
@@ -115,15 +117,14 @@ def test_updates_are_written_once_though_the_checkpoint_is_lost(
 
 
 @pytest.mark.parametrize(
-    "steps",
+    ("place", "steps"),
     [
-        ["published.2"],
-        pytest.param(
-            ["writing.0", "staged.2", "publishing.3", "published.3", "planned.1"],
-            marks=[pytest.mark.slow, pytest.mark.timeout(900)],
-        ),
+        ("local", ["published.2"]),
+        pytest.param("local", BETWEEN, marks=pytest.mark.slow),
+        pytest.param("cluster", BETWEEN, marks=pytest.mark.slow),
     ],
-    ids=["after", "anywhere"],
+    ids=["after", "anywhere", "cluster"],
+    indirect=["place"],
 )
 def test_a_driver_may_be_killed_between_any_two_steps(
     place: Place, dsn: str, config: windows.Config, faults: Faults, steps: list[str]

@@ -18,10 +18,12 @@ MODULES = (
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.worker",
     "adbc_driver_postgresql.dbapi",
-    "pandas",
     "queen.spark.source",
 )
 
-if "pyspark.daemon" in sys.orig_argv:
+ONCE = "pyspark.sql.worker.lookup_data_sources"
+"""When a session starts; what it needs it imports itself."""
+
+if "pyspark.daemon" in sys.orig_argv and ONCE not in sys.orig_argv:
     for name in MODULES:
         importlib.import_module(name)
