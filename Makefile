@@ -60,7 +60,7 @@ test-faults:
 
 # A file stays with one process: so there is a session and a cluster for each process, not for each test.
 test-spark-short:
-	$(PYTEST) --cache-clear -n $(SPARK_WORKERS) --dist loadfile tests/spark
+	$(PYTEST) --cache-clear -n $(SPARK_WORKERS) --dist worksteal --durations=20 tests/spark
 
 test-spark:
 	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile -m "slow or not slow" --timeout=3600 tests/spark
