@@ -23,6 +23,7 @@ from queen.server.routes import (
     analytics,
     buffers,
     dead_letters,
+    deliveries,
     groups,
     health,
     job_lists,
@@ -49,6 +50,7 @@ from queen.telemetry import Event
 ROUTES: tuple[Route, ...] = (
     *verbs.ROUTES,
     *queues.ROUTES,
+    *deliveries.ROUTES,
     *groups.ROUTES,
     *messages.ROUTES,
     *dead_letters.ROUTES,
