@@ -69,7 +69,7 @@ function hindrances(queue: Queue): Trouble[] {
       kind: "rate-limit",
       level: "warn",
       label: "Rate limit",
-      why: `Each group gets at most ${count(rateLimit.max)} messages in ${duration(rateLimit.durationMillis / 1_000)}, by ${rateLimit.per ?? "queue"}.`,
+      why: `Each group gets at most ${count(rateLimit.max)} message${rateLimit.max === 1 ? "" : "s"} in ${duration(rateLimit.durationMillis / 1_000)}, by ${rateLimit.per ?? "queue"}.`,
       tab: "configuration",
     });
   }

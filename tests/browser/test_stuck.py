@@ -13,7 +13,7 @@ CASES = {
     "demo.emails": ("paused", "Pops get nothing until somebody resumes"),
     "demo.reports": ("no-consumer", "Nobody has ever popped"),
     "demo.payments": ("retrying", "wait"),
-    "demo.sms": ("rate-limit", "at most 1 messages in 10m"),
+    "demo.sms": ("rate-limit", "at most 1 message in 10m"),
     "demo.exports": ("held", "held and nothing moves"),
 }
 
