@@ -31,10 +31,17 @@ interface Page<T> {
   nextCursor: string | null;
 }
 
+interface Manner {
+  enabled?: () => boolean;
+  /** False: what was found stays until somebody asks again. */
+  isLive?: () => boolean;
+}
+
 /** A list that grows as somebody scrolls; all that is loaded is asked for again. */
-export function usePages<T>(
+export function usePages<P extends Page<unknown>>(
   key: MaybeRefOrGetter<Key>,
-  read: (cursor: string | undefined, signal: AbortSignal) => Promise<Page<T>>,
+  read: (cursor: string | undefined, signal: AbortSignal) => Promise<P>,
+  { enabled = () => true, isLive = () => true }: Manner = {},
 ) {
   const live = useLive();
   const query = useInfiniteQuery({
@@ -48,12 +55,15 @@ export function usePages<T>(
     getNextPageParam: (last) => last.nextCursor ?? undefined,
     // Many pages are asked for again by hand alone: a refresh must not grow with the scrolling.
     refetchInterval: computed(() => {
-      const every = live.interval;
+      const every = isLive() ? live.interval : false;
       return (asked: { state: { data?: { pages: unknown[] } } }) =>
         (asked.state.data?.pages.length ?? 0) <= 2 ? every : false;
     }),
+    enabled: computed(enabled),
     placeholderData: keepPreviousData,
   });
-  const rows = computed(() => query.data.value?.pages.flatMap((page) => page.rows) ?? []);
+  const rows = computed(
+    () => (query.data.value?.pages.flatMap((page) => page.rows) ?? []) as P["rows"],
+  );
   return { ...query, rows };
 }

@@ -5,12 +5,12 @@ import { ref } from "vue";
 import { useRouter } from "vue-router";
 
 import { useLive } from "./live";
+import { PAGES } from "./pages";
 
 export const KEYS = [
   ["⌘K or Ctrl K", "Find a queue or an action"],
   ["/", "Search in this list"],
-  ["g o", "Overview"],
-  ["g q", "Queues"],
+  ...PAGES.map((page) => [`g ${page.key}`, page.label] as const),
   ["j, k", "Next row, row before"],
   ["Enter", "Open the row"],
   ["p", "Pause or resume live figures"],
@@ -18,7 +18,7 @@ export const KEYS = [
   ["Esc", "Close"],
 ] as const;
 
-const GOES: Record<string, string> = { o: "overview", q: "queues" };
+const GOES = new Map(PAGES.map((page) => [page.key, page.name]));
 const SEQUENCE_MILLIS = 1_000;
 
 function isTyping(target: EventTarget | null): boolean {
@@ -42,8 +42,9 @@ export function useKeys() {
   let goesUntil = 0;
 
   function plain(key: string): boolean {
-    const goes = GOES[key];
+    const goes = GOES.get(key);
     if (goes !== undefined && Date.now() < goesUntil) {
+      goesUntil = 0;
       void router.push({ name: goes });
       return true;
     }

@@ -19,6 +19,8 @@ export interface Trouble {
   why: string;
   /** Where on the queue's page it is seen. */
   tab?: "partitions" | "groups" | "deliveries" | "configuration";
+  /** Or on which other page. */
+  page?: "dead-letters";
 }
 
 /** Until a message has waited so long, a queue without a pop is merely quiet. */
@@ -44,6 +46,7 @@ export function troubles(queue: Queue): Trouble[] {
       level: "bad",
       label: `${count(queue.deadLetters)} dead letter${one ? "" : "s"}`,
       why: `${one ? "A message" : "Messages"} gave up after all attempts and ${one ? "waits" : "wait"} for a decision.`,
+      page: "dead-letters",
     });
   }
   return found;
@@ -103,4 +106,10 @@ function hindrances(queue: Queue): Trouble[] {
     });
   }
   return found;
+}
+
+/** Where a trouble is looked into. */
+export function placeOf(queue: string, trouble: Trouble) {
+  if (trouble.page) return { name: trouble.page, query: { queue } };
+  return { name: "queue", params: { queue }, query: trouble.tab ? { tab: trouble.tab } : {} };
 }
