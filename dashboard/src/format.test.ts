@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { bytes, count, distance, duration, rate } from "./format";
+import { briefly, bytes, count, distance, duration, rate } from "./format";
 
 describe("figures", () => {
   it("shows what is not known as a dash, never as 0", () => {
@@ -18,6 +18,12 @@ describe("figures", () => {
     [273_600, "3d 4h"],
   ])("%s seconds are %s", (seconds, shown) => {
     expect(duration(seconds)).toBe(shown);
+  });
+
+  it("is brief where there is little room", () => {
+    const now = Date.parse("2030-01-01T10:00:00Z");
+    expect(briefly("2030-01-01T00:00:20Z", true, now)).toBe("00:00:20");
+    expect(briefly("2029-12-31T23:59:20Z", true, now)).toBe("12-31 23:59");
   });
 
   it("never waits for a negative time", () => {

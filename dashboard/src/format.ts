@@ -66,6 +66,13 @@ export function instant(at: string | number | null | undefined, isUtc: boolean):
   return isUtc ? `${parts}Z` : parts;
 }
 
+/** The same where there is little room: the time of today, else the date without its year. */
+export function briefly(at: string | null | undefined, isUtc: boolean, now: number): string {
+  if (at == null) return UNKNOWN;
+  const whole = instant(at, isUtc).replace("Z", "");
+  return whole.slice(0, 10) === instant(now, isUtc).slice(0, 10) ? whole.slice(11) : whole.slice(5, 16);
+}
+
 /** `in 20 s`, `4m ago`. */
 export function distance(at: string | null | undefined, now: number): string {
   if (at == null) return UNKNOWN;

@@ -3,9 +3,11 @@
 import {
   Activity,
   BriefcaseBusiness,
+  ChartLine,
   Inbox,
   LayoutDashboard,
   Mail,
+  Server,
   Skull,
   Users,
   Workflow,
@@ -32,5 +34,7 @@ export const PAGES: readonly Entry[] = [
   { name: "groups", label: "Groups", icon: Users, key: "g", needs: "browse", below: ["group"] },
   { name: "jobs", label: "Jobs", icon: BriefcaseBusiness, key: "j", needs: "browse", below: ["job"] },
   { name: "traces", label: "Traces", icon: Activity, key: "t", needs: "browse", below: ["trace"] },
+  { name: "analytics", label: "Analytics", icon: ChartLine, key: "a", needs: "browse" },
   { name: "pipelines", label: "Pipelines", icon: Workflow, key: "p", needs: "browse" },
+  { name: "system", label: "System", icon: Server, key: "s", needs: "admin" },
 ];

@@ -61,6 +61,13 @@ export function useRange() {
     void router.push({ query: { ...route.query, from: iso(from), to: iso(to) } });
   }
 
+  /** As long, and just before: what the range is compared with. */
+  function before(): { from: string; to: string } {
+    const end = zoom.value?.to ?? Date.now() / 1_000;
+    const start = zoom.value?.from ?? end - SECONDS[preset.value];
+    return { from: iso(start - (end - start)), to: iso(start) };
+  }
+
   const key = computed(() => (zoom.value ? [zoom.value.from, zoom.value.to] : [preset.value]));
-  return { preset, zoom, key, bounds, choose, zoomTo };
+  return { preset, zoom, key, bounds, before, choose, zoomTo };
 }

@@ -28,6 +28,8 @@ export const router = createRouter({
     page("/traces", "traces", "Traces", () => import("./views/TracesPage.vue")),
     page("/traces/:trace", "trace", "Trace", () => import("./views/TracePage.vue")),
     page("/pipelines", "pipelines", "Pipelines", () => import("./views/PipelinesPage.vue")),
+    page("/analytics", "analytics", "Analytics", () => import("./views/AnalyticsPage.vue")),
+    page("/system", "system", "System", () => import("./views/SystemPage.vue")),
     page("/:path(.*)*", "missing", "No such page", () => import("./views/MissingPage.vue")),
   ],
 });

@@ -14,18 +14,25 @@ const METRICS = [
   ..."pushed popped acked nacked deadLettered depth lag oldestAgeSeconds".split(" "),
   ..."waitMillis processingMillis".split(" "),
 ].join(",");
-/** Of all queues that the caller sees, or of one. */
+
+export interface Scope {
+  queue?: string;
+  namespace?: string;
+  task?: string;
+}
+
+/** Of all queues that the caller sees, of one, or of a namespace or task. */
 export function useSeries(
   range: ReturnType<typeof useRange>,
-  queue?: MaybeRefOrGetter<string>,
+  scope: MaybeRefOrGetter<Scope> = {},
   enabled: MaybeRefOrGetter<boolean> = true,
 ) {
   const query = useFigures(
-    () => ["past", toValue(queue) ?? null, ...range.key.value],
+    () => ["past", JSON.stringify(toValue(scope)), ...range.key.value],
     (signal) =>
       ask(
         http.GET("/api/v1/analytics/series", {
-          params: { query: { metric: METRICS, queue: toValue(queue), ...range.bounds() } },
+          params: { query: { metric: METRICS, ...toValue(scope), ...range.bounds() } },
           signal,
         }),
       ),

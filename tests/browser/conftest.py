@@ -12,6 +12,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 from queen import Queen
 from queen.cli.demo import scenes
 from tests.browser.history import write_history
+from tests.browser.shop import write_shop
 from tests.postgres import Server as PostgresServer
 from tests.server.server import Server
 
@@ -37,14 +38,14 @@ def own_dsn(postgres: PostgresServer, template: str) -> str:
     return postgres.create_database(f"browser_{uuid4().hex}", template=template)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def empty(own_dsn: str) -> AsyncIterator[Server]:
     """A server that nobody has pushed to."""
     async with Server(own_dsn, FAST) as server:
         yield server
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def demo(own_dsn: str) -> AsyncIterator[Server]:
     """A server with the queues of the demo and a day behind it."""
     async with Server(own_dsn, {**FAST, "QUEEN_ENVIRONMENT": "production"}) as server:
@@ -55,13 +56,14 @@ async def demo(own_dsn: str) -> AsyncIterator[Server]:
             await orders.partition("customer-1").push([{"data": {"order": 1, "total": 12}}])
             (message,) = await orders.group("billing").pop()
             await queen.ack(message, "dlq", {"error": "the card is stolen", "group": "billing"})
+        await write_shop(server, own_dsn)
         await write_history(own_dsn)
         yield server
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """Debian's Chromium; as root it has no sandbox."""
+    """Debian's Chromium, once a process; as root it has no sandbox."""
     path = shutil.which("chromium")
     assert path is not None, "chromium is missing: `make packages` installs it"
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -71,7 +73,7 @@ async def browser() -> AsyncIterator[Browser]:
         await browser.close()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
     """A visitor who was never here."""
     context = await browser.new_context(
@@ -86,7 +88,7 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
     await context.close()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def page(context: BrowserContext) -> AsyncIterator[Page]:
     """A tab in which nothing may go wrong unseen: no error, no breach of the policy."""
     page = await context.new_page()

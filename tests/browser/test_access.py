@@ -11,7 +11,7 @@ from tests.browser.looks import keep, violations
 from tests.server.access import KEYS, Caller, make_key
 from tests.server.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ACTIONS = {
     "admin": {"Push", "Pause", "More actions", "Release"},
@@ -20,7 +20,7 @@ ACTIONS = {
 }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def guarded(own_dsn: str) -> AsyncIterator[Server]:
     """A server that asks who somebody is."""
     async with Server(own_dsn, {**FAST, **KEYS}) as server:
@@ -86,6 +86,16 @@ async def test_who_may_only_look_is_refused_by_the_server_too(
         ("POST", "/api/v1/resources/queues/orders/deliveries/0.1/release"),
         ("POST", "/api/v1/configure"),
         ("POST", "/api/v1/push"),
+        ("POST", "/api/v1/messages/x/retry"),
+        ("DELETE", "/api/v1/messages/x"),
+        ("POST", "/api/v1/dlq/redrive"),
+        ("DELETE", "/api/v1/dlq?queue=orders"),
+        ("POST", "/api/v1/consumer-groups/g/queues/orders/seek"),
+        ("DELETE", "/api/v1/consumer-groups/g/queues/orders"),
+        ("POST", "/api/v1/schedules/nightly/run"),
+        ("POST", "/api/v1/system/maintenance"),
+        ("GET", "/api/v1/system/config"),
+        ("GET", "/api/v1/audit"),
     ]
     for method, path in calls:
         status = await page.evaluate(

@@ -8,7 +8,7 @@ from playwright.async_api import Page, expect
 
 from tests.server.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def bury(server: Server, queue: str, count: int, error: str = "no customer {n}") -> None:

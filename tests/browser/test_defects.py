@@ -9,7 +9,7 @@ from playwright.async_api import Page, expect
 
 from tests.server.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ODD = ["a/b.c", "50%25 off", "ünï/./côdé?x=1#y", "<img src=x onerror=alert(1)>", "a b+c&d"]
 SCRIPT = "<script>window.broken = true</script><img src=x onerror='window.broken = true'>"
@@ -40,10 +40,32 @@ async def test_script_in_names_errors_and_filters_never_runs(page: Page, empty: 
     popped = await empty.request("POST", "/pop", {"queue": queue, "consumerGroup": SCRIPT})
     (message,) = popped.body["messages"]
     names = ("transactionId", "partitionId", "leaseId", "consumerGroup")
-    told = {**{name: message[name] for name in names}, "status": "failed", "error": SCRIPT}
+    told = {**{name: message[name] for name in names}, "status": "dlq", "error": SCRIPT}
     assert (await empty.post("/ack", told)).status == 200
+    trace = {
+        "transactionId": message["transactionId"],
+        "partitionId": message["partitionId"],
+        "data": {"text": SCRIPT},
+        "eventType": SCRIPT[:60],
+        "traceName": SCRIPT[:200],
+    }
+    assert (await empty.post("/traces", trace)).status == 201
+    here, group = quote(queue, safe=""), quote(SCRIPT, safe="")
     for path in (
         "/",
+        f"/messages?queue={here}&q={group}",
+        f"/messages?queue={here}",
+        f"/messages/{message['id']}",
+        f"/compare?a={message['id']}&b={message['id']}",
+        f"/tail?queue={here}",
+        f"/dead-letters?queue={here}",
+        "/groups",
+        f"/groups/{group}/queues/{here}",
+        "/traces",
+        f"/traces/{quote(SCRIPT[:200], safe='')}",
+        f"/analytics?queue={here}&namespace={group}",
+        f"/jobs?queue={here}&name={group}",
+        f"/system?tab=audit&actor={group}",
         f"/queues?search={quote(SCRIPT, safe='')}",
         *(
             f"/queues/{quote(queue, safe='')}?tab={tab}"
@@ -90,10 +112,51 @@ async def test_filters_of_a_tab_outlive_a_reload(page: Page, empty: Server) -> N
     )
 
 
+async def test_a_cron_text_that_eats_memory_is_refused(page: Page, empty: Server) -> None:
+    await page.goto(empty.base_url)
+    for cron in ("0-99999999999 * * * *", "*/0 * * * *", ",".join(["0-59"] * 5_000) + " * * * *"):
+        body = {"name": "n", "queue": "q", "cron": cron, "payload": 1}
+        reply = await empty.post("/schedules", body)
+        assert (reply.status, reply.code) == (400, "invalid_option"), cron[:30]
+
+
 async def test_looking_takes_no_delivery(page: Page, empty: Server) -> None:
     await push(empty, "watched")
     for tab in ("charts", "partitions", "groups", "deliveries"):
         await page.goto(f"{empty.base_url}/queues/watched?tab={tab}")
         await page.wait_for_load_state("networkidle")
+    for page_of in ("messages", "tail", "dead-letters", "analytics"):
+        await page.goto(f"{empty.base_url}/{page_of}?queue=watched")
+        await expect(page.get_by_role("heading", level=1)).to_be_visible()
     queue = (await empty.get("/resources/queues/watched")).body
     assert (queue["held"], queue["consumerGroups"], queue["pending"]) == (0, 0, 1)
+
+
+async def told(server: Server, dashboards: int, frames: int = 6) -> float:
+    """How many statements the server sent while so many dashboards heard so many frames."""
+    url = f"{server.base_url}/ws/dashboard"
+    sockets = [await server.session.ws_connect(url) for _ in range(dashboards)]
+    try:
+        for socket in sockets:
+            await socket.send_json({"subscribe": ["system.stats"]})
+            await socket.receive_json()
+        before = await statements(server)
+        for _ in range(frames):
+            for socket in sockets:
+                await socket.receive_json()
+        return await statements(server) - before
+    finally:
+        for socket in sockets:
+            await socket.close()
+
+
+async def statements(server: Server) -> float:
+    async with server.session.get(f"{server.base_url}/metrics") as answer:
+        text = await answer.text()
+    found = re.findall(r"^queen_db_call_seconds_count\{[^}]*\} (\S+)", text, re.MULTILINE)
+    return sum(map(float, found))
+
+
+async def test_more_dashboards_do_not_ask_the_database_more(empty: Server) -> None:
+    one, many = await told(empty, 1), await told(empty, 20)
+    assert many <= one * 1.5 + 10

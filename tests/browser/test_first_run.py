@@ -6,7 +6,7 @@ from playwright.async_api import Page, expect
 from tests.browser.looks import keep, overflow, violations
 from tests.server.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_waiting_turns_into_the_first_message(page: Page, empty: Server) -> None:

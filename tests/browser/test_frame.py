@@ -7,7 +7,7 @@ from playwright.async_api import Page, Request, Response, WebSocketRoute, expect
 
 from tests.server.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MOST_KILOBYTES = 250
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.server.server import Server
+from tests.server.server import Server, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BIG = 12345678901234567890
 
@@ -86,7 +86,7 @@ async def test_a_payload_is_shown_whole_with_every_digit(page: Page, empty: Serv
     pushed = await push(empty, "whole", {**payload, "many": [*range(500)]}, headers={"h-1": "v"})
     await page.goto(f"{empty.base_url}/messages?queue=whole")
     await page.locator("[data-row]").click()
-    tree = page.get_by_role("region", name="payload")
+    tree = page.get_by_role("region", name="Tree of the payload")
     await expect(tree.locator("[data-path=big]")).to_contain_text(str(BIG))
     await expect(tree.locator("[data-path=long]")).to_contain_text(long)
     await expect(page.locator("main")).to_contain_text("h-1")
@@ -107,11 +107,15 @@ async def test_a_payload_is_shown_whole_with_every_digit(page: Page, empty: Serv
 async def test_the_path_and_the_value_are_copied(page: Page, empty: Server) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     pushed = await push(empty, "copied", {"a b": {"n": BIG}})
+
+    async def copied(text: str) -> bool:
+        return await page.evaluate("navigator.clipboard.readText()") == text
+
     await page.goto(f"{empty.base_url}/messages/{pushed['id']}")
     await page.get_by_role("button", name='Copy the path ["a b"].n').click(force=True)
-    assert await page.evaluate("navigator.clipboard.readText()") == '["a b"].n'
+    await until(lambda: copied('["a b"].n'))
     await page.get_by_role("button", name='Copy the value of ["a b"].n').click(force=True)
-    assert await page.evaluate("navigator.clipboard.readText()") == str(BIG)
+    await until(lambda: copied(str(BIG)))
 
 
 async def test_two_messages_are_compared(page: Page, empty: Server) -> None:

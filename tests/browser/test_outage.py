@@ -5,7 +5,7 @@ from playwright.async_api import Page, expect
 
 from tests.server.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_old_figures_are_said_to_be_old_until_the_server_is_back(

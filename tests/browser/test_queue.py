@@ -5,7 +5,7 @@ from playwright.async_api import Page, expect
 
 from tests.server.server import Server, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def fill(server: Server, queue: str, count: int = 3, *, partition: str = "Default") -> None:

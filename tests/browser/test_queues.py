@@ -8,12 +8,12 @@ from playwright.async_api import Page, expect
 
 from tests.server.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MANY = 260
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def many(empty: Server) -> AsyncIterator[Server]:
     """A server with more queues than a page holds."""
     items = [{"queue": f"queue-{n:04}", "payload": n} for n in range(MANY)]

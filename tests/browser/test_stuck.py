@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.server.server import Server
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CASES = {
     "demo.emails": ("paused", "Pops get nothing until somebody resumes"),
@@ -26,7 +26,7 @@ $$
 """Rates are of the last minutes: until those are over, what was popped once still moves."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def stuck(demo: Server, own_dsn: str) -> Server:
     """The demo some minutes later, with nobody at work."""
     connection = await asyncpg.connect(own_dsn)
