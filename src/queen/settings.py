@@ -15,6 +15,7 @@ Amount = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Millis = Annotated[float, msgspec.Meta(gt=0)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+PathPrefix = Annotated[str, msgspec.Meta(pattern=r"^(/[A-Za-z0-9._~-]+)*\Z")]
 
 OF_OTHERS = frozenset(
     {
@@ -67,6 +68,10 @@ class Settings(
     """Clients must show a certificate that this authority signed."""
     behind_proxy: bool = False
     """A proxy in front ends TLS; its X-Forwarded headers are believed."""
+    path_prefix: PathPrefix = ""
+    """Where a proxy shows this server, as /queen; paths are taken with and without it."""
+    environment: str | None = None
+    """What the dashboard calls this installation, as production or staging."""
 
     # Who may call.
     auth: str | None = None

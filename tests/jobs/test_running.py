@@ -132,14 +132,14 @@ async def test_a_lease_is_renewed_while_a_job_runs(jobs: QueueManager, queue: st
     @jobs.processor(queue)
     async def slow(job: Job[None]) -> str:
         attempts.append(job.attempt)
-        await asyncio.sleep(2.5)  # Longer than its lease, by the clock of the database.
+        await asyncio.sleep(4)  # Longer than its lease, by the clock of the database.
         return "done"
 
-    worker = Worker(jobs, lease_seconds=1.0, renew_seconds=0.3)
+    worker = Worker(jobs, lease_seconds=3.0, renew_seconds=0.5)
     running = asyncio.create_task(worker.run())
     handle = await slow.add(None)
 
-    assert await handle.result(timeout=15) == "done"
+    assert await handle.result(timeout=30) == "done"
     assert attempts == [1]
     await worker.drain()
     await running

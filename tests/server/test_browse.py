@@ -112,6 +112,27 @@ async def test_messages_are_found_by_partition_time_name_and_content(
     assert await find(server, contains="%") == []
 
 
+async def test_messages_are_found_by_what_the_payload_has_at_a_path(server: Server) -> None:
+    big = {"customer": {"id": 12345678901234567890}, "lines": [{"sku": "a"}, {"sku": "ö"}]}
+    text = {"customer": {"id": "42"}, "paid": True}
+    await push(server, "orders", big)
+    await push(server, "orders", text)
+    await push(server, "orders", [1, {"paid": 1}])
+    await push(server, "orders", {"paid": "later"}, delaySeconds=60)
+
+    assert await find(server, where="customer.id=12345678901234567890") == [big]
+    assert await find(server, where="customer.id=12345678901234567891") == []
+    assert await find(server, where="customer.id=42") == [text]
+    assert await find(server, where='customer.id="42"') == [text]
+    assert await find(server, where="lines.1.sku=ö") == [big]
+    assert await find(server, where="lines.7.sku=ö") == []
+    assert await find(server, where="paid=true") == [text]
+    assert await find(server, where="paid=1") == []
+    assert await find(server, where="1.paid=1") == [[1, {"paid": 1}]]
+    assert await find(server, where="paid=later", status="scheduled") == [{"paid": "later"}]
+    assert await find(server, where="customer.id=42", contains="paid") == [text]
+
+
 async def test_lanes_of_a_partition_are_listed_the_highest_priority_first(server: Server) -> None:
     await server.post("/configure", {"queue": "orders", "options": {"ordered": False}})
     for priority in (0, 9, 5, 9):
@@ -280,6 +301,10 @@ async def test_a_message_that_is_not_there_is_not_found(server: Server, path: st
         {"queue": "orders", "cursor": "WzFd"},
         {"queue": "orders", "grep": "x"},
         {"queue": "orders", "contains": "\x00"},
+        {"queue": "orders", "where": "no-value"},
+        {"queue": "orders", "where": "=1"},
+        {"queue": "orders", "where": "a..b=1"},
+        {"queue": "orders", "where": ".".join("a" * 17) + "=1"},
     ],
 )
 async def test_a_search_that_is_not_understood_is_refused(

@@ -142,7 +142,7 @@ async def test_a_path_that_is_not_utf_8_is_refused(shared: Server) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/api", "/api/v1", "/api/v1/", "/api/v1/pusch", "/api/v1/push/", "/api/v1//push",
+    ["/api", "/api/v1", "/api/v1/", "/api/v1/pusch", "/api/v1/push/", "/api/v1//push",
      "/api/v2/push", "/api/v1/pop/queue", "/api/v1/pop/queue/", "/api/v1/pop/queue/q/partition",
      "/API/v1/push", "/api/v1/lease/x"],
 )  # fmt: skip

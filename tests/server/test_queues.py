@@ -3,7 +3,7 @@
 import pytest
 
 from tests.clock import Clock
-from tests.server.server import Server
+from tests.server.server import Server, until
 from tests.server.verbs import bury, finished, pages, pop, push, settle
 
 ODD = "a/b.c%2F ü"
@@ -377,3 +377,63 @@ async def test_a_limit_above_the_maximum_is_lowered(server: Server) -> None:
     await push(server, "orders", 1)
 
     assert len(await names(server, limit=1_000_000)) == 1
+
+
+async def test_queues_come_by_what_was_last_sampled_of_them(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
+        for name, count in (("few", 1), ("many", 3), ("some", 2)):
+            await push(server, name, *range(count))
+        await bury(server, "few")
+
+        async def is_sampled() -> bool:
+            depths = (await server.get("/analytics/queue-depths")).body["queues"]
+            found = {each["queue"]: (each["depth"], each["deadLetters"]) for each in depths}
+            return found == {"few": (0, 1), "many": (3, 0), "some": (2, 0)}
+
+        await until(is_sampled)
+        found = await pages(server, "/resources/queues", "queues", sort="-pending", limit=1)
+
+        assert [each["name"] for page in found for each in page] == ["many", "some", "few"]
+        assert await names(server, sort="-deadLetters", limit=1) == ["few"]
+        assert await names(server, sort="-oldestAgeSeconds") == ["many", "some", "few"]
+        assert await names(server, sort="-pending", search="e") == ["some", "few"]
+
+
+async def test_the_history_of_a_queue_is_told_where_asked_for(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
+        await push(server, "orders", 1, 2)
+
+        async def is_sampled() -> bool:
+            (queue,) = (await server.get("/resources/queues", history="true")).body["queues"]
+            assert len(queue["history"]) == 30
+            return queue["history"][-2:] in ([None, 2], [2, 2], [2, None])
+
+        await until(is_sampled)
+        (queue,) = (await server.get("/resources/queues")).body["queues"]
+        assert queue["history"] is None
+
+
+async def test_an_operator_takes_a_delivery_from_whoever_holds_it(server: Server) -> None:
+    await push(server, ODD, 1, 2)
+    (held,) = await pop(server, ODD_PATH)
+    path = f"/resources/queues/{ODD_PATH}/deliveries"
+    (delivery,) = (await server.get(path)).body["deliveries"]
+
+    reply = await server.post(f"{path}/{delivery['id']}/release")
+
+    assert (reply.status, reply.body) == (200, {"id": delivery["id"], "released": True})
+    (again,) = await pop(server, ODD_PATH)
+    assert (again["id"], again["attempt"]) == (held["id"], 1)
+    late = await server.post(f"/lease/{held['leaseId']}/extend", {})
+    assert late.code == "lease_lost"
+
+
+async def test_a_delivery_that_nobody_holds_is_not_released(server: Server) -> None:
+    await push(server, "orders", 1)
+    await push(server, "others", 1)
+    await pop(server, "others")
+    (delivery,) = (await server.get("/resources/queues/others/deliveries")).body["deliveries"]
+
+    for ref in (delivery["id"], "0.77", "x", "0.999999999999999999999", "9.1"):
+        reply = await server.post(f"/resources/queues/orders/deliveries/{ref}/release")
+        assert (reply.status, reply.code) == (409, "lease_lost")

@@ -25,7 +25,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 120
 STOP_SECONDS = 30
 
-# Compiled little and collected by one thread: these processes live for a minute on a few cores.
+# Compiled little and collected by one thread: these processes do small things on a few cores.
 SMALL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
@@ -199,8 +199,8 @@ class Cluster:
             page = f"http://127.0.0.1:{self._page_port}/json/"
             with urllib.request.urlopen(page, timeout=10) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except (urllib.error.URLError, ConnectionError):
-            return None
+        except (urllib.error.URLError, ConnectionError, json.JSONDecodeError):
+            return None  # The page itself is there a little before its JSON is.
 
 
 def _free_port() -> int:

@@ -2,6 +2,8 @@
 
 # pyright: basic
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -12,14 +14,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from queen import spark as queen_spark
 from tests.spark import filling, oracle, processes
-from tests.spark.cluster import SMALL, Cluster, confs
+from tests.spark.cluster import Cluster
 from tests.spark.driver import Driver
 from tests.spark.faults import Faults, FaultySource
+from tests.spark.place import Place
 
 ARRIVE_SECONDS = 240
-PROGRAM = ("-m", "tests.spark.drivers.copy")
-# These live for one copy, so that what is compiled well comes too late.
-LOCAL_CONFS = {**confs(), "spark.driver.extraJavaOptions": SMALL}
+ANSWER_SECONDS = 280
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,14 +61,9 @@ def faults_of(copy: Copy) -> Faults:
     return Faults(Path(copy.faults))
 
 
-def local_driver(copy: Copy) -> Driver:
-    """A driver of its own on this machine; it waits in the step `started`."""
-    return Driver(*PROGRAM, "local[2]", copy.argument(), confs=LOCAL_CONFS)
-
-
-def cluster_driver(cluster: Cluster, copy: Copy, **settings: str) -> Driver:
-    """The same on a cluster."""
-    return Driver(*PROGRAM, cluster.url, copy.argument(), confs={**cluster.confs, **settings})
+def driver_of(place: Place, copy: Copy, **confs: str) -> Driver:
+    """A driver of its own; it waits in the step `started`."""
+    return place.driver("copy", copy.argument(), settings=confs)
 
 
 def begin(spark: SparkSession, copy: Copy) -> StreamingQuery:
@@ -94,9 +90,36 @@ def finish(query: StreamingQuery) -> str:
     return ""
 
 
-def run(spark: SparkSession, copy: Copy) -> str:
+@contextmanager
+def begun(place: Place, copy: Copy, **confs: str) -> Iterator[Callable[[], str]]:
+    """Start the stream; what is given waits for its end, or ends it if it has none."""
+    if place.session is None:
+        with driver_of(place, copy, **confs) as driver:
+            driver.until("running" if copy.is_endless else "started")
+            if not copy.is_endless:
+                driver.go_on()
+            yield lambda: _end(driver, copy)
+        return
+    query = begin(place.session, copy)
+
+    def end() -> str:
+        if copy.is_endless:
+            query.stop()
+        return finish(query)
+
+    yield end
+
+
+def _end(driver: Driver, copy: Copy) -> str:
+    if copy.is_endless:
+        driver.go_on()
+    return driver.answer(ANSWER_SECONDS)["failure"]
+
+
+def run(place: Place, copy: Copy) -> str:
     """All of it; answers why it failed, or nothing."""
-    return finish(begin(spark, copy))
+    with begun(place, copy) as end:
+        return end()
 
 
 def wait_until_held(faults: Faults, step: str, why: str = "") -> None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -128,6 +129,19 @@ class Driver:
                 self.go_on()
         said: dict[str, Any] = json.loads(line)
         return said
+
+    def later(self, seconds: float = LINE_SECONDS) -> "Future[dict[str, Any]]":
+        """Its next result, read while the test does something else; or how it ended."""
+        future: Future[dict[str, Any]] = Future()
+
+        def read() -> None:
+            try:
+                future.set_result(self.answer(seconds))
+            except Exception as error:
+                future.set_exception(error)
+
+        threading.Thread(target=read, daemon=True).start()
+        return future
 
     def wait(self, seconds: float = LINE_SECONDS) -> int:
         """Its exit code, once it has ended by itself."""

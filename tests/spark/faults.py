@@ -9,23 +9,28 @@ step.
 Steps: ``planned`` (the end of a batch is chosen, and Spark has not written it down; counted from 1
 in each driver), ``writing`` (a task begins), ``staged`` (it has put down its rows), ``publishing``
 (all tasks are done), ``published`` (the driver has moved them to the log; Spark has not written it
-down).
+down). Of an archive, whose batches are counted from 0 in each driver: ``writing`` and ``wrote``. Of
+a rollup: the name of the statement that a task reads by (of batch 0), and with the seconds of the
+grain as batch ``storing`` and ``stored``.
 """
 
 # pyright: basic
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from queen.spark.lakes import DataFile
 from queen.spark.options import SinkOptions, SourceOptions
 from queen.spark.options import sink_options as read_sink_options
 from queen.spark.reader import Part, QueueStreamReader, split
@@ -33,6 +38,12 @@ from queen.spark.source import QueenDataSource
 from queen.spark.writer import QueueStreamWriter, QueueWriter, Written
 
 HOLD_SECONDS = 280
+
+Write = Callable[[int], Sequence[DataFile]]
+RunTasks = Callable[[SparkSession, int, Write], list[DataFile]]
+Batches = Iterable[pa.RecordBatch]
+Read = Callable[[str, str, Sequence[str], Sequence[tuple[object, ...]], Batches], Batches]
+Store = Callable[[str, int, Batches], Batches]
 
 
 class Injected(Exception):
@@ -209,3 +220,49 @@ class FaultyWriter(QueueWriter):
         self._faults.reach("publishing", version, entries=entries)
         super().commit(messages)
         self._faults.reach("published", version, entries=entries)
+
+
+def faulty_run_tasks(run_tasks: RunTasks, faults: Faults) -> RunTasks:
+    """The tasks of an archive with steps around what each writes."""
+    batches = count()
+
+    def run(spark: SparkSession, tasks: int, write: Write) -> list[DataFile]:
+        batch = next(batches)
+
+        def written(number: int) -> Sequence[DataFile]:
+            faults.reach("writing", batch)
+            files = write(number)
+            faults.reach("wrote", batch, files=len(files))
+            return files
+
+        return run_tasks(spark, tasks, written)
+
+    return run
+
+
+def faulty_read(read: Read, faults: Faults) -> Read:
+    """What a task of a rollup reads, with a step before."""
+
+    def reached(
+        dsn: str,
+        name: str,
+        columns: Sequence[str],
+        arguments: Sequence[tuple[object, ...]],
+        batches: Batches,
+    ) -> Batches:
+        faults.reach(name, 0)
+        yield from read(dsn, name, columns, arguments, batches)
+
+    return reached
+
+
+def faulty_store(store: Store, faults: Faults) -> Store:
+    """What a task of a rollup writes, with steps around."""
+
+    def reached(dsn: str, grain: int, batches: Batches) -> Batches:
+        faults.reach("storing", grain)
+        answers = list(store(dsn, grain, batches))
+        faults.reach("stored", grain, answers=len(answers))
+        yield from answers
+
+    return reached

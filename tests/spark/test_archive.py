@@ -76,6 +76,16 @@ def figures(log: Log) -> dict[str, Any]:
     return row
 
 
+def retain(log: Log) -> int:
+    """Let everything become old, and retention remove what it may; how much is left."""
+    log.advance(seconds=1_000)
+    while not log.execute(
+        "select is_over from queen.retain(1, (select id from queen.queues), 'age', 100, 1)"
+    )[0]["is_over"]:
+        pass
+    return len(log.messages())
+
+
 @pytest.mark.parametrize("format", ["iceberg", "delta", "parquet"])
 def test_every_message_is_in_the_lake_once(
     spark: SparkSession, dsn: str, tmp_path: Path, log: Log, format: Format
@@ -201,16 +211,7 @@ def test_retention_removes_only_what_is_archived(
         whole = log.messages()
         left: list[int] = []
 
-        def retain(progress: Progress) -> None:
-            """Everything is old, and retention runs at every step."""
-            log.advance(seconds=1_000)
-            while not log.execute(
-                "select is_over from queen.retain(1, (select id from queen.queues), 'age', 100, 1)"
-            )[0]["is_over"]:
-                pass
-            left.append(len(log.messages()))
-
-        archive.run(spark, config, report=retain)
+        archive.run(spark, config, report=lambda _: left.append(retain(log)))
 
         assert archived(config) == whole
         assert left[0] == len(whole)

@@ -1,18 +1,23 @@
-"""On a cluster, killed anywhere: the log is in the lake exactly once."""
+"""On a cluster, whatever fails: the log is in the lake exactly once."""
 
 # pyright: basic
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from queen.spark.pipelines import compact
 from queen.spark.pipelines.archive import Config
-from tests.spark import processes
+from tests.postgres import Postgres
 from tests.spark.cluster import Cluster
+from tests.spark.copying import kill_executor_at
+from tests.spark.databases import migrated
 from tests.spark.driver import Driver
+from tests.spark.faults import Faults
 from tests.spark.log import Log
-from tests.spark.test_archive import STEPS, archived
+from tests.spark.place import ONE_CORE, Place
+from tests.spark.test_archive import STEPS, archived, figures, retain
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -33,16 +38,20 @@ def log(dsn: str) -> Iterator[Log]:
 
 @pytest.fixture
 def config(dsn: str, tmp_path: Path) -> Config:
-    return Config(
-        dsn=dsn, queue="orders", location=str(tmp_path / "lake"), tasks=4, max_messages=60_000
-    )
+    return config_of(dsn, tmp_path)
 
 
-def drive(cluster: Cluster, config: Config, confs: Mapping[str, str] | None = None) -> Driver:
-    return Driver(
-        "-m", "tests.spark.drivers.archive", cluster.url, msgspec.json.encode(config).decode(),
-        confs={**cluster.confs, **(confs or {})},
-    )  # fmt: skip
+def config_of(dsn: str, folder: Path) -> Config:
+    """Of batches of 30,000, for a transaction has 10,000 and the one that is over is in."""
+    location = str(folder / "lake")
+    return Config(dsn=dsn, queue="orders", location=location, tasks=4, max_messages=25_000)
+
+
+def drive(
+    cluster: Cluster, config: Config, faults: Faults, confs: Mapping[str, str] | None = None
+) -> Driver:
+    text = msgspec.json.encode(config).decode()
+    return Place.on(cluster).driver("archive", text, str(faults.folder), settings=confs)
 
 
 def fill(log: Log, messages: int) -> None:
@@ -50,60 +59,114 @@ def fill(log: Log, messages: int) -> None:
     log.fill(partitions=5, segments=messages // 10_000, messages=2_000)
 
 
+def at_each_step(driver: Driver, act: Callable[[str], object]) -> list[str]:
+    """Do something whenever it waits in a step, until it is idle; the steps."""
+    driver.until("started")
+    steps: list[str] = []
+    while "idle" not in steps:
+        driver.go_on()
+        steps.append(driver.line().removeprefix("step "))
+        act(steps[-1])
+    return steps
+
+
+def attempts(faults: Faults, step: str) -> list[int]:
+    """The attempts of a task that came to a step, as `wrote.1.0`, in order."""
+    name, batch, task = step.split(".")
+    events = faults.events(name, int(batch))
+    return [each["attempt"] for each in events if each["task"] == int(task)]
+
+
 @pytest.mark.parametrize(
     "step",
     [pytest.param(each, marks=() if each == "written" else pytest.mark.slow) for each in STEPS],
 )
 def test_a_driver_that_is_killed_after_a_step_loses_and_repeats_nothing(
-    cluster: Cluster, log: Log, config: Config, step: str
+    cluster: Cluster, log: Log, config: Config, faults: Faults, step: str
 ) -> None:
     fill(log, 60_000)
-    config = msgspec.structs.replace(config, max_messages=25_000)
-    with drive(cluster, config) as driver:
+    with drive(cluster, config, faults) as driver:
         driver.until(step)
         driver.kill()
-    with drive(cluster, config) as driver:
+    with drive(cluster, config, faults) as driver:
         driver.answer()
 
     assert archived(config) == log.messages()
 
 
 @pytest.mark.slow
-def test_a_million_messages_are_archived_though_an_executor_is_killed(
-    cluster: Cluster, log: Log, config: Config
+def test_tasks_that_fail_and_executors_that_are_killed_are_made_good(
+    cluster: Cluster, log: Log, config: Config, faults: Faults
 ) -> None:
-    fill(log, 1_000_000)
-    config = msgspec.structs.replace(config, max_messages=250_000)
-    with drive(cluster, config) as driver:
-        for _ in range(2):
-            driver.until("planned")
-            victim = cluster.wait_for_executors(2)[0]
-            driver.go_on()
-            processes.kill([victim])
-        answer = driver.answer(300)
+    fill(log, 120_000)
+    failing, killing = ("writing.0.0", "wrote.1.1"), ("wrote.2.0", "writing.3.1")
+    for step in failing:
+        faults.fail(step)
+    for step in killing:
+        faults.hold(step)
+    with drive(cluster, config, faults) as driver:
+        answer = driver.later(300)
+        killed = {kill_executor_at(cluster, faults, step, driver) for step in killing}
+        assert answer.result(300)["rows"] == 120_000
 
-    assert answer["rows"] == 1_000_000
+    assert len(killed) == 2
+    assert [attempts(faults, step) for step in (*failing, *killing)] == [[0, 1]] * 4
     assert archived(config) == log.messages()
 
 
 @pytest.mark.slow
-def test_attempts_that_run_beside_each_other_count_once(
-    cluster: Cluster, log: Log, config: Config
+def test_a_million_messages_are_archived_though_executors_are_killed(
+    cluster: Cluster, log: Log, config: Config, faults: Faults
 ) -> None:
-    fill(log, 300_000)
-    with drive(cluster, config, SPECULATIVE) as driver:
-        assert driver.answer(300)["rows"] == 300_000
+    fill(log, 1_000_000)
+    config = msgspec.structs.replace(config, max_messages=250_000)
+    steps = ("wrote.0.1", "writing.1.0", "wrote.2.2")
+    for step in steps:
+        faults.hold(step)
+    with drive(cluster, config, faults) as driver:
+        answer = driver.later(600)
+        killed = {kill_executor_at(cluster, faults, step, driver) for step in steps}
+        assert answer.result(600)["rows"] == 1_000_000
 
+    assert len(killed) == 3
+    assert archived(config) == log.messages()
+
+
+@pytest.mark.slow
+def test_a_million_messages_are_archived_without_faults(
+    cluster: Cluster, log: Log, config: Config, faults: Faults
+) -> None:
+    fill(log, 1_000_000)
+    config = msgspec.structs.replace(config, max_messages=250_000)
+    with drive(cluster, config, faults) as driver:
+        assert driver.answer(600)["rows"] == 1_000_000
+
+    assert archived(config) == log.messages()
+
+
+@pytest.mark.slow
+def test_of_two_attempts_that_wrote_one_counts(
+    cluster: Cluster, log: Log, config: Config, faults: Faults
+) -> None:
+    fill(log, 60_000)
+    faults.hold("wrote.0.1")  # The first attempt alone: it is slow, and never let go.
+    with drive(cluster, config, faults, SPECULATIVE) as driver:
+        assert driver.answer(300)["rows"] == 60_000
+
+    assert {*attempts(faults, "wrote.0.1")} >= {0, 1}
     assert archived(config) == log.messages()
 
 
 @pytest.mark.slow
 def test_two_drivers_of_a_cluster_at_once_archive_everything_once(
-    cluster: Cluster, log: Log, config: Config
+    cluster: Cluster, log: Log, config: Config, faults: Faults
 ) -> None:
     fill(log, 300_000)
-    confs = {"spark.cores.max": "1"}
-    with drive(cluster, config, confs) as one, drive(cluster, config, confs) as other:
+    config = msgspec.structs.replace(config, max_messages=60_000)
+    with (
+        drive(cluster, config, faults, ONE_CORE) as one,
+        drive(cluster, config, faults, ONE_CORE) as other,
+    ):
         for driver in (one, other):
             driver.until("planned")
         # Both have read the same plan, and neither has begun.
@@ -116,4 +179,69 @@ def test_two_drivers_of_a_cluster_at_once_archive_everything_once(
         rows = [driver.answer(300)["rows"] for driver in (one, other)]
 
     assert min(rows) >= 60_000
+    assert archived(config) == log.messages()
+
+
+@pytest.mark.slow
+def test_postgresql_that_crashes_at_any_step_stops_nothing(
+    cluster: Cluster, tmp_path: Path, faults: Faults
+) -> None:
+    with Postgres() as server:
+        dsn = migrated(server)
+        with Log(dsn, "orders") as log:
+            fill(log, 60_000)
+
+        def crash(step: str) -> None:
+            server.kill()
+            server.start()
+
+        config = config_of(dsn, tmp_path)
+        with drive(cluster, config, faults) as driver:
+            steps = at_each_step(driver, crash)
+
+        assert steps == [*STEPS] * 2 + ["idle"]
+        with Log(dsn, "orders") as log:
+            assert archived(config) == log.messages()
+            assert figures(log)["messages"] == 60_000
+
+
+@pytest.mark.slow
+def test_retention_that_races_the_archive_removes_only_what_is_archived(
+    cluster: Cluster, dsn: str, config: Config, faults: Faults
+) -> None:
+    with Log(dsn, "orders", retention_enabled=True, retention_seconds=60) as log:
+        log.stop_clock()
+        log.execute("insert into queen.duties (name, epoch) values ('retention', 1)")
+        fill(log, 60_000)
+        whole = log.messages()
+        left: list[int] = []
+
+        with drive(cluster, config, faults) as driver:
+            at_each_step(driver, lambda _: left.append(retain(log)))
+
+        assert archived(config) == whole
+        assert left[0] == 60_000
+        assert left[-1] < left[0]
+
+
+@pytest.mark.slow
+def test_a_lake_is_compacted_though_an_executor_is_killed(
+    cluster: Cluster, log: Log, config: Config, faults: Faults
+) -> None:
+    fill(log, 90_000)
+    with drive(cluster, config, faults) as driver:
+        driver.answer(300)
+    text = msgspec.json.encode(compact.Config(dsn=config.dsn, name="orders")).decode()
+    folder = faults.folder / "compact"
+    folder.mkdir()
+    faults = Faults(folder)
+    faults.hold("wrote.0.0")
+    with Place.on(cluster).driver("compact", text, str(folder)) as driver:
+        answer = driver.later(300)
+        kill_executor_at(cluster, faults, "wrote.0.0", driver)
+        done = answer.result(300)
+
+    assert done["rows"] == 90_000
+    assert done["made"] < done["replaced"]
+    assert attempts(faults, "wrote.0.0") == [0, 1]
     assert archived(config) == log.messages()

@@ -3,9 +3,8 @@
 # pyright: basic
 
 import json
-import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,9 +21,11 @@ from tests.spark.copying import kill_executor_at, published, staged, wait_until_
 from tests.spark.databases import migrated
 from tests.spark.driver import Driver
 from tests.spark.faults import Faults
-from tests.spark.windowing import Event, declared, results
-
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600)]
+from tests.spark.log import Log
+from tests.spark.place import Place
+from tests.spark.test_replay import assert_replayed, config_of, fill
+from tests.spark.test_windows_faults import TRANSACTIONS, WHOLE
+from tests.spark.windowing import Event, declared, push, results
 
 MILLION = 1_000_000
 ANSWER_SECONDS = 1_800
@@ -36,13 +37,6 @@ SPECULATION = {
     "spark.speculation.multiplier": "1",
     "spark.speculation.quantile": "0.5",
 }
-
-
-@pytest.fixture
-def faults(tmp_path: Path) -> Faults:
-    folder = tmp_path / "faults"
-    folder.mkdir()
-    return Faults(folder)
 
 
 def batches_of(count: int) -> list[list[Event]]:
@@ -78,16 +72,12 @@ def whole(batches: Iterable[list[Event]]) -> list[windowing.Result]:
     return windowing.tumbling(events, 60)
 
 
-def window_driver(cluster: Cluster, config: windows.Config, faults: Faults, **confs: str) -> Driver:
+def driver_of(
+    cluster: Cluster, config: windows.Config | replay.Config, faults: Faults, **confs: str
+) -> Driver:
+    program = "window" if isinstance(config, windows.Config) else "replay"
     text = msgspec.json.encode(config).decode()
-    words = ("-m", "tests.spark.drivers.window", cluster.url, text, str(faults.folder))
-    return Driver(*words, confs={**cluster.confs, **confs})
-
-
-def replay_driver(cluster: Cluster, config: replay.Config, faults: Faults, **confs: str) -> Driver:
-    text = msgspec.json.encode(config).decode()
-    words = ("-m", "tests.spark.drivers.replay", cluster.url, text, str(faults.folder))
-    return Driver(*words, confs={**cluster.confs, **confs})
+    return Place.on(cluster).driver(program, text, str(faults.folder), settings=confs)
 
 
 def kill_at(cluster: Cluster, faults: Faults, step: str, driver: Driver) -> int:
@@ -103,11 +93,61 @@ def replay_of(dsn: str, **changes: object) -> replay.Config:
     return msgspec.convert({**given, **changes}, replay.Config)
 
 
-def assert_replayed(dsn: str, count: int) -> None:
-    ours = oracle.assert_same(oracle.digests(dsn, "orders"), oracle.digests(dsn, "again"))
-    assert ours == count
+def replayed(dsn: str) -> int:
+    """What is in the queue is what was in the other; how many messages."""
+    return oracle.assert_same(oracle.digests(dsn, "orders"), oracle.digests(dsn, "again"))
 
 
+def fail_and_kill(
+    cluster: Cluster,
+    config: windows.Config | replay.Config,
+    faults: Faults,
+    *,
+    failing: Sequence[str],
+    killing: str,
+) -> None:
+    """A run in which tasks raise and an executor is killed, and each is made good by an attempt."""
+    for step in failing:
+        faults.fail(step)
+    faults.hold(killing)
+    with driver_of(cluster, config, faults) as driver:
+        answer = driver.later(ANSWER_SECONDS)
+        kill_at(cluster, faults, killing, driver)
+        assert answer.result(ANSWER_SECONDS).get("failure", "") == ""
+    for step in failing:
+        name, batch, task = step.split(".")
+        events = faults.events(name, int(batch))
+        assert [each["attempt"] for each in events if each["task"] == int(task)] == [0, 1], step
+
+
+def test_a_window_whose_tasks_fail_and_whose_executor_is_killed(
+    cluster: Cluster, dsn: str, tmp_path: Path, faults: Faults
+) -> None:
+    windowing.make(dsn)
+    for events in TRANSACTIONS:
+        push(dsn, *events)
+    config = declared(dsn, tmp_path)
+
+    steps = ("writing.2.0", "staged.3.1")
+    fail_and_kill(cluster, config, faults, failing=steps, killing="staged.5.0")
+
+    assert results(dsn) == WHOLE
+
+
+def test_a_replay_whose_tasks_fail_and_whose_executor_is_killed(
+    cluster: Cluster, dsn: str, faults: Faults
+) -> None:
+    with Log(dsn, "orders") as log:
+        fill(log)
+
+    steps = ("writing.1.0", "staged.2.1")
+    fail_and_kill(cluster, config_of(dsn), faults, failing=steps, killing="staged.3.0")
+
+    assert_replayed(dsn)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("kills", [(), ("staged.1.0", "writing.3.1", "staged.5.0")])
 def test_windows_over_a_million_events(
     cluster: Cluster,
@@ -124,11 +164,10 @@ def test_windows_over_a_million_events(
     for step in kills:
         faults.hold(step)
     began = time.monotonic()
-    with window_driver(cluster, config, faults) as driver:
-        driver.until("started")
-        driver.go_on()
+    with driver_of(cluster, config, faults) as driver:
+        answer = driver.later(ANSWER_SECONDS)
         killed = {kill_at(cluster, faults, step, driver) for step in kills}
-        assert driver.answer(ANSWER_SECONDS)["failure"] == ""
+        assert answer.result(ANSWER_SECONDS)["failure"] == ""
     with capsys.disabled():
         print(f"\nwindows, {len(kills)} kills: {time.monotonic() - began:.1f} s")
 
@@ -136,6 +175,8 @@ def test_windows_over_a_million_events(
     assert results(dsn) == whole(batches)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("kills", [(), ("staged.1.0", "writing.2.1")])  # Of some five pieces.
 def test_a_replay_of_a_million_messages(
     cluster: Cluster,
@@ -150,22 +191,18 @@ def test_a_replay_of_a_million_messages(
     for step in kills:
         faults.hold(step)
     began = time.monotonic()
-    with replay_driver(cluster, replay_of(dsn, max_messages=100_000), faults) as driver:
-        driver.until("started")
-        driver.go_on()
-        answers: list[dict[str, object]] = []
-        reader = threading.Thread(target=lambda: answers.append(driver.answer(ANSWER_SECONDS)))
-        reader.start()
+    with driver_of(cluster, replay_of(dsn, max_messages=100_000), faults) as driver:
+        answer = driver.later(ANSWER_SECONDS)
         killed = {kill_at(cluster, faults, step, driver) for step in kills}
-        reader.join(ANSWER_SECONDS)
+        assert answer.result(ANSWER_SECONDS)["rows"] == MILLION
     with capsys.disabled():
         print(f"\nreplay, {len(kills)} kills: {time.monotonic() - began:.1f} s")
 
     assert len(killed) == len(kills)
-    assert [answer["rows"] for answer in answers] == [MILLION]
-    assert_replayed(dsn, MILLION)
+    assert replayed(dsn) == MILLION
 
 
+@pytest.mark.slow
 def test_of_two_attempts_of_a_windows_task_one_counts(
     cluster: Cluster, dsn: str, tmp_path: Path, faults: Faults
 ) -> None:
@@ -174,7 +211,7 @@ def test_of_two_attempts_of_a_windows_task_one_counts(
     push_all(dsn, batches)
     config = declared(dsn, tmp_path, max_messages_per_trigger=1_000)
     faults.hold("staged.2.1")  # The first attempt alone: it is slow, and never let go.
-    with window_driver(cluster, config, faults, **SPECULATION) as driver:
+    with driver_of(cluster, config, faults, **SPECULATION) as driver:
         assert driver.answer(ANSWER_SECONDS)["failure"] == ""
 
     wrote = [each for each in faults.events("staged", 2) if each["task"] == 1]
@@ -182,6 +219,7 @@ def test_of_two_attempts_of_a_windows_task_one_counts(
     assert results(dsn) == whole(batches)
 
 
+@pytest.mark.slow
 def test_of_two_attempts_of_a_replays_task_one_counts(
     cluster: Cluster, dsn: str, faults: Faults
 ) -> None:
@@ -189,15 +227,16 @@ def test_of_two_attempts_of_a_replays_task_one_counts(
     filling.make(dsn, "again")
     filling.fill(dsn, "orders", 1_600)
     faults.hold("staged.0.1")
-    with replay_driver(cluster, replay_of(dsn), faults, **SPECULATION) as driver:
+    with driver_of(cluster, replay_of(dsn), faults, **SPECULATION) as driver:
         assert driver.answer(ANSWER_SECONDS)["rows"] == 1_600
 
     wrote = [each for each in faults.events("staged", 0) if each["task"] == 1]
     assert {each["attempt"] for each in wrote} >= {0, 1}
     assert staged(dsn) > 0
-    assert_replayed(dsn, 1_600)
+    assert replayed(dsn) == 1_600
 
 
+@pytest.mark.slow
 def test_a_window_goes_on_after_postgresql_has_crashed(
     cluster: Cluster, tmp_path: Path, faults: Faults
 ) -> None:
@@ -211,7 +250,7 @@ def test_a_window_goes_on_after_postgresql_has_crashed(
         failures: list[str] = []
         for step in ("publishing.4", "published.6"):
             faults.hold(step)
-            with window_driver(cluster, config, faults) as driver:
+            with driver_of(cluster, config, faults) as driver:
                 driver.until("started")
                 driver.go_on()
                 wait_until_held(faults, step, driver.log)
@@ -220,7 +259,7 @@ def test_a_window_goes_on_after_postgresql_has_crashed(
                 assert staged(dsn) == 0
                 faults.release(step)
                 failures.append(driver.answer(ANSWER_SECONDS)["failure"])
-        with window_driver(cluster, config, faults) as driver:
+        with driver_of(cluster, config, faults) as driver:
             failures.append(driver.answer(ANSWER_SECONDS)["failure"])
 
         # What was staged is gone, and said so; what was published is there, and it goes on.
@@ -230,6 +269,7 @@ def test_a_window_goes_on_after_postgresql_has_crashed(
         assert results(dsn) == whole(batches)
 
 
+@pytest.mark.slow
 def test_what_retention_takes_before_a_window_comes_there_is_an_error(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from queen import errors
 from queen.spark.lakes import Batch, DataFile, Lake, open_lake
 from queen.spark.lakes.day_files import DayFiles
 from queen.spark.lakes.iceberg import IcebergLake
+from queen.spark.lakes.lake import Raced
 from queen.spark.lakes.places import normal
 from queen.spark.pipelines.ledger import Ledger
 from queen.spark.segments import TYPES
@@ -227,6 +228,52 @@ def test_files_that_somebody_else_replaced_are_left_alone(
 
         assert sorted(offsets(lake.files())) == list(range(100))
         assert not os.path.exists(second[0].path)
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_of_two_that_replace_the_same_files_at_once_one_does(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    """A format that tried again by itself would take both in: it finds no conflict in them."""
+    with make_lake(dsn, tmp_path, format) as ours, make_lake(dsn, tmp_path, format) as theirs:
+        archive(ours, 1)
+        old = ours.files()[:1]
+        first, second = (write(lake, "0000000001-00000", 0, 60) for lake in (theirs, ours))
+        exchange = ours.exchange
+
+        def overtaken(*arguments: Any) -> None:  # noqa: ANN401
+            """What is there has been read; before it is replaced, somebody else does it."""
+            monkeypatch.setattr(ours, "exchange", exchange)
+            assert theirs.replace(old, first)
+            exchange(*arguments)
+
+        monkeypatch.setattr(ours, "exchange", overtaken)
+        assert not ours.replace(old, second)
+
+        assert sorted(offsets(ours.files())) == list(range(100))
+        assert not os.path.exists(second[0].path)
+
+
+@pytest.mark.parametrize("format", ["iceberg", "delta"])
+def test_a_commit_is_made_for_the_state_that_was_read_and_for_no_later_one(
+    dsn: str, tmp_path: Path, format: str
+) -> None:
+    with make_lake(dsn, tmp_path, format) as lake:
+        last = archive(lake, 1)
+        state = lake.load()
+        old = lake.files()
+        assert lake.replace(old[:1], write(lake, "0000000001-00000", 0, 60))
+        files = write(lake, "0000000002-00000", 100, 10)
+
+        for late in (
+            lambda: lake.append(state, Batch.of(2, 7, files), files),
+            lambda: lake.exchange(state, old[1:], files),
+        ):
+            with pytest.raises(Raced):
+                late()
+
+        assert lake.last() == last
+        assert sorted(offsets(lake.files())) == list(range(100))
 
 
 def test_expiry_of_snapshots_keeps_the_number(iceberg: IcebergLake) -> None:

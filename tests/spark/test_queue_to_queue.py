@@ -4,6 +4,7 @@
 
 import asyncio
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -15,16 +16,17 @@ from pyspark.sql import SparkSession
 from queen.engine.engine import Engine
 from queen.engine.upkeep.loop import Upkeep
 from queen.settings import Settings
-from queen.store.migrations import migrate
 from tests import clock
 from tests.postgres import Postgres
 from tests.spark import filling, oracle, processes
 from tests.spark.copying import (
+    ANSWER_SECONDS,
     assert_copied,
     begin,
+    begun,
+    driver_of,
     faults_of,
     finish,
-    local_driver,
     messages,
     prepare,
     published,
@@ -34,82 +36,81 @@ from tests.spark.copying import (
     wait_until_arrived,
     wait_until_held,
 )
+from tests.spark.databases import migrated
+from tests.spark.place import ONE_CORE, Place
 
 MESSAGES = 1600
 """Over eight partitions in twenty transactions, which makes four batches."""
 KEPT_SECONDS = 60
-ANSWER_SECONDS = 280
 
 
 def test_a_task_that_fails_before_or_after_it_wrote_is_repeated_with_its_batch(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
+    place = Place.local(spark)
     copy = prepare(dsn, tmp_path, tasks="2")
     filling.fill(dsn, "a", MESSAGES)
     faults = faults_of(copy)
 
     # A local session tries a task once: the stream fails, and is started again.
     faults.fail("writing.0.1")
-    assert "writing.0.1 was to fail" in run(spark, copy)
+    assert "writing.0.1 was to fail" in run(place, copy)
     assert published(dsn) == -1
     faults.heal("writing.0.1")
     faults.fail("staged.1.0")
-    assert "staged.1.0 was to fail" in run(spark, copy)
+    assert "staged.1.0 was to fail" in run(place, copy)
     assert published(dsn) == 0
     assert staged(dsn) > 0  # It had written.
     faults.heal("staged.1.0")
-    assert run(spark, copy) == ""
+    assert run(place, copy) == ""
 
     assert assert_copied(dsn) == MESSAGES
     assert len([each for each in faults.events("staged", 1) if each["task"] == 0]) == 2
 
 
 def test_postgresql_that_crashes_loses_what_was_staged_and_the_batch_is_repeated(
-    spark: SparkSession, tmp_path: Path
+    place: Place, tmp_path: Path
 ) -> None:
     with Postgres() as server:
-        dsn = server.create_database("queues")
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(migrate(dsn))
+        dsn = migrated(server)
         copy = prepare(dsn, tmp_path)
         filling.fill(dsn, "a", MESSAGES)
         faults = faults_of(copy)
 
         faults.hold("publishing.1")
-        query = begin(spark, copy)
-        wait_until_held(faults, "publishing.1")
-        assert staged(dsn) > 0
-        server.kill()
-        server.start()
-        assert staged(dsn) == 0
-        faults.release("publishing.1")
-
-        assert "lost what tasks had staged" in finish(query)
+        with begun(place, copy) as end:
+            wait_until_held(faults, "publishing.1")
+            assert staged(dsn) > 0
+            server.kill()
+            server.start()
+            assert staged(dsn) == 0
+            faults.release("publishing.1")
+            assert "lost what tasks had staged" in end()
         assert (published(dsn), messages(dsn, "b")) == (0, MESSAGES // 4)
 
         # Once more, when it was published and Spark does not know yet.
         faults.hold("published.2")
-        query = begin(spark, copy)
-        wait_until_held(faults, "published.2")
-        server.kill()
-        server.start()
-        faults.release("published.2")
-        failure = finish(query)
+        with begun(place, copy) as end:
+            wait_until_held(faults, "published.2")
+            server.kill()
+            server.start()
+            faults.release("published.2")
+            failure = end()
         if failure:
-            assert run(spark, copy) == ""
+            assert run(place, copy) == ""
 
         assert assert_copied(dsn) == MESSAGES
         assert len(faults.events("publishing", 1)) == 2
 
 
 def test_a_stream_that_lost_its_checkpoint_goes_on_where_its_name_was(
-    spark: SparkSession, dsn: str, tmp_path: Path
+    place: Place, dsn: str, tmp_path: Path
 ) -> None:
     copy = prepare(dsn, tmp_path, app_id="copy")
     filling.fill(dsn, "a", MESSAGES)
     faults = faults_of(copy)
     faults.fail("publishing.2")
-    assert "publishing.2 was to fail" in run(spark, copy)
+    assert "publishing.2 was to fail" in run(place, copy)
     assert published(dsn) == 1
     faults.heal("publishing.2")
 
@@ -117,7 +118,7 @@ def test_a_stream_that_lost_its_checkpoint_goes_on_where_its_name_was(
     filling.fill(dsn, "a", MESSAGES, start=MESSAGES)
     # Other limits do not move the batches that were planned.
     copy.read["maxMessagesPerTrigger"] = "1000"
-    assert run(spark, copy) == ""
+    assert run(place, copy) == ""
 
     assert assert_copied(dsn) == 2 * MESSAGES
     entries = [each["entries"] for each in faults.events("published")]
@@ -125,12 +126,12 @@ def test_a_stream_that_lost_its_checkpoint_goes_on_where_its_name_was(
     assert [each > 0 for each in entries[:5]] == [True, True, False, False, True]
 
     shutil.rmtree(copy.checkpoint)
-    assert run(spark, copy) == ""
+    assert run(place, copy) == ""
     assert assert_copied(dsn) == 2 * MESSAGES
 
 
 def test_two_drivers_at_once_with_one_name_make_one_copy(
-    spark: SparkSession, dsn: str, tmp_path: Path
+    place: Place, dsn: str, tmp_path: Path
 ) -> None:
     options = {"app_id": "copy", "maxMessagesPerTrigger": "300"}
     theirs = prepare(dsn, tmp_path / "theirs", **options)
@@ -138,11 +139,11 @@ def test_two_drivers_at_once_with_one_name_make_one_copy(
     theirs, ours = (msgspec.structs.replace(each, is_endless=True) for each in (theirs, ours))
     faults = faults_of(theirs)
     faults.hold("publishing.0")
-    with local_driver(theirs) as driver:
+    with driver_of(place, theirs, **ONE_CORE) as driver, ExitStack() as stack:
         filling.fill(dsn, "a", MESSAGES)
         driver.until("running", ANSWER_SECONDS)
         wait_until_held(faults, "publishing.0", driver.log)
-        query = begin(spark, ours)
+        end = stack.enter_context(begun(place, ours, **ONE_CORE))
         wait_until_arrived(dsn)
         # It has staged the first batch, which another has published meanwhile, and more.
         assert published(dsn) > 0
@@ -157,7 +158,7 @@ def test_two_drivers_at_once_with_one_name_make_one_copy(
         )
         driver.go_on()
         assert driver.answer(ANSWER_SECONDS)["failure"] == ""
-        query.stop()
+        assert end() == ""
 
     assert assert_copied(dsn) > MESSAGES
     assert len(faults.events("published", 0)) == 1  # It went on by itself.
@@ -167,6 +168,7 @@ def test_two_drivers_at_once_with_one_name_make_one_copy(
 def test_what_retention_took_before_the_stream_came_there_is_an_error(
     spark: SparkSession, dsn: str, tmp_path: Path
 ) -> None:
+    place = Place.local(spark)
     copy = prepare(dsn, tmp_path)
     filling.make(dsn, "a", retention_enabled=True, retention_seconds=KEPT_SECONDS)
     with psycopg.connect(dsn) as connection:
@@ -190,9 +192,9 @@ def test_what_retention_took_before_the_stream_came_there_is_an_error(
     assert "were removed before this stream has read them" in finish(query)
     assert oracle.assert_beginning(whole, oracle.digests(dsn, "b")) == MESSAGES * 3 // 4
     # It is said each time, until somebody decides.
-    assert "were removed" in run(spark, copy)
+    assert "were removed" in run(place, copy)
     copy.read["failOnDataLoss"] = "false"
-    assert run(spark, copy) == ""
+    assert run(place, copy) == ""
 
 
 def pass_time(dsn: str, seconds: float) -> None:

@@ -9,22 +9,22 @@ import pytest
 from tests.spark import filling, processes
 from tests.spark.cluster import Cluster
 from tests.spark.copying import (
+    ANSWER_SECONDS,
     Copy,
     assert_copied,
-    cluster_driver,
+    driver_of,
     faults_of,
     kill_executor_at,
-    local_driver,
     messages,
     prepare,
     published,
     staged,
     wait_until_held,
 )
+from tests.spark.place import Place
 
 MESSAGES = 1600
 """Over eight partitions in twenty transactions."""
-ANSWER_SECONDS = 280
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -40,8 +40,10 @@ def checkpointed(copy: Copy, log: str) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # Six drivers, one after the other.
-def test_a_driver_may_be_killed_between_any_two_steps(dsn: str, tmp_path: Path) -> None:
+@pytest.mark.timeout(900)  # Six drivers, one after the other.
+def test_a_driver_may_be_killed_between_any_two_steps(
+    place: Place, dsn: str, tmp_path: Path
+) -> None:
     copy = prepare(dsn, tmp_path, maxMessagesPerTrigger="240", tasks="2")
     filling.fill(dsn, "a", MESSAGES)
     faults = faults_of(copy)
@@ -50,7 +52,7 @@ def test_a_driver_may_be_killed_between_any_two_steps(dsn: str, tmp_path: Path) 
     # One driver after the other on one checkpoint, each killed in the batch after.
     for step in ("writing.0", "staged.1", "publishing.2", "published.3", "planned.1"):
         faults.hold(step)
-        with local_driver(copy) as driver:
+        with driver_of(place, copy) as driver:
             driver.until("started")
             driver.go_on()
             wait_until_held(faults, step, driver.log)
@@ -59,7 +61,7 @@ def test_a_driver_may_be_killed_between_any_two_steps(dsn: str, tmp_path: Path) 
             driver.kill()
             assert not processes.is_alive(driver.pid)
         faults.release(step)
-    with local_driver(copy) as driver:
+    with driver_of(place, copy) as driver:
         assert driver.answer(ANSWER_SECONDS)["failure"] == ""
 
     # Step, last batch planned, batches done, something staged, last batch published.
@@ -87,7 +89,7 @@ def test_tasks_that_fail_and_an_executor_that_is_killed_are_made_good(
     faults.hold("staged.2.0")
     faults.hold("writing.3.1")
     killed: list[int] = []
-    with cluster_driver(cluster, copy) as driver:
+    with driver_of(Place.on(cluster), copy) as driver:
         driver.until("started")
         driver.go_on()
         for step in ("staged.2.0", "writing.3.1"):
@@ -109,7 +111,7 @@ def test_of_two_attempts_that_wrote_one_counts(cluster: Cluster, dsn: str, tmp_p
     filling.fill(dsn, "a", MESSAGES)
     faults = faults_of(copy)
     faults.hold("staged.0.1")  # The first attempt alone: it is slow.
-    with cluster_driver(cluster, copy, **SPECULATION) as driver:
+    with driver_of(Place.on(cluster), copy, **SPECULATION) as driver:
         assert driver.answer(ANSWER_SECONDS)["failure"] == ""
 
     wrote = [each for each in faults.events("staged", 0) if each["task"] == 1]

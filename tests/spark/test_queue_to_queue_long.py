@@ -13,12 +13,13 @@ from tests.spark.cluster import Cluster
 from tests.spark.copying import (
     Copy,
     assert_copied,
-    cluster_driver,
+    driver_of,
     faults_of,
     kill_executor_at,
     prepare,
     staged,
 )
+from tests.spark.place import Place
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600)]
 
@@ -43,7 +44,7 @@ def test_a_million_without_faults(
     cluster: Cluster, dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = msgspec.structs.replace(million(dsn, tmp_path), faults=None)
-    with cluster_driver(cluster, copy) as driver:
+    with driver_of(Place.on(cluster), copy) as driver:
         answer = driver.answer(ANSWER_SECONDS)
 
     assert answer["failure"] == ""
@@ -59,7 +60,7 @@ def test_a_million_with_executors_killed(
     faults = faults_of(copy)
     for step in KILLS:
         faults.hold(step)
-    with cluster_driver(cluster, copy) as driver:
+    with driver_of(Place.on(cluster), copy) as driver:
         driver.until("started")
         driver.go_on()
         began = time.monotonic()

@@ -17,16 +17,10 @@ from pyspark.sql import SparkSession
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.spark import register
 from queen.spark.pipelines import archive, replay
 from queen.spark.pipelines.replay import TRANSACTION_HEADER, Config, Progress, cut
 from tests.engine.helpers import push
-from tests.postgres import Postgres
 from tests.spark import filling, oracle, windowing
-from tests.spark.copying import LOCAL_CONFS, published, staged, wait_until_held
-from tests.spark.databases import migrated
-from tests.spark.driver import Driver
-from tests.spark.faults import Faults, faulty_queen
 from tests.spark.log import Log
 
 SEGMENTS = 5
@@ -225,132 +219,6 @@ def test_messages_that_retention_took_are_missed(spark: SparkSession, dsn: str, 
     for _ in range(2):
         with pytest.raises(errors.DataLost, match="was to write 60 messages and wrote 48"):
             replay.run(spark, config_of(dsn), report=lose)
-
-
-def test_a_task_that_fails_before_or_after_it_wrote_is_repeated_with_its_piece(
-    spark: SparkSession, dsn: str, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faults = Faults(tmp_path)
-    source = faulty_queen(tmp_path)
-    monkeypatch.setattr(replay, "register", lambda spark: spark.dataSource.register(source))
-    for step, last in (("writing.1.0", 0), ("staged.2.0", 1), ("published.3", 3)):
-        faults.fail(step)
-        with pytest.raises(Exception, match=f"{step} was to fail"):
-            replay.run(spark, config_of(dsn))
-        assert published(dsn) == last
-        faults.heal(step)
-
-    replay.run(spark, config_of(dsn))
-
-    assert_replayed(dsn)
-    register(spark)
-    del log
-
-
-def test_postgresql_that_crashes_in_the_middle_loses_and_doubles_nothing(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faults = Faults(tmp_path)
-    source = faulty_queen(tmp_path)
-    monkeypatch.setattr(replay, "register", lambda spark: spark.dataSource.register(source))
-    with Postgres() as server:
-        dsn = migrated(server)
-        with Log(dsn, "orders") as log:
-            fill(log)
-        crash = threading.Thread(target=crash_at, args=(server, dsn, faults, "publishing.1", 0))
-        crash.start()
-        with pytest.raises(Exception, match="lost what tasks had staged"):
-            replay.run(spark, config_of(dsn))
-        crash.join()
-        crash = threading.Thread(target=crash_at, args=(server, dsn, faults, "published.2", 2))
-        crash.start()
-        replay.run(spark, config_of(dsn))  # It was published: the replay goes on.
-        crash.join()
-        assert_replayed(dsn)
-    register(spark)
-
-
-def crash_at(server: Postgres, dsn: str, faults: Faults, step: str, last: int) -> None:
-    """Kill PostgreSQL when a replay has come to a step."""
-    faults.hold(step)
-    wait_until_held(faults, step)
-    server.kill()
-    server.start()
-    assert (published(dsn), staged(dsn)) == (last, 0)
-    faults.release(step)
-
-
-def driver_of(config: Config, folder: Path) -> Driver:
-    """A driver of its own on this machine; it waits in the step `started`."""
-    text = msgspec.json.encode(config).decode()
-    words = ("-m", "tests.spark.drivers.replay", "local[2]", text, str(folder))
-    return Driver(*words, confs=LOCAL_CONFS)
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        ["staged.1"],
-        pytest.param(
-            ["writing.0", "staged.1", "piece-1", "publishing.2", "published.3"],
-            marks=[pytest.mark.slow, pytest.mark.timeout(900)],
-        ),
-    ],
-    ids=["inside", "anywhere"],
-)
-def test_a_driver_may_be_killed_between_pieces_and_inside_one(
-    spark: SparkSession, dsn: str, log: Log, tmp_path: Path, steps: list[str]
-) -> None:
-    faults = Faults(tmp_path)
-    for step in steps:
-        if step.startswith("piece"):
-            with driver_of(config_of(dsn), tmp_path) as driver:
-                driver.until(step)
-                driver.kill()
-            continue
-        faults.hold(step)
-        with driver_of(config_of(dsn), tmp_path) as driver:
-            driver.until("started")
-            pump = threading.Thread(target=_let_pass, args=(driver,), daemon=True)
-            pump.start()
-            wait_until_held(faults, step)
-            driver.kill()
-            pump.join(60)
-        faults.release(step)
-    assert published(dsn) < SEGMENTS - 1
-
-    replay.run(spark, config_of(dsn))
-
-    assert_replayed(dsn)
-    del log
-
-
-def _let_pass(driver: Driver) -> None:
-    """Let it pass all steps, until it is no more."""
-    driver.go_on()
-    try:
-        driver.until("never")
-    except (RuntimeError, BrokenPipeError):
-        return
-
-
-def test_two_drivers_at_once_make_one_replay(
-    spark: SparkSession, dsn: str, log: Log, tmp_path: Path
-) -> None:
-    faults = Faults(tmp_path)
-    faults.hold("publishing.1")
-    with driver_of(config_of(dsn), tmp_path) as driver:
-        driver.until("piece-0")
-        driver.go_on()
-        wait_until_held(faults, "publishing.1", driver.log)
-        replay.run(spark, config_of(dsn))
-        assert_replayed(dsn)
-        faults.release("publishing.1")
-        answer = driver.answer()
-
-    assert answer["pieces"] == SEGMENTS
-    assert_replayed(dsn)
-    del log
 
 
 def test_pieces_end_where_a_second_does() -> None:

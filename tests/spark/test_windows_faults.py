@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 from queen.spark import register
 from queen.spark.pipelines import windows
 from tests.spark import windowing
-from tests.spark.copying import LOCAL_CONFS, published, wait_until_held
+from tests.spark.copying import published, wait_until_held
 from tests.spark.driver import Driver
 from tests.spark.faults import Faults, faulty_queen
+from tests.spark.place import ONE_CORE, Place
 from tests.spark.windowing import Event, Result, declared, push, results
 
 ANSWER_SECONDS = 280
@@ -35,6 +36,8 @@ WHOLE = [
     Result("b", 180, 240, 48, 2),
 ]
 """The batches 2, 3 and 5 have results."""
+BETWEEN = ["writing.0", "staged.2", "publishing.3", "published.3", "planned.1"]
+"""Each two steps that follow each other have one of them between."""
 
 
 @pytest.fixture
@@ -45,66 +48,68 @@ def config(dsn: str, tmp_path: Path) -> windows.Config:
     return declared(dsn, tmp_path)
 
 
-@pytest.fixture
-def faults(tmp_path: Path) -> Faults:
-    folder = tmp_path / "faults"
-    folder.mkdir()
-    return Faults(folder)
+def driver_of(place: Place, config: windows.Config, faults: Faults, **confs: str) -> Driver:
+    text = msgspec.json.encode(config).decode()
+    return place.driver("window", text, str(faults.folder), settings=confs)
 
 
-def run(spark: SparkSession, config: windows.Config, faults: Faults) -> str:
+def run(place: Place, config: windows.Config, faults: Faults, **confs: str) -> str:
     """All of it under faults; answers why it failed, or nothing."""
+    if place.session is None:
+        with driver_of(place, config, faults, **confs) as driver:
+            return driver.answer(ANSWER_SECONDS)["failure"]
     with pytest.MonkeyPatch.context() as patch:
         source = faulty_queen(faults.folder)
         patch.setattr(windows, "register", lambda spark: spark.dataSource.register(source))
         try:
-            windows.run(spark, config)
+            windows.run(place.session, config)
         except StreamingQueryException as error:
             return str(error)
         finally:
-            register(spark)
+            register(place.session)
     return ""
 
 
 def test_a_task_that_fails_is_repeated_with_its_batch(
     spark: SparkSession, dsn: str, config: windows.Config, faults: Faults
 ) -> None:
+    place = Place.local(spark)
     for step, last in (("writing.2.0", -1), ("staged.3.0", 2)):
         faults.fail(step)
-        assert f"{step} was to fail" in run(spark, config, faults)
+        assert f"{step} was to fail" in run(place, config, faults)
         assert published(dsn) == last
         faults.heal(step)
-    assert run(spark, config, faults) == ""
+    assert run(place, config, faults) == ""
 
     assert results(dsn) == WHOLE
 
 
 def test_a_window_that_lost_its_checkpoint_makes_the_same_batches_again(
-    spark: SparkSession, dsn: str, config: windows.Config, faults: Faults
+    place: Place, dsn: str, config: windows.Config, faults: Faults
 ) -> None:
     faults.fail("publishing.3")
-    assert "publishing.3 was to fail" in run(spark, config, faults)
+    assert "publishing.3 was to fail" in run(place, config, faults)
     assert results(dsn) == [each for each in WHOLE if each.end == 60]
     faults.heal("publishing.3")
 
     shutil.rmtree(config.checkpoint)
     # Without its name it would cut anew, and results of one batch would be those of another.
     config = msgspec.structs.replace(config, max_messages_per_trigger=1000)
-    assert run(spark, config, faults) == ""
+    assert run(place, config, faults) == ""
 
     assert results(dsn) == WHOLE
 
 
 @pytest.mark.slow
 def test_updates_are_written_once_though_the_checkpoint_is_lost(
-    spark: SparkSession, dsn: str, config: windows.Config, faults: Faults
+    place: Place, dsn: str, config: windows.Config, faults: Faults
 ) -> None:
     config = msgspec.structs.replace(config, mode="update")
     faults.fail("published.3")
-    assert "published.3 was to fail" in run(spark, config, faults)
+    assert "published.3 was to fail" in run(place, config, faults)
     faults.heal("published.3")
     shutil.rmtree(config.checkpoint)
-    assert run(spark, config, faults) == ""
+    assert run(place, config, faults) == ""
 
     # Each of the eight events changed a result of its own, in a batch of its own.
     assert len(results(dsn)) == 8
@@ -112,48 +117,45 @@ def test_updates_are_written_once_though_the_checkpoint_is_lost(
 
 
 @pytest.mark.parametrize(
-    "steps",
+    ("place", "steps"),
     [
-        ["published.2"],
-        pytest.param(
-            ["writing.0", "staged.2", "publishing.3", "published.3", "planned.1"],
-            marks=[pytest.mark.slow, pytest.mark.timeout(900)],
-        ),
+        ("local", ["published.2"]),
+        pytest.param("local", BETWEEN, marks=pytest.mark.slow),
+        pytest.param("cluster", BETWEEN, marks=pytest.mark.slow),
     ],
-    ids=["after", "anywhere"],
+    ids=["after", "anywhere", "cluster"],
+    indirect=["place"],
 )
 def test_a_driver_may_be_killed_between_any_two_steps(
-    spark: SparkSession, dsn: str, config: windows.Config, faults: Faults, steps: list[str]
+    place: Place, dsn: str, config: windows.Config, faults: Faults, steps: list[str]
 ) -> None:
-    text = msgspec.json.encode(config).decode()
-    words = ("-m", "tests.spark.drivers.window", "local[2]", text, str(faults.folder))
     for step in steps:
         faults.hold(step)
-        with Driver(*words, confs=LOCAL_CONFS) as driver:
+        with driver_of(place, config, faults) as driver:
             driver.until("started")
             driver.go_on()
             wait_until_held(faults, step, driver.log)
             driver.kill()
         faults.release(step)
     assert results(dsn) != WHOLE
-    assert run(spark, config, faults) == ""
+    assert run(place, config, faults) == ""
 
     assert results(dsn) == WHOLE
 
 
 @pytest.mark.slow
 def test_two_drivers_at_once_write_each_result_once(
-    spark: SparkSession, dsn: str, config: windows.Config, faults: Faults, tmp_path: Path
+    place: Place, dsn: str, config: windows.Config, faults: Faults, tmp_path: Path
 ) -> None:
     theirs = msgspec.structs.replace(config, checkpoint=str(tmp_path / "theirs"))
-    text = msgspec.json.encode(theirs).decode()
-    words = ("-m", "tests.spark.drivers.window", "local[2]", text, str(faults.folder))
+    without = Faults(tmp_path / "without")
+    without.folder.mkdir()
     faults.hold("publishing.3")
-    with Driver(*words, confs=LOCAL_CONFS) as driver:
+    with driver_of(place, theirs, faults, **ONE_CORE) as driver:
         driver.until("started")
         driver.go_on()
         wait_until_held(faults, "publishing.3", driver.log)
-        windows.run(spark, config)  # Its own source and sink have no faults.
+        assert run(place, config, without, **ONE_CORE) == ""
         assert results(dsn) == WHOLE
         faults.release("publishing.3")
         assert driver.answer(ANSWER_SECONDS)["failure"] == ""

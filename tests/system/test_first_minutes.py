@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +108,8 @@ async def test_from_the_wheel_to_the_first_message(folder: Path) -> None:
     begun = time.monotonic()
     async with dev(programs, folder) as url:
         ready = time.monotonic() - begun
+        async with aiohttp.ClientSession() as browser, browser.get(url) as page:
+            assert '<div id="app">' in await page.text()
         script = folder / "first.py"
         script.write_text(SCRIPT)
         process = await asyncio.create_subprocess_exec(

@@ -48,6 +48,11 @@ class Admin(Analytics, Access, Schedules, Pipelines):
     def deliveries(self, queue: str, **filters: Any) -> AsyncIterator[wire.DeliveryInfo]:  # noqa: ANN401
         return self._pages(f"{_queue(queue)}/deliveries", wire.Deliveries, "deliveries", filters)
 
+    async def release_delivery(self, queue: str, delivery_id: str) -> wire.DeliveryReleased:
+        """Take a delivery from whoever holds it: by the ``id`` of ``deliveries``."""
+        path = f"{_queue(queue)}/deliveries/{name_of(delivery_id)}/release"
+        return await self._send("POST", path, None, wire.DeliveryReleased)
+
     async def pause(self, queue: str) -> wire.Paused:
         return await self._send("POST", f"{_queue(queue)}/pause", None, wire.Paused)
 

@@ -1,6 +1,5 @@
 """Messages as people look for them: newest first, with what groups have done with them."""
 
-import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -11,6 +10,7 @@ from queen.codec.extras import Extra
 from queen.codec.segment import Segment
 from queen.engine.seals import Seals
 from queen.engine.states import Pair, Status, overall, pairs_of
+from queen.engine.wheres import Where, spellings
 from queen.store.database import Record
 from queen.store.store import Store
 
@@ -36,14 +36,17 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     transaction_id: str | None = None
     contains: str | None = None
+    where: Where | None = None
 
     def spellings(self) -> tuple[bytes, ...]:
-        """How the text that is looked for may be written in JSON: plain, or escaped."""
-        if self.contains is None:
-            return ()
-        escaped = json.dumps(self.contains)[1:-1]
-        plain = json.dumps(self.contains, ensure_ascii=False)[1:-1]
-        return tuple({each.encode() for each in (self.contains, escaped, plain)})
+        """How the text that is looked for may be written in JSON."""
+        return () if self.contains is None else spellings(self.contains)
+
+    def holds(self, payload: bytes, written: tuple[bytes, ...]) -> bool:
+        """Whether a payload is as asked for; ``written`` are the spellings, made once."""
+        if written and not any(each in payload for each in written):
+            return False
+        return self.where is None or self.where.holds(payload)
 
 
 class Cursor(NamedTuple):
@@ -132,7 +135,7 @@ async def browse(
     """The newest messages that match, having looked at ``most`` at the most."""
     page = Page(found=[])
     bodies = ReadAhead(store, seals)
-    spellings = wanted.spellings()
+    written = wanted.spellings()
     size_bytes = 0
     async for heads in _heads(store, wanted, start):
         places = [
@@ -152,7 +155,7 @@ async def browse(
                     continue
                 segment = await bodies.of(head, heads[at + 1 :])
                 found = segment and found_at(head, offset, segment, status)
-                if found and _matches(found, wanted, spellings):
+                if found and _matches(found, wanted, written):
                     page.found.append(found)
                     size_bytes += len(found.payload)
     return page
@@ -181,10 +184,10 @@ def extra_of(stored: bytes | None) -> Extra:
     return _DECODE_EXTRA(stored) if stored else _NO_EXTRA
 
 
-def _matches(found: Found, wanted: Filter, spellings: tuple[bytes, ...]) -> bool:
+def _matches(found: Found, wanted: Filter, written: tuple[bytes, ...]) -> bool:
     if wanted.transaction_id is not None and found.extra.transaction_id != wanted.transaction_id:
         return False
-    return not spellings or any(each in found.payload for each in spellings)
+    return wanted.holds(found.payload, written)
 
 
 def _candidates(

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Self
@@ -335,6 +336,16 @@ class Engine:
     async def release(self, lease_id: str) -> None:
         """Give back what is left of a delivery, at once and uncounted."""
         await self._acks.release(Lease.parse(lease_id))
+
+    async def release_delivery(self, queue_id: int, ref: str) -> None:
+        """The same by an operator, who has no token; raises LeaseLost where nobody holds it."""
+        shard, _, number = ref.partition(".")
+        # As many digits as an id can have.
+        is_ours = shard == str(self.store.shard) and re.fullmatch(r"[0-9]{1,18}", number)
+        token = await self.store.queues.delivery_token(queue_id, int(number)) if is_ours else None
+        if token is None:
+            raise errors.LeaseLost(f"nobody holds delivery {ref} of this queue any more")
+        await self._acks.release(Lease(self.store.shard, int(number), token))
 
     async def transact(
         self,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -31,8 +32,8 @@ _WORTH_A_CALL: Final = 16
 """So many jobs of one delivery are settled in a call of their own, which costs the server least."""
 _WORTH_NO_WAIT: Final = 500
 _GATHER_SECONDS: Final = 0.005
-_TRIES: Final = 8
 _PAUSE_SECONDS: Final = 0.5
+"""Between two tries to reach a server that is away."""
 
 
 class _Brief(msgspec.Struct, gc=False):
@@ -59,10 +60,13 @@ class Settling:
         self,
         queen: "Queen",
         *,
+        lease_seconds: float,
         is_busy: Callable[[], bool],
         settled: Callable[[Held, bool], None],
     ) -> None:
         self._queen = queen
+        self._lease_seconds = lease_seconds
+        """For so long a server that is away is asked again: so long the lease may last."""
         self._is_busy = is_busy
         """Whether more jobs are at hand, so that it pays to wait a moment for them."""
         self._settled = settled
@@ -113,7 +117,7 @@ class Settling:
         self._settled(held, True)
 
     async def _commit(self, held: Held, body: bytes) -> None:
-        tries = 1
+        until = time.monotonic() + self._lease_seconds
         while True:
             try:
                 await self._queen.transport.exchange("POST", "/api/v1/transaction", body)
@@ -121,11 +125,10 @@ class Settling:
             except errors.RequestError:
                 raise
             except errors.QueenError as error:
-                if tries == _TRIES:
+                if time.monotonic() > until:
                     raise
-                _LOG.warning("jobs.not_settled: %s: try %d: %s", held.message, tries, error)
+                _LOG.warning("jobs.not_settled: %s: %s", held.message, error)
             await asyncio.sleep(_PAUSE_SECONDS)
-            tries += 1
 
     async def _flush(self) -> None:
         said, self._said = self._said[:_MOST], self._said[_MOST:]
@@ -139,7 +142,8 @@ class Settling:
 
     async def _send(self, said: list[Said]) -> None:
         body = _ENCODE(AckRequest(acknowledgments=[each for _, each in said]))
-        for tries in range(1, _TRIES + 1):
+        until = time.monotonic() + self._lease_seconds
+        while time.monotonic() <= until:
             try:
                 reply = await self._queen.transport.exchange("POST", "/api/v1/ack/batch", body)
             except errors.RequestError as error:
@@ -152,7 +156,7 @@ class Settling:
                 self._settled(said[0][0], False)
                 return
             except errors.QueenError as error:
-                _LOG.warning("jobs.not_settled: try %d: %s", tries, error)
+                _LOG.warning("jobs.not_settled: %d jobs: %s", len(said), error)
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             brief = decoded(reply, _DECODE)

@@ -105,6 +105,7 @@ class Worker:
         running, tallies = Running(self.concurrency), Tallies(self.queues)
         self._settling = Settling(
             self._queen,
+            lease_seconds=self._lease_seconds,
             is_busy=lambda: any(lane.waiting for lane in self._lanes),
             settled=self._settled,
         )

@@ -17,12 +17,14 @@ from queen.server.gate import Gate
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
 from queen.server.operations import Operations
 from queen.server.origins import Origins
+from queen.server.pages import Pages, without_prefix
 from queen.server.pulse import Pulse
 from queen.server.routes import (
     access,
     analytics,
     buffers,
     dead_letters,
+    deliveries,
     groups,
     health,
     job_lists,
@@ -50,6 +52,7 @@ from queen.telemetry import Event
 ROUTES: tuple[Route, ...] = (
     *verbs.ROUTES,
     *queues.ROUTES,
+    *deliveries.ROUTES,
     *groups.ROUTES,
     *messages.ROUTES,
     *dead_letters.ROUTES,
@@ -84,11 +87,14 @@ class App:
         self._seat = seat
         self.router = Router(ROUTES)
         self.origins = Origins(settings)
+        self.pages = Pages(settings)
         self.state: State | None = None
         self._running = 0
         self._is_idle = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.settings.path_prefix and scope["type"] != "lifespan":
+            without_prefix(scope, self.settings.path_prefix)
         if scope["type"] == "http":
             await self._serve(scope, receive, send)
         elif scope["type"] == "lifespan":
@@ -121,9 +127,11 @@ class App:
         try:
             if call.scope["method"] == "OPTIONS" and call.header(b"access-control-request-method"):
                 return Answer(status=204, headers=self.origins.preflight(call.header(b"origin")))
-            route, call.parameters = self.router.find(
-                call.scope["method"], call.scope["raw_path"] or call.scope["path"].encode()
-            )
+            raw_path: bytes = call.scope["raw_path"] or call.scope["path"].encode()
+            try:
+                route, call.parameters = self.router.find(call.scope["method"], raw_path)
+            except errors.NoSuchRoute:
+                return self._page(call, raw_path)
             call.route = route
             self.origins.check(call.header, call.scope["scheme"], is_page=route.is_public)
             await self._admit(call, route)
@@ -145,6 +153,12 @@ class App:
                 await audit.write(call, route, answer.status)
             except errors.QueenError as error:
                 return refusal(error, call.request_id)
+        return answer
+
+    def _page(self, call: Call, raw_path: bytes) -> Answer:
+        """What is no route may be a file or a page of the dashboard; raises NoSuchRoute."""
+        answer = self.pages.find(call.method, raw_path, call.header)
+        self.origins.check(call.header, call.scope["scheme"], is_page=True)
         return answer
 
     async def _admit(self, call: Call, route: Route) -> None:

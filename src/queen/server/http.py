@@ -39,7 +39,6 @@ _FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(
 _TRACEPARENT: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
 )
-_NO_STORE: Final = (b"cache-control", b"no-store")
 
 
 class Whole:
@@ -65,7 +64,7 @@ class ClientGone(Exception):
 class Answer:
     """What a handler says: a struct, or bytes that are JSON already."""
 
-    __slots__ = ("body", "error", "headers", "media_type", "status")
+    __slots__ = ("body", "cache", "error", "headers", "media_type", "status")
 
     def __init__(
         self,
@@ -75,8 +74,10 @@ class Answer:
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
         error: errors.QueenError | None = None,
+        cache: bytes = b"no-store",
     ) -> None:
         self.status = status
+        self.cache = cache
         self.error = error
         """What a refusal tells of, for those who count and log."""
         self.body = body if isinstance(body, bytes) or body is None else _ENCODE(body)
@@ -379,7 +380,7 @@ async def reply(
     """Send an answer; ``always``: headers that every answer of this server has."""
     body: bytes = answer.body or b""
     headers = [
-        _NO_STORE,
+        (b"cache-control", answer.cache),
         (b"x-request-id", request_id.encode("latin-1", "replace")),
         *always,
     ]

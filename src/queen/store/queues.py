@@ -108,6 +108,31 @@ class Queues:
             f"queues_by_{order}", after, namespace, task, search, limit
         )
 
+    async def page_by_sample(
+        self,
+        figure: str,
+        after: tuple[float, int],
+        *,
+        namespace: str | None,
+        task: str | None,
+        search: str | None,
+        limit: int,
+    ) -> list[Record]:
+        """Ids and names, the largest first: pending, dead_letters or oldest_age_seconds."""
+        return await self._database.fetch(
+            "queues_by_sample", figure, *after, namespace, task, search, limit
+        )
+
+    async def histories(self, ids: Sequence[int], minutes: int) -> dict[int, list[int | None]]:
+        """Depths by minute, this one last; None where nothing was measured."""
+        rows = await self._database.fetch("queue_histories", ids, minutes)
+        return {row["queue_id"]: row["depths"] for row in rows}
+
+    async def delivery_token(self, queue_id: int, delivery_id: int) -> UUID | None:
+        """What proves whose a delivery is; None: nobody holds it."""
+        rows = await self._database.fetch("delivery_token", queue_id, delivery_id)
+        return rows[0]["token"] if rows else None
+
     async def figures(
         self, ids: Sequence[int], most: int, *, window_seconds: float
     ) -> list[Record]:

@@ -1,20 +1,20 @@
-"""A driver that archives, and stops at each step until it is let go on."""
+"""A driver that archives, with tasks that fail as they are told, and stops at each step."""
 
 # pyright: basic
 import sys
+from pathlib import Path
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from queen.spark.pipelines import archive
-from tests.spark.driver import given_confs, say, step
+from tests.spark.driver import say, step
+from tests.spark.drivers import session
+from tests.spark.faults import Faults, faulty_run_tasks
 
 
-def main(master: str, text: str) -> None:
-    builder = SparkSession.builder.master(master).appName("archive")
-    for name, value in given_confs().items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+def main(master: str, text: str, faults: str) -> None:
+    spark = session(master, "archive")
+    archive.run_tasks = faulty_run_tasks(archive.run_tasks, Faults(Path(faults)))
     step("started")
     config = msgspec.json.decode(text, type=archive.Config)
     progress = archive.run(spark, config, report=lambda progress: step(progress.step))

@@ -6,18 +6,14 @@ import sys
 import time
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from tests.spark.copying import Copy, begin, finish
-from tests.spark.driver import given_confs, say, step
+from tests.spark.driver import say, step
+from tests.spark.drivers import session
 
 
 def main(master: str, *copies: str) -> None:
-    builder = SparkSession.builder.master(master).appName("copy")
-    for name, value in given_confs().items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = session(master, "copy")
     step("started")
     for each in copies:
         copy = msgspec.json.decode(each, type=Copy)

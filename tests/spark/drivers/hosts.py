@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
 
-from tests.spark.driver import given_confs, say, step
+from tests.spark.driver import say, step
+from tests.spark.drivers import session
 
 TASKS = 4
 
@@ -28,10 +28,7 @@ def task(rows: Iterable[int], folder: Path) -> Iterator[tuple[int, int, int]]:
 
 
 def main(master: str, folder: Path) -> None:
-    builder = SparkSession.builder.master(master).appName("hosts")
-    for name, value in given_confs().items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = session(master, "hosts")
     step("started")
     numbers = spark.sparkContext.parallelize(range(100_000), TASKS)
     parts = numbers.mapPartitions(lambda rows: task(rows, folder)).collect()

@@ -6,19 +6,15 @@ import sys
 from pathlib import Path
 
 import msgspec
-from pyspark.sql import SparkSession
 
 from queen.spark.pipelines import replay
-from tests.spark.driver import given_confs, say, step
+from tests.spark.driver import say, step
+from tests.spark.drivers import session
 from tests.spark.faults import faulty_queen
 
 
 def main(master: str, text: str, faults: str) -> None:
-    builder = SparkSession.builder.master(master).appName("replay")
-    for name, value in given_confs().items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = session(master, "replay")
     replay.register = lambda spark: spark.dataSource.register(faulty_queen(Path(faults)))
     step("started")
     config = msgspec.json.decode(text, type=replay.Config)

@@ -7,19 +7,15 @@ from pathlib import Path
 
 import msgspec
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
 
 from queen.spark.pipelines import windows
-from tests.spark.driver import given_confs, say, step
+from tests.spark.driver import say, step
+from tests.spark.drivers import session
 from tests.spark.faults import faulty_queen
 
 
 def main(master: str, text: str, faults: str) -> None:
-    builder = SparkSession.builder.master(master).appName("window")
-    for name, value in given_confs().items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = session(master, "window")
     windows.register = lambda spark: spark.dataSource.register(faulty_queen(Path(faults)))
     step("started")
     failure = ""

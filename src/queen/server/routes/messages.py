@@ -12,6 +12,7 @@ from queen.engine import browse
 from queen.engine.browse import Filter, Found
 from queen.engine.states import GroupState, overall, pairs_of
 from queen.engine.waiters import QUEUE_MODE
+from queen.engine.wheres import Where
 from queen.server import paging
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
@@ -48,6 +49,7 @@ async def list_messages(call: Call) -> Answer:
     query = call.query(MessagesQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
     call.note(queue=query.queue)
+    wanted = Where.parse(query.where) if query.where else None
     engine = call.state.engine
     queue_id: int = (await engine.queue_row(query.queue))["id"]
     if query.consumer_group is not None and not await engine.store.groups.named(
@@ -55,7 +57,7 @@ async def list_messages(call: Call) -> Answer:
     ):
         raise errors.GroupNotFound(f"queue {query.queue} has no group {query.consumer_group}")
     if query.status == "scheduled":
-        return await _list_scheduled(call, query, queue_id)
+        return await _list_scheduled(call, query, queue_id, wanted)
     start = paging.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
     page = await browse.browse(
         engine.store,
@@ -69,6 +71,7 @@ async def list_messages(call: Call) -> Answer:
             until=query.to,
             transaction_id=query.transaction_id,
             contains=query.contains,
+            where=wanted,
         ),
         start=browse.Cursor(*start),
         limit=limit_of(call, query),
@@ -90,7 +93,9 @@ async def list_messages(call: Call) -> Answer:
     )
 
 
-async def _list_scheduled(call: Call, query: MessagesQuery, queue_id: int) -> Answer:
+async def _list_scheduled(
+    call: Call, query: MessagesQuery, queue_id: int, where: Where | None
+) -> Answer:
     """Messages that are not due yet, the next first. ``from`` and ``to`` say when they are due."""
     store = call.state.engine.store
     limit = limit_of(call, query)
@@ -109,7 +114,7 @@ async def _list_scheduled(call: Call, query: MessagesQuery, queue_id: int) -> An
             if query.to is not None and due_at >= query.to:
                 is_more = False
                 break
-            if _matches_scheduled(query, row):
+            if _matches_scheduled(query, row, where):
                 found.append(
                     _scheduled_info(call, query.queue, row, row["partition"], row["level"])
                 )
@@ -126,17 +131,17 @@ async def _list_scheduled(call: Call, query: MessagesQuery, queue_id: int) -> An
     )
 
 
-def _matches_scheduled(query: MessagesQuery, row: Mapping[str, Any]) -> bool:
+def _matches_scheduled(query: MessagesQuery, row: Mapping[str, Any], where: Where | None) -> bool:
     if query.partition not in (None, row["partition"]):
         return False
     if query.from_ is not None and row["due_at"] < query.from_:
         return False
     if query.transaction_id not in (None, browse.extra_of(row["extras"]).transaction_id):
         return False
-    spellings = Filter(queue_id=0, contains=query.contains).spellings()
-    if spellings and row["data_error"] is not None:
+    wanted = Filter(queue_id=0, contains=query.contains, where=where)
+    if row["data_error"] is not None and (query.contains is not None or where is not None):
         return False
-    return not spellings or any(each in row["payload"] for each in spellings)
+    return wanted.holds(row["payload"], wanted.spellings())
 
 
 def _info(call: Call, queue: str, partition: Record, found: Found) -> MessageInfo:

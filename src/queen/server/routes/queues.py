@@ -1,22 +1,19 @@
-"""Queues, namespaces, tasks, partitions and deliveries: look, pause, purge, delete."""
+"""Queues, namespaces, tasks and partitions: look, pause, purge, delete."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from queen import errors
 from queen.codec.identity import partition_ref
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
-from queen.server.paging import Int, Level, Priority, cursor_to, limit_of, place_of
+from queen.server.paging import Int, Level, cursor_to, limit_of, place_of
 from queen.server.routes.figures import DETAIL, LIST, figures, group_summary, lease_info, total
 from queen.server.routes.operations import started
 from queen.server.routing import API, Route
 from queen.store.database import Record
 from queen.wire.options import QueueOptions
 from queen.wire.resources import (
-    Deliveries,
-    DeliveriesQuery,
-    DeliveryInfo,
     Namespaces,
     OperationStarted,
     Overview,
@@ -52,7 +49,13 @@ _STARTS: Final[dict[str, str | int | None]] = {
     "createdAt": 0,
     "-createdAt": 2**63 - 1,
 }
-_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_SAMPLED: Final = {
+    "-pending": "pending",
+    "-oldestAgeSeconds": "oldest_age_seconds",
+    "-deadLetters": "dead_letters",
+}
+_LARGEST: Final = 1e300
+_HISTORY_MINUTES: Final = 30
 
 
 async def overview(call: Call) -> Answer:
@@ -120,14 +123,35 @@ async def list_queues(call: Call) -> Answer:
     """A page of queues with their figures."""
     query = call.query(QueuesQuery)
     limit = limit_of(call, query)
+    rows, cursor = await (_by_sample if query.sort in _SAMPLED else _by_name_or_age)(
+        call, query, limit
+    )
+    seen = await call.visible({row["name"] for row in rows})
+    ids = [row["id"] for row in rows if row["name"] in seen]
+    found = await _figures(call, ids)
+    histories: dict[int, list[int | None]] = {}
+    if query.history:
+        histories = await call.state.engine.store.queues.histories(ids, _HISTORY_MINUTES)
+    return Answer(
+        Queues(
+            queues=[
+                QueueSummary(**_summary(row), history=histories.get(row["id"])) for row in found
+            ],
+            next_cursor=cursor,
+        )
+    )
+
+
+async def _by_name_or_age(
+    call: Call, query: QueuesQuery, limit: int
+) -> tuple[list[Record], str | None]:
     is_by_name = query.sort.endswith("name")
     (after,) = place_of(
         query.cursor,
         tuple[Text | None] if is_by_name else tuple[Int],  # pyright: ignore[reportArgumentType]
         (_STARTS[query.sort],),
     )
-    store = call.state.engine.store
-    rows = await store.queues.page(
+    rows = await call.state.engine.store.queues.page(
         _ORDERS[query.sort],
         after,
         namespace=query.namespace,
@@ -135,14 +159,21 @@ async def list_queues(call: Call) -> Answer:
         search=query.search,
         limit=limit,
     )
-    seen = await call.visible({row["name"] for row in rows})
-    found = await _figures(call, [row["id"] for row in rows if row["name"] in seen])
-    cursor = None
-    if len(rows) == limit:
-        cursor = cursor_to(rows[-1]["name" if is_by_name else "id"])
-    return Answer(
-        Queues(queues=[QueueSummary(**_summary(row)) for row in found], next_cursor=cursor)
+    is_last = len(rows) < limit
+    return rows, None if is_last else cursor_to(rows[-1]["name" if is_by_name else "id"])
+
+
+async def _by_sample(call: Call, query: QueuesQuery, limit: int) -> tuple[list[Record], str | None]:
+    rows = await call.state.engine.store.queues.page_by_sample(
+        _SAMPLED[query.sort],
+        place_of(query.cursor, tuple[float, Int], (_LARGEST, 0)),
+        namespace=query.namespace,
+        task=query.task,
+        search=query.search,
+        limit=limit,
     )
+    is_last = len(rows) < limit
+    return rows, None if is_last else cursor_to(rows[-1]["figure"], rows[-1]["id"])
 
 
 async def _figures(call: Call, ids: list[int], most: int = LIST) -> list[Record]:
@@ -220,54 +251,6 @@ def _partition(call: Call, row: Record) -> PartitionInfo:
         last_pushed_at=row["last_pushed_at"],
         pending=pending,
         lease=lease,
-    )
-
-
-async def list_deliveries(call: Call) -> Answer:
-    """What is held or waits, until when, and which attempt it is."""
-    query = call.query(DeliveriesQuery)
-    row = await _find(call, Permission.BROWSE)
-    limit = limit_of(call, query)
-    store = call.state.engine.store
-    if query.consumer_group is not None and not await store.groups.named(
-        row["id"], query.consumer_group
-    ):
-        raise errors.GroupNotFound(f"queue {row['name']} has no group {query.consumer_group}")
-    group_id, priority, until, id_ = place_of(
-        query.cursor, tuple[Int, Priority, datetime | None, Int], (0, -(2**31), _EARLIEST, 0)
-    )
-    rows = await store.queues.deliveries(
-        row["id"],
-        group=query.consumer_group,
-        after=(group_id, priority, "infinity" if until is None else until.isoformat(), id_),
-        limit=limit,
-    )
-    cursor = None
-    if len(rows) == limit:
-        last = rows[-1]
-        cursor = cursor_to(last["group_id"], last["priority"], last["until"], last["id"])
-    shard = store.shard
-    return Answer(
-        Deliveries(deliveries=[_delivery(shard, each) for each in rows], next_cursor=cursor)
-    )
-
-
-def _delivery(shard: int, row: Record) -> DeliveryInfo:
-    state = "parked" if row["is_parked"] else "waiting"
-    if row["held"]:
-        state = "expired" if row["is_late"] else "held"
-    return DeliveryInfo(
-        id=f"{shard}.{row['id']}",
-        consumer_group=row["group"],
-        partition=row["partition"],
-        partition_id=partition_ref(shard, row["partition_id"]),
-        state=state,
-        until=row["until"],
-        attempt=row["attempts"] + 1,
-        messages=row["messages"],
-        first_offset=row["first_offset"],
-        end_offset=row["end_offset"],
-        error=row["error"],
     )
 
 
@@ -394,16 +377,6 @@ ROUTES: Final = (
         query=PartitionsQuery,
         answers={200: Partitions},
         problems=_MISSING,
-    ),
-    Route(
-        method="GET",
-        path=f"{_QUEUE}/deliveries",
-        handler=list_deliveries,
-        summary="List deliveries",
-        permission=Permission.BROWSE,
-        query=DeliveriesQuery,
-        answers={200: Deliveries},
-        problems=(*_MISSING, errors.GroupNotFound),
     ),
     Route(
         method="POST",

@@ -3,7 +3,9 @@ A Delta table, by the package deltalake.
 
 The batch is a transaction of an application in Delta's log. Nobody but us refuses one that is there
 already, so each commit is made for exactly the version in which the number was read: without
-retries, of two commits one fails.
+retries, of two commits one fails. A retry of deltalake would refuse two batches at once, but not
+two compactions of the same files, whose rows would then be there twice; and what is made durable
+is the file of the version that follows.
 """
 
 # pyright: basic

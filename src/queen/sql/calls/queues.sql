@@ -93,6 +93,47 @@ where q.deleted_at is null
 order by q.id desc
 limit $5;
 
+-- name: queues_by_sample
+-- Queues by a figure that was last measured of them, most first, behind a figure and an id; unknown ones (-1) come last.
+select q.id, q.name, q.figure
+from (
+  select
+    q.id, q.name,
+    coalesce(
+      case $1::text
+        when 'pending' then s.depth
+        when 'dead_letters' then s.dead_letters
+        else s.oldest_age_seconds
+      end,
+      -1
+    )::double precision as figure
+  from queen.queues q
+  left join lateral (
+    select s.depth, s.dead_letters, s.oldest_age_seconds
+    from queen.samples s
+    where s.queue_id = q.id and s.group_id = 0 and s.minute > queen.now() - interval '10 minutes'
+    order by s.minute desc
+    limit 1
+  ) s on true
+  where q.deleted_at is null
+    and ($4::text is null or q.namespace = $4)
+    and ($5::text is null or q.task = $5)
+    and ($6::text is null or strpos(lower(q.name), lower($6)) > 0)
+) q
+where q.figure < $2::double precision or (q.figure = $2::double precision and q.id > $3)
+order by q.figure desc, q.id
+limit $7;
+
+-- name: queue_histories
+-- Depths of queues in each of the last $2 minutes, this one last; null where nothing was measured.
+select k.id as queue_id, array_agg(s.depth order by m.minute) as depths
+from unnest($1::bigint[]) k (id)
+cross join generate_series(
+  date_trunc('minute', queen.now()) - make_interval(mins => $2 - 1), date_trunc('minute', queen.now()), interval '1 minute'
+) m (minute)
+left join queen.samples s on s.queue_id = k.id and s.minute = m.minute and s.group_id = 0
+group by k.id;
+
 -- name: list_queues
 -- Queues with what is known of each without visiting all partitions, and rates over $3 seconds, in the order asked.
 select
@@ -202,6 +243,13 @@ cross join lateral (
 join queen.partitions p on p.id = d.partition_id
 order by g.id, d.priority, d.due_at, d.id
 limit $7;
+
+-- name: delivery_token
+-- The token of a delivery of a queue that somebody holds.
+select d.token
+from queen.deliveries d
+join queen.partitions p on p.id = d.partition_id
+where d.id = $2 and p.queue_id = $1 and d.held;
 
 -- name: queues_of_partitions
 -- Which queue partitions belong to.

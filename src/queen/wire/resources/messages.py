@@ -24,6 +24,8 @@ class MessagesQuery(PageQuery, frozen=True, kw_only=True):
     to: Instant | None = None
     transaction_id: Name | None = None
     contains: Name | None = None
+    where: Name | None = None
+    """``customer.id=42``: what the payload has at a path."""
 
 
 class MessageInfo(Wire, frozen=True, kw_only=True):

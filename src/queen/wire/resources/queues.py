@@ -67,7 +67,18 @@ class QueuesQuery(PageQuery, frozen=True, kw_only=True):
     task: Text | None = None
     search: Text | None = None
     """Part of the name, in any case."""
-    sort: Literal["name", "-name", "createdAt", "-createdAt"] = "name"
+    sort: Literal[
+        "name",
+        "-name",
+        "createdAt",
+        "-createdAt",
+        "-pending",
+        "-oldestAgeSeconds",
+        "-deadLetters",
+    ] = "name"
+    """Figures as they were last sampled, the largest first; what is not known comes last."""
+    history: bool = False
+    """Also the depths of the last half hour."""
 
 
 class QueueSummary(Figures, frozen=True, kw_only=True):
@@ -81,6 +92,8 @@ class QueueSummary(Figures, frozen=True, kw_only=True):
     paused: bool
     ordered: bool
     priority: int
+    history: list[int | None] | None = None
+    """The depth in each of the last thirty minutes, where asked for; null where not sampled."""
 
 
 class Queues(Wire, frozen=True, kw_only=True):
@@ -154,6 +167,13 @@ class Deliveries(Wire, frozen=True, kw_only=True):
 
     deliveries: list[DeliveryInfo]
     next_cursor: str | None
+
+
+class DeliveryReleased(Wire, frozen=True, kw_only=True):
+    """Its messages were given back at once, uncounted; whoever held them has lost the lease."""
+
+    id: str
+    released: bool = True
 
 
 class Paused(Wire, frozen=True, kw_only=True):

@@ -1,0 +1,23 @@
+"""The build hook: no wheel without the dashboard."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_COMMANDS = (["npm", "ci", "--ignore-scripts"], ["npm", "run", "build"])
+
+
+class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg] - hatchling says none
+    """Builds it where `make dashboard` has not; an editable install does without."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        root = Path(self.root)
+        if version == "editable" or (root / "src/queen/server/dashboard/index.html").exists():
+            return
+        if shutil.which("npm") is None:
+            raise RuntimeError("the dashboard is not built and there is no npm: `make dashboard`")
+        for command in _COMMANDS:
+            subprocess.run(command, cwd=root / "dashboard", check=True)

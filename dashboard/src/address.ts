@@ -1,0 +1,44 @@
+/** What a page shows is in its URL: filters, sort, tab and range survive refresh and can be sent. */
+
+import { computed, type WritableComputedRef } from "vue";
+import { type LocationQueryRaw, type Router, useRoute, useRouter } from "vue-router";
+
+/** Changes of one moment are one change of the URL: each for itself would undo the others. */
+let changes: LocationQueryRaw | null = null;
+
+function change(router: Router, name: string, value: string | undefined): void {
+  if (changes === null) {
+    changes = {};
+    queueMicrotask(() => {
+      const query = { ...router.currentRoute.value.query, ...changes };
+      changes = null;
+      void router.replace({ query });
+    });
+  }
+  changes[name] = value;
+}
+
+/** One parameter of the URL; its default is left out. */
+export function useParameter(name: string, initial = ""): WritableComputedRef<string> {
+  const route = useRoute();
+  const router = useRouter();
+  return computed({
+    get: () => {
+      const value = route.query[name];
+      return typeof value === "string" ? value : initial;
+    },
+    set: (value) => change(router, name, value === initial ? undefined : value),
+  });
+}
+
+/** One parameter that has a few values; others in the URL count as the first. */
+export function useChoice<T extends string>(
+  name: string,
+  choices: readonly [T, ...T[]],
+): WritableComputedRef<T> {
+  const parameter = useParameter(name, choices[0]);
+  return computed({
+    get: () => choices.find((each) => each === parameter.value) ?? choices[0],
+    set: (value) => (parameter.value = value),
+  });
+}

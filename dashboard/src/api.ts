@@ -1,0 +1,68 @@
+/** The only place that speaks HTTP. Types are those of the server's own OpenAPI document. */
+
+import createClient from "openapi-fetch";
+
+import type { components, paths } from "./schema";
+import { prefix } from "./site";
+
+export type Schemas = components["schemas"];
+
+const TIMEOUT_MILLIS = 15_000;
+
+/** The server understood and said no. */
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    detail: string,
+    readonly requestId: string | null,
+  ) {
+    super(detail);
+  }
+}
+
+/** There was no answer: nobody knows what became of the call. */
+export class Unanswered extends Error {
+  constructor(readonly reason: "timeout" | "unreachable") {
+    super(reason === "timeout" ? "The server took too long." : "The server cannot be reached.");
+  }
+}
+
+let token: string | null = null;
+
+/** Who the calls from now on are made as; null: nobody in particular. */
+export function speakAs(bearer: string | null): void {
+  token = bearer;
+}
+
+async function timed(request: Request): Promise<Response> {
+  if (token !== null) request.headers.set("Authorization", `Bearer ${token}`);
+  const timeout = AbortSignal.timeout(TIMEOUT_MILLIS);
+  try {
+    return await fetch(request, { signal: AbortSignal.any([request.signal, timeout]) });
+  } catch (error) {
+    if (request.signal.aborted) throw error;
+    throw new Unanswered(timeout.aborted ? "timeout" : "unreachable");
+  }
+}
+
+export const http = createClient<paths>({ baseUrl: prefix, fetch: timed });
+
+interface Exchange<T> {
+  data?: T;
+  error?: unknown;
+  response: Response;
+}
+
+/** What a call answers; throws Refusal or Unanswered. */
+export async function ask<T>(exchange: Promise<Exchange<T>>): Promise<NonNullable<T>> {
+  const { data, error, response } = await exchange;
+  if (response.ok && data != null) return data;
+  const problem = error as Partial<Schemas["Problem"]> | undefined;
+  throw new Refusal(
+    response.status,
+    problem?.code ?? "unknown",
+    problem?.detail ?? `The server answered ${response.status}.`,
+    problem?.requestId ?? response.headers.get("X-Request-Id"),
+  );
+}

@@ -1,0 +1,69 @@
+/** Questions to the server that are asked again while the page is live. */
+
+import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/vue-query";
+import { computed, type MaybeRefOrGetter, toValue } from "vue";
+
+import { useLive } from "./live";
+
+type Key = readonly unknown[];
+
+export function useFigures<T>(
+  key: MaybeRefOrGetter<Key>,
+  read: (signal: AbortSignal) => Promise<T>,
+  enabled: MaybeRefOrGetter<boolean> = true,
+) {
+  const live = useLive();
+  return useQuery({
+    queryKey: computed(() => toValue(key)),
+    queryFn: async ({ signal }) => {
+      const found = await read(signal);
+      live.heard();
+      return found;
+    },
+    enabled: computed(() => toValue(enabled)),
+    refetchInterval: computed(() => live.interval),
+    placeholderData: keepPreviousData,
+  });
+}
+
+interface Page<T> {
+  rows: T[];
+  nextCursor: string | null;
+}
+
+interface Manner {
+  enabled?: () => boolean;
+  /** False: what was found stays until somebody asks again. */
+  isLive?: () => boolean;
+}
+
+/** A list that grows as somebody scrolls; all that is loaded is asked for again. */
+export function usePages<P extends Page<unknown>>(
+  key: MaybeRefOrGetter<Key>,
+  read: (cursor: string | undefined, signal: AbortSignal) => Promise<P>,
+  { enabled = () => true, isLive = () => true }: Manner = {},
+) {
+  const live = useLive();
+  const query = useInfiniteQuery({
+    queryKey: computed(() => toValue(key)),
+    queryFn: async ({ pageParam, signal }) => {
+      const found = await read(pageParam, signal);
+      live.heard();
+      return found;
+    },
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last) => last.nextCursor ?? undefined,
+    // Many pages are asked for again by hand alone: a refresh must not grow with the scrolling.
+    refetchInterval: computed(() => {
+      const every = isLive() ? live.interval : false;
+      return (asked: { state: { data?: { pages: unknown[] } } }) =>
+        (asked.state.data?.pages.length ?? 0) <= 2 ? every : false;
+    }),
+    enabled: computed(enabled),
+    placeholderData: keepPreviousData,
+  });
+  const rows = computed(
+    () => (query.data.value?.pages.flatMap((page) => page.rows) ?? []) as P["rows"],
+  );
+  return { ...query, rows };
+}

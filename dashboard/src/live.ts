@@ -1,0 +1,185 @@
+/**
+ * What happens now: one WebSocket for the whole page, and how often queries ask besides.
+ *
+ * Paused means paused: focus does not end it, nor does a reload. A hidden tab asks nothing.
+ */
+
+import { useQueryClient } from "@tanstack/vue-query";
+import { useDocumentVisibility, useIntervalFn, useSessionStorage } from "@vueuse/core";
+import { defineStore } from "pinia";
+import { computed, ref, shallowReactive, shallowRef, watch } from "vue";
+
+import { ask, http, type Schemas } from "./api";
+import { useSession } from "./session";
+import { prefix } from "./site";
+
+export interface Processed {
+  queue: string;
+  pushed: number;
+  popped: number;
+  acked: number;
+  nacked: number;
+  deadLettered: number;
+}
+
+export interface Stats {
+  messagesPerSecond: number | null;
+  processes: number;
+  waiters: number;
+  poolSize: number;
+  idleConnections: number;
+  waitingRequests: number;
+  eventLoopLagSeconds: number;
+  version: string;
+}
+
+type Frame =
+  | { event: "message.processed"; data: { queues: Processed[] } }
+  | { event: "system.stats"; data: Stats }
+  | { event: "operation.updated"; data: Schemas["Operation"] };
+
+/** How often figures are asked for while messages move, or while there is no socket. */
+const POLL_MILLIS = 5_000;
+/** The same while a socket says that nothing moves. */
+const QUIET_MILLIS = 15_000;
+const STALE_MILLIS = 30_000;
+const MOST_RETRY_MILLIS = 15_000;
+const EVENTS: Frame["event"][] = ["message.processed", "system.stats", "operation.updated"];
+
+export const useLive = defineStore("live", () => {
+  const session = useSession();
+  const queries = useQueryClient();
+  const visibility = useDocumentVisibility();
+  const isPaused = useSessionStorage("queen.paused", false);
+  const isOpen = ref(false);
+  const heardAt = ref(Date.now());
+  const now = ref(Date.now());
+  const operations = shallowReactive(new Map<string, Schemas["Operation"]>());
+  const processed = shallowRef<Processed[]>([]);
+  const stats = shallowRef<Stats | null>(null);
+
+  const isActive = computed(
+    () => session.phase === "ready" && visibility.value === "visible" && !isPaused.value,
+  );
+  const state = computed(() => {
+    if (isPaused.value) return "paused";
+    return isOpen.value ? "live" : "polling";
+  });
+  const isStale = computed(() => isActive.value && now.value - heardAt.value > STALE_MILLIS);
+  const interval = computed(() => {
+    if (!isActive.value) return false;
+    return isOpen.value ? QUIET_MILLIS : POLL_MILLIS;
+  });
+
+  let socket: WebSocket | null = null;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  let retryMillis = 1_000;
+  let refreshedAt = 0;
+
+  /** Something came from the server: what is shown is of now. */
+  function heard(): void {
+    heardAt.value = Date.now();
+  }
+
+  /** Messages moved: what is shown of now is asked for again, though not at every message. */
+  function refresh(): void {
+    if (Date.now() - refreshedAt < POLL_MILLIS) return;
+    refreshedAt = Date.now();
+    void queries.invalidateQueries({ queryKey: ["now"] });
+  }
+
+  function take(frame: Frame): void {
+    heard();
+    switch (frame.event) {
+      case "message.processed":
+        processed.value = frame.data.queues;
+        refresh();
+        break;
+      case "system.stats":
+        stats.value = frame.data;
+        break;
+      case "operation.updated":
+        operations.set(frame.data.id, frame.data);
+        break;
+    }
+  }
+
+  async function address(): Promise<string> {
+    const url = new URL(`${prefix}/ws/dashboard`, location.href);
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    if (!session.isAnonymous) {
+      const { ticket } = await ask(http.POST("/api/v1/auth/ticket"));
+      url.searchParams.set("ticket", ticket);
+    }
+    return url.href;
+  }
+
+  async function open(): Promise<void> {
+    clearTimeout(retry);
+    try {
+      const url = await address();
+      if (!isActive.value || socket !== null) return;
+      const opened = new WebSocket(url);
+      socket = opened;
+      opened.onopen = () => {
+        isOpen.value = true;
+        retryMillis = 1_000;
+        opened.send(JSON.stringify({ subscribe: EVENTS }));
+        heard();
+      };
+      opened.onmessage = (message: MessageEvent<string>) => take(JSON.parse(message.data) as Frame);
+      opened.onclose = () => {
+        if (socket !== opened) return;
+        close();
+        again();
+      };
+    } catch {
+      again();
+    }
+  }
+
+  function again(): void {
+    if (!isActive.value) return;
+    clearTimeout(retry);
+    retry = setTimeout(open, retryMillis);
+    retryMillis = Math.min(retryMillis * 2, MOST_RETRY_MILLIS);
+  }
+
+  function close(): void {
+    clearTimeout(retry);
+    const closed = socket;
+    socket = null;
+    isOpen.value = false;
+    closed?.close();
+  }
+
+  watch(
+    isActive,
+    (active) => {
+      if (!active) return close();
+      heard();
+      void open();
+      void queries.invalidateQueries();
+    },
+    { immediate: true },
+  );
+  useIntervalFn(() => (now.value = Date.now()), 1_000);
+
+  function pause(): void {
+    isPaused.value = !isPaused.value;
+  }
+
+  return {
+    state,
+    isPaused,
+    isStale,
+    interval,
+    heardAt,
+    now,
+    operations,
+    processed,
+    stats,
+    heard,
+    pause,
+  };
+});

@@ -1,0 +1,29 @@
+import "./style.css";
+
+import { QueryCache, QueryClient, VueQueryPlugin } from "@tanstack/vue-query";
+import { createPinia } from "pinia";
+import { createApp } from "vue";
+
+import { Refusal } from "./api";
+import App from "./App.vue";
+import { router } from "./router";
+import { useSession } from "./session";
+
+const queries = new QueryClient({
+  queryCache: new QueryCache({
+    // A key that was revoked, or a token that is over.
+    onError: (error) => {
+      if (error instanceof Refusal && error.status === 401) useSession().signOut();
+    },
+  }),
+  defaultOptions: {
+    // When to ask again is for live.ts to say: focus must not end a pause.
+    queries: { retry: false, refetchOnWindowFocus: false, refetchOnReconnect: false },
+  },
+});
+
+createApp(App)
+  .use(createPinia())
+  .use(VueQueryPlugin, { queryClient: queries })
+  .use(router)
+  .mount("#app");

@@ -1,0 +1,23 @@
+import tailwindcss from "@tailwindcss/vite";
+import vue from "@vitejs/plugin-vue";
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  // The server says where the files are: it may stand behind a prefix.
+  base: "./",
+  plugins: [vue(), tailwindcss()],
+  build: {
+    outDir: "../src/queen/server/dashboard",
+    emptyOutDir: true,
+    // The policy allows files of ours alone: nothing inside others.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    target: "es2022",
+  },
+  server: {
+    proxy: {
+      "/api": "http://localhost:6632",
+      "/ws": { target: "ws://localhost:6632", ws: true },
+    },
+  },
+});

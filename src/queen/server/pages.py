@@ -1,0 +1,113 @@
+"""The dashboard's files, read once, and its pages: whatever path of ours is no route."""
+
+import gzip
+import hashlib
+import html
+import mimetypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from starlette.types import Scope
+
+from queen import errors
+from queen.server.http import Answer
+from queen.server.origins import PAGE_HEADERS
+from queen.settings import Settings
+
+FOLDER: Final = Path(__file__).parent / "dashboard"
+"""What `make dashboard` builds; a wheel has it."""
+_OF_ROUTES: Final = (b"api", b"ws", b"metrics", b"livez", b"readyz", b"health")
+"""First words of paths that are never pages: who asks there gets a problem."""
+_FOR_EVER: Final = b"public, max-age=31536000, immutable"
+_ASK_FIRST: Final = b"no-cache"
+_INDEX: Final = "index.html"
+_ABSENT: Final = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Queen</title>
+<h1>The dashboard is not built</h1>
+<p>This server runs from a source checkout: <code>make dashboard</code>, then start it again.</p>
+<p>The API is there: <a href="./api/v1/openapi.json">its contract</a>.</p>
+"""
+
+
+class _File:
+    """One file as it is sent."""
+
+    def __init__(self, name: str, body: bytes) -> None:
+        self.media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        if self.media_type.startswith("text/"):
+            self.media_type += "; charset=utf-8"
+        # The names of all others hold a hash of what is in them.
+        self.cache: Final = _FOR_EVER if name.startswith("assets/") else _ASK_FIRST
+        self.etag: Final = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        self.body: Final = body
+        self.packed: Final = gzip.compress(body, mtime=0)
+
+    def answer(self, header: Callable[[bytes], str | None]) -> Answer:
+        headers = {**PAGE_HEADERS, "ETag": self.etag, "Vary": "Accept-Encoding"}
+        if header(b"if-none-match") == self.etag:
+            return Answer(status=304, headers=headers, cache=self.cache)
+        body = self.body
+        if "gzip" in (header(b"accept-encoding") or "") and len(self.packed) < len(body):
+            headers["Content-Encoding"] = "gzip"
+            body = self.packed
+        return Answer(body, headers=headers, media_type=self.media_type, cache=self.cache)
+
+
+class Pages:
+    """
+    The built dashboard in memory.
+
+    Its pages are made in the browser: each path that is neither a route nor a file gets the same
+    document, if somebody asks for a document.
+    """
+
+    def __init__(self, settings: Settings, folder: Path = FOLDER) -> None:
+        self._files: dict[str, _File] = {
+            name: _File(name, path.read_bytes())
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and (name := path.relative_to(folder).as_posix()) != _INDEX
+        }
+        index = folder / _INDEX
+        self.is_built: Final = index.is_file()
+        text = index.read_text("utf-8") if self.is_built else _ABSENT
+        self._index = _File(_INDEX, _told(text, settings).encode())
+
+    def find(self, method: str, raw_path: bytes, header: Callable[[bytes], str | None]) -> Answer:
+        """A file, or the document of every page; raises NoSuchRoute."""
+        first = raw_path.split(b"/", 2)[1] if raw_path.startswith(b"/") else b""
+        if method in ("GET", "HEAD") and first not in _OF_ROUTES:
+            name = raw_path[1:].decode("ascii", "replace")
+            if (file := self._files.get(name)) is not None:
+                return file.answer(header)
+            is_asked = "text/html" in (header(b"accept") or "") or raw_path == b"/"
+            if is_asked and first != b"assets":
+                answer = self._index.answer(header)
+                if not self.is_built:
+                    answer.status = 404
+                return answer
+        shown = raw_path[:200].decode("ascii", "replace")
+        raise errors.NoSuchRoute(f"there is nothing under {shown}")
+
+
+def _told(text: str, settings: Settings) -> str:
+    """The document, told where it is and what the installation is called."""
+    prefix = settings.path_prefix
+    for name, value in (("prefix", prefix), ("environment", settings.environment or "")):
+        told = html.escape(value, quote=True)
+        text = text.replace(
+            f'name="queen-{name}" content=""', f'name="queen-{name}" content="{told}"'
+        )
+    return text.replace('"./', f'"{prefix}/')
+
+
+def without_prefix(scope: Scope, prefix: str) -> None:
+    """Take the prefix off a path that has it; a proxy may have done so already."""
+    path, raw = scope["path"], scope["raw_path"] or scope["path"].encode()
+    if path == prefix:
+        path, raw = path + "/", raw + b"/"
+    if raw.startswith(f"{prefix}/".encode()):
+        scope["path"], scope["raw_path"] = path[len(prefix) :], raw[len(prefix) :]

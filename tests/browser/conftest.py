@@ -1,0 +1,106 @@
+"""Chromium on the built dashboard of a real server, with the data of `queen dev --demo`."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
+
+from queen import Queen
+from queen.cli.demo import scenes
+from tests.browser.history import write_history
+from tests.browser.shop import write_shop
+from tests.postgres import Server as PostgresServer
+from tests.server.server import Server
+
+FAST = {
+    "QUEEN_COUNTERS_FLUSH_SECONDS": "0.2",
+    "QUEEN_SAMPLE_SECONDS": "0.2",
+    "SYSTEM_STATS_UPDATE_INTERVAL": "500",
+}
+WIDE = 1440
+NARROW = 375
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A browser is slow to start and a page slow to draw where cores are few."""
+    for item in items:
+        if "tests/browser" in item.path.as_posix():
+            item.add_marker(pytest.mark.timeout(180))
+
+
+@pytest.fixture(scope="module")
+def own_dsn(postgres: PostgresServer, template: str) -> str:
+    """A database for the tests of a file."""
+    return postgres.create_database(f"browser_{uuid4().hex}", template=template)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def empty(own_dsn: str) -> AsyncIterator[Server]:
+    """A server that nobody has pushed to."""
+    async with Server(own_dsn, FAST) as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def demo(own_dsn: str) -> AsyncIterator[Server]:
+    """A server with the queues of the demo and a day behind it."""
+    async with Server(own_dsn, {**FAST, "QUEEN_ENVIRONMENT": "production"}) as server:
+        async with Queen(server.base_url) as queen:
+            await scenes(queen)
+            orders = queen.queue("demo.orders").namespace("shop").task("bill")
+            await orders.create()
+            await orders.partition("customer-1").push([{"data": {"order": 1, "total": 12}}])
+            (message,) = await orders.group("billing").pop()
+            await queen.ack(message, "dlq", {"error": "the card is stolen", "group": "billing"})
+        await write_shop(server, own_dsn)
+        await write_history(own_dsn)
+        yield server
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """Debian's Chromium, once a process; as root it has no sandbox."""
+    path = shutil.which("chromium")
+    assert path is not None, "chromium is missing: `make packages` installs it"
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    """A visitor who was never here."""
+    context = await browser.new_context(
+        locale="en-US",
+        timezone_id="UTC",
+        color_scheme="light",
+        reduced_motion="reduce",
+        viewport={"width": WIDE, "height": 900},
+    )
+    context.set_default_timeout(15_000)
+    yield context
+    await context.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(context: BrowserContext) -> AsyncIterator[Page]:
+    """A tab in which nothing may go wrong unseen: no error, no breach of the policy."""
+    page = await context.new_page()
+    wrongs: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        # What a server refuses, or does not answer, the browser tells as well: tests of that look.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            wrongs.append(message.text)
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: wrongs.append(str(error)))
+    yield page
+    await page.close()
+    assert [each for each in wrongs if "WebSocket connection" not in each] == []

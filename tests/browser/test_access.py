@@ -1,0 +1,121 @@
+"""Who may look, and who may act: the page offers no more, and the server allows no more."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import FAST
+from tests.browser.looks import keep, violations
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ACTIONS = {
+    "admin": {"Push", "Pause", "More actions", "Release"},
+    "read-write": {"Push", "Pause", "Release"},
+    "read-only": set[str](),
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def guarded(own_dsn: str) -> AsyncIterator[Server]:
+    """A server that asks who somebody is."""
+    async with Server(own_dsn, {**FAST, **KEYS}) as server:
+        admin = Caller(server, await make_key(own_dsn, role="admin", name="admin"))
+        for queue in ("orders", "secret"):
+            await admin.push(queue)
+        await admin.get("/pop/queue/orders")
+        yield server
+
+
+async def sign_in(page: Page, server: Server, key: str, path: str = "/") -> None:
+    await page.goto(server.base_url + path)
+    await page.get_by_label("Key or token").fill(key)
+    await page.get_by_role("button", name="Sign in").click()
+
+
+async def test_a_key_opens_the_dashboard_in_this_tab_alone(
+    page: Page, guarded: Server, own_dsn: str
+) -> None:
+    key = await make_key(own_dsn, role="read-only", name="reader")
+    await page.goto(guarded.base_url)
+    await expect(page.get_by_label("Key or token")).to_be_visible()
+    await keep(page, "sign-in-light-1440")
+    assert await violations(page) == []
+    await sign_in(page, guarded, "qk_aaaaaaaaaaaa_wrong")
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await sign_in(page, guarded, key)
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+    assert key not in await page.evaluate("Object.values(localStorage).join()")
+    await page.reload()
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await page.get_by_role("button", name="Account and appearance").click()
+    await page.get_by_role("menuitem", name="Sign out").click()
+    await expect(page.get_by_label("Key or token")).to_be_visible()
+
+
+@pytest.mark.parametrize("role", ACTIONS)
+async def test_only_what_a_role_may_do_is_offered(
+    page: Page, guarded: Server, own_dsn: str, role: str
+) -> None:
+    key = await make_key(own_dsn, role=role, name=role)
+    await sign_in(page, guarded, key, "/queues/orders?tab=deliveries")
+    await expect(page.locator("[data-row]")).to_be_visible()
+    offered = {
+        name
+        for name in ("Push", "Pause", "More actions", "Release")
+        if await page.locator("main").get_by_role("button", name=name).count()
+    }
+    assert offered == ACTIONS[role]
+
+
+async def test_who_may_only_look_is_refused_by_the_server_too(
+    page: Page, guarded: Server, own_dsn: str
+) -> None:
+    key = await make_key(own_dsn, role="read-only", name="reader")
+    await sign_in(page, guarded, key)
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    calls = [
+        ("POST", "/api/v1/resources/queues/orders/pause"),
+        ("POST", "/api/v1/resources/queues/orders/purge"),
+        ("DELETE", "/api/v1/resources/queues/orders"),
+        ("POST", "/api/v1/resources/queues/orders/deliveries/0.1/release"),
+        ("POST", "/api/v1/configure"),
+        ("POST", "/api/v1/push"),
+        ("POST", "/api/v1/messages/x/retry"),
+        ("DELETE", "/api/v1/messages/x"),
+        ("POST", "/api/v1/dlq/redrive"),
+        ("DELETE", "/api/v1/dlq?queue=orders"),
+        ("POST", "/api/v1/consumer-groups/g/queues/orders/seek"),
+        ("DELETE", "/api/v1/consumer-groups/g/queues/orders"),
+        ("POST", "/api/v1/schedules/nightly/run"),
+        ("POST", "/api/v1/system/maintenance"),
+        ("GET", "/api/v1/system/config"),
+        ("GET", "/api/v1/audit"),
+    ]
+    for method, path in calls:
+        status = await page.evaluate(
+            "([path, options]) => fetch(path, options).then(answer => answer.status)",
+            [path, {"method": method, "headers": {"Authorization": f"Bearer {key}"}}],
+        )
+        assert status == 403, path
+
+
+async def test_who_may_not_look_is_told_so(page: Page, guarded: Server, own_dsn: str) -> None:
+    key = await make_key(own_dsn, role="write-only", name="writer")
+    await sign_in(page, guarded, key, "/queues")
+    await expect(page.locator("[data-failure=forbidden]")).to_contain_text("browse")
+
+
+async def test_a_queue_outside_the_scope_is_neither_listed_nor_shown(
+    page: Page, guarded: Server, own_dsn: str
+) -> None:
+    key = await make_key(own_dsn, role="admin", name="scoped", scopes=[{"queue": "ord*"}])
+    await sign_in(page, guarded, key, "/queues")
+    await expect(page.locator("[data-row]")).to_have_text(["orders"])
+    await page.goto(f"{guarded.base_url}/queues/secret")
+    await expect(page.locator("[data-failure=forbidden]")).to_be_visible()

@@ -1,0 +1,119 @@
+"""Dead letters: by error, redriven at a rate, moved, purged, exported."""
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.server.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def bury(server: Server, queue: str, count: int, error: str = "no customer {n}") -> None:
+    items = [{"queue": queue, "partition": f"p{n}", "payload": {"n": n}} for n in range(count)]
+    assert (await server.post("/push", {"items": items})).status == 201
+    body = {"queue": queue, "consumerGroup": "billing", "batch": count, "partitions": count}
+    messages = (await server.post("/pop", body)).body["messages"]
+    assert len(messages) == count
+    told = [
+        {
+            **{name: each[name] for name in ("transactionId", "partitionId", "leaseId")},
+            "status": "dlq",
+            "error": error.format(n=each["data"]["n"]),
+        }
+        for each in messages
+    ]
+    answer = {"consumerGroup": "billing", "acknowledgments": told}
+    assert (await server.post("/ack/batch", answer)).body["success"]
+
+
+async def test_they_are_found_from_the_overview_and_grouped_by_error(
+    page: Page, empty: Server
+) -> None:
+    await bury(empty, "grouped", 5)
+    await bury(empty, "grouped", 2, "the card is stolen")
+    await page.goto(f"{empty.base_url}/dead-letters")
+    await page.get_by_role("link", name="grouped").click()
+    errors = page.get_by_role("table", name="Errors").locator("tbody tr")
+    await expect(errors).to_have_count(2)
+    await expect(errors.filter(has_text="no customer")).to_contain_text("5")
+    letters = page.get_by_role("table", name="Dead letters").locator("tr[aria-rowindex]")
+    await expect(letters).to_have_count(7)
+    await page.get_by_role("button", name="the card is stolen", exact=True).click()
+    await expect(letters).to_have_count(2)
+    url = page.url
+    await page.reload()
+    await expect(letters).to_have_count(2)
+    assert page.url == url
+    await letters.first.locator("[data-row]").click()
+    await expect(page.locator("[data-group=billing]")).to_contain_text("the card is stolen")
+
+
+async def test_a_redrive_at_a_rate_runs_on_and_is_cancelled(page: Page, empty: Server) -> None:
+    await bury(empty, "slowly", 40)
+    await page.goto(f"{empty.base_url}/dead-letters?queue=slowly")
+    await page.get_by_role("button", name="Redrive: no customer").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.locator("[data-dry-run]")).to_contain_text("40 match")
+    await dialog.get_by_label("At most so many a second").fill("2")
+    await dialog.get_by_role("button", name="Redrive", exact=True).click()
+    card = page.locator("[data-operation]")
+    await expect(card).to_contain_text("Redrive")
+    await expect(card.get_by_role("progressbar")).to_be_visible()
+    await expect(card).to_contain_text("of 40")
+    await card.get_by_role("button", name="Cancel").click()
+    await expect(page.locator("[data-operation=cancelled]")).to_be_visible()
+    left = (await empty.get("/dlq", queue="slowly")).body["total"]
+    assert 0 < left < 41
+
+
+async def test_a_redrive_of_all_gives_them_back_to_their_group(page: Page, empty: Server) -> None:
+    await bury(empty, "again", 3)
+    await page.goto(f"{empty.base_url}/dead-letters?queue=again")
+    await page.get_by_role("button", name="Redrive all that match").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Redrive", exact=True).click()
+    await expect(page.locator("[data-operation=done]")).to_be_visible()
+    await expect(page.locator("[data-empty]")).to_contain_text("No dead letter matches")
+    popped = await empty.get("/pop/queue/again", consumerGroup="billing")
+    assert popped.body["messages"][0]["attempt"] == 1
+
+
+async def test_those_that_were_picked_go_alone(page: Page, empty: Server) -> None:
+    await bury(empty, "picked", 3)
+    await page.goto(f"{empty.base_url}/dead-letters?queue=picked")
+    await page.get_by_role("checkbox", name="Pick offset 0 of p1").check()
+    await page.get_by_role("button", name="Redrive 1 picked").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.locator("[data-dry-run]")).to_contain_text("1 match")
+    await dialog.get_by_role("button", name="Redrive", exact=True).click()
+    letters = page.get_by_role("table", name="Dead letters").locator("tr[aria-rowindex]")
+    await expect(letters).to_have_count(2)
+    await expect(page.get_by_text("1 redriven")).to_be_visible()
+
+
+async def test_a_purge_wants_the_name_of_the_queue(page: Page, empty: Server) -> None:
+    await bury(empty, "purged", 2)
+    await page.goto(f"{empty.base_url}/dead-letters?queue=purged")
+    await page.get_by_role("button", name="Purge all that match").click()
+    purge = page.get_by_role("dialog").get_by_role("button", name="Purge", exact=True)
+    await expect(purge).to_be_disabled()
+    await page.get_by_label("to confirm").fill("purged")
+    await purge.click()
+    await expect(page.locator("[data-operation=done]")).to_be_visible()
+    assert (await empty.get("/dlq", queue="purged")).body["messages"] == []
+
+
+async def test_they_are_exported_as_they_are(page: Page, empty: Server, tmp_path: Path) -> None:
+    await bury(empty, "exported", 3)
+    await page.goto(f"{empty.base_url}/dead-letters?queue=exported")
+    await expect(page.get_by_role("table", name="Dead letters")).to_be_visible()
+    async with page.expect_download() as download:
+        await page.get_by_role("button", name="Export").click()
+    path = tmp_path / "letters.jsonl"
+    await (await download.value).save_as(path)
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert sorted(each["data"]["n"] for each in lines) == [0, 1, 2]
+    assert {each["consumerGroup"] for each in lines} == {"billing"}

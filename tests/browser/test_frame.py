@@ -1,0 +1,157 @@
+"""The frame around all pages: theme, keys, live figures, environment, weight."""
+
+import gzip
+
+import pytest
+from playwright.async_api import Page, Request, Response, WebSocketRoute, expect
+
+from tests.server.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MOST_KILOBYTES = 250
+
+
+async def theme(page: Page) -> str | None:
+    return await page.locator("html").get_attribute("data-theme")
+
+
+async def test_the_first_page_is_light_in_weight_and_needs_nobody_else(
+    page: Page, demo: Server
+) -> None:
+    scripts: dict[str, int] = {}
+    hosts: set[str] = set()
+
+    async def weigh(response: Response) -> None:
+        hosts.add(response.url.split("/")[2])
+        if response.url.endswith(".js"):
+            scripts[response.url] = len(gzip.compress(await response.body()))
+
+    page.on("response", weigh)
+    await page.goto(demo.base_url)
+    await expect(page.locator("[data-chart] canvas").first).to_be_visible()
+
+    assert scripts
+    assert sum(scripts.values()) <= MOST_KILOBYTES * 1000, scripts
+    assert hosts == {demo.base_url.removeprefix("http://")}
+
+
+async def test_the_theme_is_that_of_the_system_until_somebody_chooses(
+    page: Page, demo: Server
+) -> None:
+    await page.goto(demo.base_url)
+    assert await theme(page) == "light"
+    await page.emulate_media(color_scheme="dark")
+    await expect(page.locator("html[data-theme=dark]")).to_be_attached()
+    await page.get_by_role("button", name="Account and appearance").click()
+    await page.get_by_role("menuitemradio", name="Light").click()
+    assert await theme(page) == "light"
+    await page.reload()
+    await expect(page.locator("html[data-theme=light]")).to_be_attached()
+
+
+async def test_the_environment_is_told_and_production_is_red(page: Page, demo: Server) -> None:
+    await page.goto(demo.base_url)
+    badge = page.locator("[data-environment]")
+    await expect(badge).to_have_text("production")
+    await expect(badge).to_have_css("color", "rgb(179, 38, 30)")
+
+
+async def test_keys_lead_from_page_to_page(page: Page, demo: Server) -> None:
+    await page.goto(demo.base_url)
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await page.keyboard.press("g")
+    await page.keyboard.press("q")
+    await expect(page.locator("[data-row]").first).to_be_visible()
+    await page.keyboard.press("j")
+    await page.keyboard.press("j")
+    await page.keyboard.press("k")
+    await expect(page.locator("[data-row]").first).to_be_focused()
+    await page.keyboard.press("/")
+    await page.keyboard.type("sms")
+    await expect(page.locator("[data-row]")).to_have_count(1)
+    await page.keyboard.press("Tab")
+    await page.locator("[data-row]").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="demo.sms")).to_be_visible()
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_the_palette_finds_queues_and_actions(page: Page, demo: Server) -> None:
+    await page.goto(demo.base_url)
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("payments")
+    await expect(page.get_by_role("option", name="demo.payments")).to_be_visible()
+    await page.get_by_role("option", name="demo.payments").click()
+    await expect(page.get_by_role("heading", name="demo.payments")).to_be_visible()
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("dark theme")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("html[data-theme=dark]")).to_be_attached()
+
+
+async def test_a_pause_lasts_through_focus_other_pages_and_a_reload(
+    page: Page, demo: Server
+) -> None:
+    await page.goto(f"{demo.base_url}/queues")
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+    await page.locator("[data-live]").click()
+    await expect(page.locator("[data-live]")).to_contain_text("Paused")
+    await page.wait_for_load_state("networkidle")
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
+    await page.evaluate("window.dispatchEvent(new Event('focus'))")
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    # As long as polling would take to ask again.
+    await page.wait_for_timeout(6_000)
+    assert asked == []
+    await page.reload()
+    await expect(page.locator("[data-live]")).to_contain_text("Paused")
+    await expect(page.locator("[data-row]").first).to_be_visible()
+
+
+async def test_a_hidden_tab_asks_nothing_and_a_shown_one_asks_at_once(
+    page: Page, demo: Server
+) -> None:
+    await page.add_init_script(
+        "window.seen = 'visible';"
+        "Object.defineProperty(document, 'visibilityState', {get: () => window.seen});"
+    )
+    await page.goto(f"{demo.base_url}/queues")
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+    await page.evaluate(
+        "window.seen = 'hidden'; document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    await page.wait_for_load_state("networkidle")
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
+    await page.wait_for_timeout(6_000)
+    assert asked == []
+    async with page.expect_request("**/resources/queues?**"):
+        await page.evaluate(
+            "window.seen = 'visible'; document.dispatchEvent(new Event('visibilitychange'))"
+        )
+
+
+async def test_polling_stands_in_for_the_socket(page: Page, demo: Server) -> None:
+    async def refuse(socket: WebSocketRoute) -> None:
+        await socket.close(code=1011)
+
+    await page.route_web_socket("**/ws/dashboard*", refuse)
+    await page.goto(f"{demo.base_url}/queues")
+    await expect(page.locator("[data-row]").first).to_be_visible()
+    await expect(page.locator("[data-live]")).to_contain_text("Polling")
+    async with page.expect_request("**/resources/queues?**", timeout=10_000):
+        pass

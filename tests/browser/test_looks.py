@@ -1,0 +1,89 @@
+"""Every page in both themes, wide and narrow: axe finds nothing, and nothing sticks out."""
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import NARROW, WIDE
+from tests.browser.looks import keep, overflow, violations
+from tests.server.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PAGES = {
+    "overview": ("/?range=6h", "[data-row]"),
+    "queues": ("/queues", "[data-row]"),
+    "queue": ("/queues/demo.orders?range=6h", "[data-chart] canvas"),
+    "partitions": ("/queues/demo.exports?tab=partitions", "[data-row]"),
+    "groups": ("/queues/demo.exports?tab=groups", "[data-row]"),
+    "deliveries": ("/queues/demo.payments?tab=deliveries", "[data-row]"),
+    "configuration": ("/queues/demo.sms?tab=configuration", "#option-leaseTime"),
+    "messages": ("/messages?queue=demo.refunds", "[data-row]"),
+    "tail": ("/tail?queue=demo.refunds", "[data-row]"),
+    "dead-letters": ("/dead-letters?queue=demo.refunds", "tr[aria-rowindex]"),
+    "consumer-groups": ("/groups", "[data-row]"),
+    "group": ("/groups/exporter/queues/demo.exports", "[data-row]"),
+    "jobs": ("/jobs?queue=media", "tr[aria-rowindex]"),
+    "schedules": ("/jobs?tab=schedules", "[data-row]"),
+    "traces": ("/traces", "[data-row]"),
+    "trace": ("/traces/checkout%2F7", "[data-event]"),
+    "analytics": ("/analytics?range=6h", "[data-chart] canvas"),
+    "pipelines": ("/pipelines", "[data-pipeline]"),
+    "system": ("/system", "[data-row]"),
+    "upkeep": ("/system?tab=upkeep", "[data-row]"),
+    "database": ("/system?tab=database", "[data-row]"),
+    "settings": ("/system?tab=settings", "[data-row]"),
+    "audit": ("/system?tab=audit", "[data-row]"),
+    "missing": ("/nowhere", "[data-empty]"),
+}
+
+
+async def look(page: Page, name: str) -> None:
+    """The page as it stands, in both themes, for people and for axe."""
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        await expect(page.locator(f"html[data-theme={theme}]")).to_be_attached()
+        size = page.viewport_size
+        assert size is not None
+        await keep(page, f"{name}-{theme}-{size['width']}")
+        assert await violations(page) == []
+        assert await overflow(page) <= 0
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_is_for_everybody(page: Page, demo: Server, name: str, width: int) -> None:
+    path, ready = PAGES[name]
+    await page.set_viewport_size({"width": width, "height": 900 if width == WIDE else 812})
+    await page.goto(demo.base_url + path)
+    await expect(page.locator(ready).first).to_be_visible()
+    await page.wait_for_load_state("networkidle")
+    await look(page, name)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+async def test_the_page_of_a_message_is_for_everybody(page: Page, demo: Server, width: int) -> None:
+    await page.set_viewport_size({"width": width, "height": 900})
+    listed = await demo.get("/dlq", queue="demo.refunds", limit=1)
+    await page.goto(f"{demo.base_url}/messages/{listed.body['messages'][0]['messageId']}")
+    await expect(page.get_by_role("list", name="Timeline")).to_contain_text("gave up after 1")
+    await look(page, "message")
+    await page.get_by_role("button", name="Move").click()
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await look(page, "move")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_dialogs_and_the_palette_are_for_everybody(
+    page: Page, demo: Server, theme: str
+) -> None:
+    await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    await page.goto(f"{demo.base_url}/queues/demo.orders")
+    await page.get_by_role("button", name="Push", exact=True).click()
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await keep(page, f"push-{theme}-{WIDE}")
+    assert await violations(page) == []
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("option").first).to_be_visible()
+    await keep(page, f"palette-{theme}-{WIDE}")
+    assert await violations(page) == []

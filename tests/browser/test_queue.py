@@ -1,0 +1,183 @@
+"""One queue: charts, configuration, partitions, deliveries, and what may be done to it."""
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.server.server import Server, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def fill(server: Server, queue: str, count: int = 3, *, partition: str = "Default") -> None:
+    items = [{"queue": queue, "partition": partition, "payload": n} for n in range(count)]
+    assert (await server.post("/push", {"items": items})).status == 201
+
+
+async def test_dragging_over_a_chart_zooms_and_the_way_back_leads_out(
+    page: Page, demo: Server
+) -> None:
+    await page.goto(f"{demo.base_url}/queues/demo.orders?range=6h")
+    plot = page.locator("[data-chart=Pending] .u-over")
+    await expect(plot).to_be_visible()
+    await page.wait_for_load_state("networkidle")
+    await plot.hover(position={"x": 100, "y": 60})
+    await page.mouse.down()
+    box = await plot.bounding_box()
+    assert box is not None
+    await page.mouse.move(box["x"] + 300, box["y"] + 60, steps=5)
+    await page.mouse.up()
+    await expect(page.locator("[data-zoom]")).to_be_visible()
+    assert "from=" in page.url
+    zoomed = page.url
+    await page.reload()
+    await expect(page.locator("[data-zoom]")).to_be_visible()
+    assert page.url == zoomed
+    await page.go_back()
+    await expect(page.locator("[data-zoom]")).to_have_count(0)
+
+
+async def test_the_cursor_is_shared_by_all_charts(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/queues/demo.orders?range=6h")
+    await expect(page.locator("[data-chart=Wait] .u-over")).to_be_visible()
+    await page.wait_for_load_state("networkidle")
+    await page.locator("[data-chart=Pending] .u-over").hover(position={"x": 200, "y": 50})
+    moved = await page.locator("[data-chart=Wait] .u-cursor-x").evaluate(
+        "each => each.style.transform"
+    )
+    assert "translate" in moved
+
+
+async def test_a_configuration_is_saved_after_its_diff_was_seen(page: Page, demo: Server) -> None:
+    await fill(demo, "configured")
+    await page.goto(f"{demo.base_url}/queues/configured?tab=configuration")
+    await page.locator("#option-leaseTime").fill("60")
+    await page.locator("#option-rateLimit").check()
+    await page.get_by_role("button", name="Review and save").click()
+    diff = page.get_by_role("table", name="What changes")
+    await expect(diff).to_contain_text("leaseTime")
+    await expect(diff).to_contain_text("300")
+    await expect(diff).to_contain_text("60")
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    options = (await demo.get("/resources/queues/configured")).body["options"]
+    assert options["leaseTime"] == 60
+    assert options["rateLimit"] == {"max": 100, "durationMillis": 1000, "per": "queue"}
+
+
+async def test_what_somebody_else_saved_meanwhile_is_not_overwritten(
+    page: Page, demo: Server
+) -> None:
+    await fill(demo, "contested")
+    await page.goto(f"{demo.base_url}/queues/contested?tab=configuration")
+    await page.locator("#option-retryLimit").fill("9")
+    await demo.post("/configure", {"queue": "contested", "options": {"leaseTime": 77}})
+    await page.get_by_role("button", name="Review and save").click()
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await expect(page.get_by_role("alert")).to_contain_text("version")
+    assert (await demo.get("/resources/queues/contested")).body["options"]["retryLimit"] == 3
+
+
+async def test_a_queue_is_paused_and_resumed(page: Page, demo: Server) -> None:
+    await fill(demo, "paused")
+    await page.goto(f"{demo.base_url}/queues/paused")
+    await page.get_by_role("button", name="Pause", exact=True).click()
+    await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    await expect(page.locator("[data-trouble=paused]")).to_be_visible()
+    assert (await demo.get("/resources/queues/paused")).body["paused"] is True
+    await page.get_by_role("button", name="Resume", exact=True).click()
+    await page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    await expect(page.locator("[data-trouble=paused]")).to_have_count(0)
+
+
+async def test_a_purge_wants_the_name_and_shows_how_far_it_is(page: Page, demo: Server) -> None:
+    await fill(demo, "purged", 20)
+    await page.goto(f"{demo.base_url}/queues/purged")
+    await page.get_by_role("button", name="More actions").click()
+    await page.get_by_role("menuitem", name="Purge").click()
+    purge = page.get_by_role("dialog").get_by_role("button", name="Purge", exact=True)
+    await page.get_by_role("radio", name="All", exact=True).check()
+    await expect(purge).to_be_disabled()
+    await page.get_by_label("to confirm").fill("purge")
+    await expect(purge).to_be_disabled()
+    await page.get_by_label("to confirm").fill("purged")
+    await purge.click()
+    await expect(page.locator("[data-operation=done]")).to_be_visible()
+    await expect(page.locator("[data-tile=Pending] [data-value]")).to_have_text("0")
+
+
+async def test_a_deleted_queue_is_gone(page: Page, demo: Server) -> None:
+    await fill(demo, "deleted")
+    await page.goto(f"{demo.base_url}/queues/deleted")
+    await page.get_by_role("button", name="More actions").click()
+    await page.get_by_role("menuitem", name="Delete").click()
+    await page.get_by_label("to confirm").fill("deleted")
+    await page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    await expect(page.get_by_role("heading", name="Queues")).to_be_visible()
+    await expect(page.locator("[data-operation]")).to_contain_text("deleted")
+    await page.goto(f"{demo.base_url}/queues/deleted")
+    await expect(page.locator("[data-failure=missing]")).to_be_visible()
+
+
+async def test_a_message_is_pushed_as_it_was_typed(page: Page, demo: Server) -> None:
+    await fill(demo, "pushed", 1)
+    await page.goto(f"{demo.base_url}/queues/pushed")
+    await page.get_by_role("button", name="Push", exact=True).click()
+    await page.get_by_label("Payload").fill("{oops")
+    push = page.get_by_role("dialog").get_by_role("button", name="Push", exact=True)
+    await expect(push).to_be_disabled()
+    await page.get_by_label("Partition").fill("p/1")
+    await page.get_by_label("Payload").fill('{"big": 12345678901234567890}')
+    await push.click()
+    await expect(page.locator("[data-pushed]")).to_contain_text("offset 0")
+    async with demo.session.get(
+        f"{demo.base_url}/api/v1/messages?queue=pushed&partition=p%2F1"
+    ) as answer:
+        assert '"big": 12345678901234567890' in await answer.text()
+
+
+async def test_partitions_are_found_by_prefix_and_state_among_very_many(
+    page: Page, demo: Server
+) -> None:
+    items = [{"queue": "wide", "partition": f"p-{n:05}", "payload": n} for n in range(5_000)]
+    assert (await demo.post("/push", {"items": items})).status == 201
+    await page.goto(f"{demo.base_url}/queues/wide?tab=partitions")
+    await expect(page.locator("[data-row]").first).to_contain_text("p-00000")
+    assert await page.locator("[data-row]").count() < 100
+    await page.get_by_placeholder("Names that begin with").fill("p-0499")
+    await expect(page.locator("[data-row]")).to_have_count(10)
+    assert "prefix=p-0499" in page.url
+    await page.get_by_label("State").select_option("idle")
+    await expect(page.locator("[data-empty]")).to_contain_text("No partition matches")
+
+
+async def test_a_held_delivery_is_released_by_force(page: Page, demo: Server) -> None:
+    await fill(demo, "released", partition="eu")
+    held = await demo.get("/pop/queue/released", consumerGroup="slow")
+    await page.goto(f"{demo.base_url}/queues/released?tab=deliveries")
+    await expect(page.locator("[data-row]")).to_contain_text("held")
+    await page.get_by_role("button", name="Release eu").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Release").click()
+    await expect(page.locator("[data-row]")).to_contain_text("waiting")
+    late = await demo.post(f"/lease/{held.body['messages'][0]['leaseId']}/extend", {})
+    assert late.code == "lease_lost"
+
+
+async def test_figures_move_while_somebody_looks(page: Page, demo: Server) -> None:
+    await fill(demo, "moving", 1)
+    await page.goto(f"{demo.base_url}/queues/moving")
+    await expect(page.locator("[data-tile=Pending] [data-value]")).to_have_text("1")
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+    await fill(demo, "moving", 4)
+    await expect(page.locator("[data-tile=Pending] [data-value]")).to_have_text("5", timeout=20_000)
+
+
+async def test_a_queue_whose_partitions_are_gone_says_so(page: Page, demo: Server) -> None:
+    await demo.post("/configure", {"queue": "bare"})
+
+    async def is_there() -> bool:
+        return (await demo.get("/resources/queues/bare")).status == 200
+
+    await until(is_there)
+    for tab in ("partitions", "groups", "deliveries"):
+        await page.goto(f"{demo.base_url}/queues/bare?tab={tab}")
+        await expect(page.locator("[data-empty]")).to_be_visible()

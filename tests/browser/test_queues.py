@@ -1,0 +1,65 @@
+"""The list of queues: sorted, searched, paged."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from tests.server.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MANY = 260
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def many(empty: Server) -> AsyncIterator[Server]:
+    """A server with more queues than a page holds."""
+    items = [{"queue": f"queue-{n:04}", "payload": n} for n in range(MANY)]
+    items += [{"queue": "queue-0007", "payload": n} for n in range(5)]
+    assert (await empty.post("/push", {"items": items})).status == 201
+    yield empty
+
+
+async def test_rows_come_as_somebody_scrolls_and_only_those_in_sight_are_drawn(
+    page: Page, many: Server
+) -> None:
+    await page.goto(f"{many.base_url}/queues")
+    await expect(page.get_by_role("link", name="queue-0000")).to_be_visible()
+    for _ in range(40):
+        if await page.get_by_role("link", name=f"queue-{MANY - 1:04}").count():
+            break
+        await page.mouse.wheel(0, 2_000)
+        await page.wait_for_timeout(150)
+    await expect(page.get_by_role("link", name=f"queue-{MANY - 1:04}")).to_be_attached()
+    assert await page.locator("[data-row]").count() < 100
+
+
+async def test_sort_and_search_are_in_the_url_and_outlive_a_reload(
+    page: Page, many: Server
+) -> None:
+    await page.goto(f"{many.base_url}/queues")
+    await page.get_by_role("button", name="Pending").click()
+    await expect(page).to_have_url(f"{many.base_url}/queues?sort=-pending")
+    await expect(page.locator("[data-row]").first).to_have_text("queue-0007", timeout=20_000)
+    await page.get_by_placeholder("Search by name").fill("QUEUE-001")
+    await expect(page.locator("[data-row]")).to_have_count(10)
+    url = page.url
+    assert "search=QUEUE-001" in url
+    await page.reload()
+    await expect(page.locator("[data-row]")).to_have_count(10)
+    assert page.url == url
+    await expect(page.get_by_placeholder("Search by name")).to_have_value("QUEUE-001")
+
+
+async def test_no_match_is_not_no_queue(page: Page, many: Server) -> None:
+    await page.goto(f"{many.base_url}/queues?search=nothing-is-called-so")
+    await expect(page.locator("[data-empty]")).to_contain_text("No queue matches")
+    await page.get_by_role("button", name="Remove the filter").click()
+    await expect(page.locator("[data-row]").first).to_be_visible()
+
+
+async def test_a_sort_that_is_none_counts_as_by_name(page: Page, many: Server) -> None:
+    await page.goto(f"{many.base_url}/queues?sort=<script>alert(1)</script>")
+    await expect(page.locator("[data-row]").first).to_have_text("queue-0000")

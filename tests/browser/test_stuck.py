@@ -1,0 +1,54 @@
+"""Why does a queue not get on? From the overview in at most three clicks."""
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from tests.server.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CASES = {
+    "demo.emails": ("paused", "Pops get nothing until somebody resumes"),
+    "demo.reports": ("no-consumer", "Nobody has ever popped"),
+    "demo.payments": ("retrying", "wait"),
+    "demo.sms": ("rate-limit", "at most 1 message in 10m"),
+    "demo.exports": ("held", "held and nothing moves"),
+}
+
+
+LATER = """
+create or replace function queen.now () returns timestamptz language sql volatile as $$
+  select clock_timestamp() + interval '200 seconds'
+$$
+"""
+"""Rates are of the last minutes: until those are over, what was popped once still moves."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def stuck(demo: Server, own_dsn: str) -> Server:
+    """The demo some minutes later, with nobody at work."""
+    connection = await asyncpg.connect(own_dsn)
+    try:
+        await connection.execute(LATER)
+    finally:
+        await connection.close()
+    return demo
+
+
+@pytest.mark.parametrize("queue", CASES)
+async def test_the_reason_is_found(page: Page, stuck: Server, queue: str) -> None:
+    kind, why = CASES[queue]
+    await page.goto(stuck.base_url)
+    row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name=queue, exact=True))
+    await row.get_by_role("link", name=queue, exact=True).click()
+    trouble = page.locator(f"[data-trouble={kind}]")
+    await expect(trouble).to_contain_text(why)
+    await trouble.get_by_role("link").click()
+    if kind == "retrying":
+        await expect(page.get_by_role("table", name="Deliveries")).to_contain_text(
+            "the currency is missing"
+        )
+    if kind == "held":
+        await expect(page.get_by_role("button", name="Release eu")).to_be_visible()

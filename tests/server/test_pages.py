@@ -1,0 +1,134 @@
+"""The dashboard's files: what a browser gets, what it may keep, and what is never a page."""
+
+from pathlib import Path
+
+import pytest
+
+from queen import errors
+from queen.server.http import Answer
+from queen.server.pages import Pages
+from queen.settings import Settings
+from tests.server.server import Server
+
+INDEX = """<!doctype html>
+<meta name="queen-prefix" content="">
+<meta name="queen-environment" content="">
+<script type="module" src="./assets/index-1a2b.js"></script>
+"""
+BROWSER = {"Accept": "text/html,*/*;q=0.8"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small dashboard."""
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "index.html").write_text(INDEX, "utf-8")
+    (tmp_path / "assets" / "index-1a2b.js").write_text("console.log(1);\n" * 100, "utf-8")
+    (tmp_path / "favicon.svg").write_text("<svg/>", "utf-8")
+    return tmp_path
+
+
+def find(folder: Path, path: str, settings: Settings | None = None, **headers: str) -> Answer:
+    sent = {name.replace("_", "-").encode(): value for name, value in headers.items()}
+    return Pages(settings or Settings(), folder).find("GET", path.encode(), sent.get)
+
+
+def test_a_file_with_a_hash_in_its_name_is_kept_for_ever(folder: Path) -> None:
+    answer = find(folder, "/assets/index-1a2b.js")
+
+    assert answer.status == 200
+    assert answer.cache == b"public, max-age=31536000, immutable"
+    assert answer.media_type == "text/javascript; charset=utf-8"
+
+
+def test_the_document_is_asked_for_again(folder: Path) -> None:
+    first = find(folder, "/")
+    assert first.headers is not None
+    again = find(folder, "/", if_none_match=first.headers["ETag"])
+
+    assert (first.status, first.cache) == (200, b"no-cache")
+    assert (again.status, again.body) == (304, None)
+
+
+def test_who_takes_gzip_gets_it(folder: Path) -> None:
+    plain = find(folder, "/assets/index-1a2b.js")
+    packed = find(folder, "/assets/index-1a2b.js", accept_encoding="gzip, br")
+
+    assert packed.headers is not None
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert packed.body is not None
+    assert plain.body is not None
+    assert len(packed.body) < len(plain.body)
+
+
+def test_every_page_gets_the_document_if_a_document_is_asked_for(folder: Path) -> None:
+    assert find(folder, "/queues/a%2Fb.c", accept="text/html").media_type == (
+        "text/html; charset=utf-8"
+    )
+    with pytest.raises(errors.NoSuchRoute):
+        find(folder, "/queues/a%2Fb.c", accept="*/*")
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/nothing", "/api", "/metrics/none", "/ws/none", "/assets/gone.js"]
+)
+def test_what_is_missing_under_the_api_or_the_files_is_no_page(folder: Path, path: str) -> None:
+    with pytest.raises(errors.NoSuchRoute):
+        find(folder, path, accept="text/html")
+
+
+def test_the_document_is_told_its_prefix_and_environment(folder: Path) -> None:
+    settings = Settings(path_prefix="/queen", environment='prod"><script>')
+
+    body = (find(folder, "/", settings).body or b"").decode()
+
+    assert 'src="/queen/assets/index-1a2b.js"' in body
+    assert 'name="queen-prefix" content="/queen"' in body
+    assert 'name="queen-environment" content="prod&quot;&gt;&lt;script&gt;"' in body
+
+
+@pytest.mark.parametrize("prefix", ["queen", "/queen/", "/a b", '/"', "//"])
+def test_a_prefix_that_is_no_path_stops_the_start(prefix: str) -> None:
+    with pytest.raises(errors.BadSettings):
+        Settings.from_environ({"QUEEN_PATH_PREFIX": prefix})
+
+
+def test_a_checkout_without_the_dashboard_says_how_to_build_it(tmp_path: Path) -> None:
+    answer = find(tmp_path, "/", accept="text/html")
+
+    assert answer.status == 404
+    assert b"make dashboard" in (answer.body or b"")
+
+
+async def test_a_server_takes_its_prefix_and_does_without(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_PATH_PREFIX": "/tools/queen"}) as server:
+        url = server.base_url
+        for path in ("/tools/queen/", "/tools/queen", "/"):
+            async with server.session.get(url + path, headers=BROWSER) as answer:
+                text = await answer.text()
+                assert answer.content_type == "text/html"
+                assert '"/tools/queen/' in text
+                policy = answer.headers["Content-Security-Policy"]
+                assert "unsafe" not in policy
+        for path in ("/tools/queen/livez", "/livez", "/tools/queen/api/v1/openapi.json"):
+            async with server.session.get(url + path) as answer:
+                assert answer.status == 200
+        for path in ("/tools/queen/api/v1/none", "/api/v1/none", "/tools/queenly/livez"):
+            async with server.session.get(url + path) as answer:
+                assert answer.status == 404
+                assert (await answer.json(content_type=None))["code"] == "no_such_route"
+        async with server.session.ws_connect(f"{url}/tools/queen/ws/dashboard") as socket:
+            assert (await socket.receive_json())["event"]
+
+
+async def test_a_link_from_elsewhere_opens_a_page_and_nothing_more(shared: Server) -> None:
+    async with shared.session.get(
+        f"{shared.base_url}/queues",
+        headers={**BROWSER, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+    ) as answer:
+        assert answer.content_type == "text/html"
+    async with shared.session.get(
+        f"{shared.base_url}/queues",
+        headers={**BROWSER, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+    ) as answer:
+        assert answer.status == 403

@@ -1,0 +1,64 @@
+"""Where drivers run: on this machine by themselves, or on the cluster."""
+
+# pyright: basic
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from tests.spark.cluster import SMALL, Cluster, confs
+from tests.spark.driver import Driver
+
+ONE_CORE = {"spark.cores.max": "1"}
+"""For each of two drivers at once: the cluster has two."""
+_PATH = "spark.executorEnv.PYTHONPATH"
+
+
+def quick(confs: Mapping[str, str]) -> dict[str, str]:
+    """The same for small queries, which cost what is compiled and imported for them."""
+    return {
+        **confs,
+        "spark.driver.extraJavaOptions": SMALL,
+        # Workers are forks of a process which has imported everything …
+        _PATH: os.pathsep.join((str(Path(__file__).parent / "preloaded"), confs[_PATH])),
+        # … and must have no threads, therefore.
+        "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
+        "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def arguments(confs: Mapping[str, str]) -> list[str]:
+    """Confs as a command is given them."""
+    return [word for name, value in confs.items() for word in ("--conf", f"{name}={value}")]
+
+
+class Place(NamedTuple):
+    """
+    Usage::
+
+        with place.driver("window", config, folder) as driver:
+            driver.until("started")
+    """
+
+    url: str
+    confs: Mapping[str, str]
+    session: SparkSession | None
+    """That of this process, for what needs no driver of its own; a cluster has none."""
+
+    @classmethod
+    def local(cls, session: SparkSession) -> "Place":
+        return cls("local[2]", quick(confs()), session)
+
+    @classmethod
+    def on(cls, cluster: Cluster) -> "Place":
+        return cls(cluster.url, quick(cluster.confs), None)
+
+    def driver(
+        self, program: str, *words: str, settings: Mapping[str, str] | None = None
+    ) -> Driver:
+        """A program of `tests.spark.drivers`, which waits in the step `started`."""
+        confs = {**self.confs, **(settings or {})}
+        return Driver("-m", f"tests.spark.drivers.{program}", self.url, *words, confs=confs)
