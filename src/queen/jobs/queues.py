@@ -1,7 +1,6 @@
 """`QueueManager`: queues, their processors, jobs that are added, workers that run them."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
@@ -181,8 +180,12 @@ class QueueManager:
         wanted = set(queues)
         for each in self._recurring:
             if each.processor.queue in wanted:
-                with contextlib.suppress(errors.Forbidden):
+                try:
                     await each.put(self.queen)
+                except errors.Forbidden as error:
+                    _LOG.warning(
+                        "jobs.schedule_left: %s is for others to make: %s", each.name, error
+                    )
 
     def processor_of(self, queue: str, name: str) -> Processor[Any, Any, Any] | None:
         """Who runs jobs of this name."""

@@ -288,7 +288,7 @@ ROUTES: Final = (
         is_payload_view=True,
         query=WorkflowQuery,
         answers={200: WorkflowDetail},
-        problems=(errors.WorkflowNotFound,),
+        problems=(errors.WorkflowNotFound, errors.TooManyWaiters),
     ),
     Route(
         method="GET",
