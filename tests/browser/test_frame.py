@@ -62,6 +62,8 @@ async def test_keys_lead_from_page_to_page(page: Page, demo: Server) -> None:
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await page.keyboard.press("g")
     await page.keyboard.press("q")
+    # The overview has rows too.
+    await expect(page.get_by_role("heading", name="Queues")).to_be_visible()
     await expect(page.locator("[data-row]").first).to_be_visible()
     await page.keyboard.press("j")
     await page.keyboard.press("j")
