@@ -110,7 +110,7 @@ bench-client:
 
 # What encryption costs; fails below a ratio of 0.7.
 bench-encryption:
-	$(BIN)/python -m benchmarks.encryption
+	$(BIN)/python -m benchmarks.encryption $(BENCH_FLAGS)
 
 bench-growth:
 	$(BIN)/python -m benchmarks.growth
