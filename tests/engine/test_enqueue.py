@@ -25,6 +25,14 @@ async def application(dsn: str) -> "AsyncGenerator[Connection]":
     await connection.close()
 
 
+@pytest.fixture
+async def slow(dsn: str) -> "AsyncGenerator[Connection]":
+    """Another application's, whose transaction stays open for long."""
+    connection = await asyncpg.connect(dsn)
+    yield connection
+    await connection.close()
+
+
 async def enqueue(connection: "Connection", payload: object, partition: str = "Default") -> None:
     await connection.execute(
         "select queen.enqueue('orders', $1, partition => $2)", json.dumps(payload), partition
@@ -86,10 +94,9 @@ async def test_what_is_rolled_back_never_comes(engine: Engine, application: "Con
 
 
 async def test_a_transaction_that_stays_open_holds_up_nobody(
-    engine: Engine, application: "Connection", dsn: str
+    engine: Engine, application: "Connection", slow: "Connection"
 ) -> None:
     await engine.configure("orders")
-    slow = await asyncpg.connect(dsn)
     transaction = slow.transaction()
     await transaction.start()
     await enqueue(slow, "first put down", "p")
@@ -99,18 +106,19 @@ async def test_a_transaction_that_stays_open_holds_up_nobody(
     assert await take(engine, 20) == list(range(20))
     await transaction.commit()
     assert await take(engine, 1) == ["first put down"]
-    await slow.close()
 
 
 async def test_a_transaction_that_outlasts_the_appender_is_not_left_lying(
-    engine: Engine, application: "Connection", dsn: str, monkeypatch: pytest.MonkeyPatch
+    engine: Engine,
+    application: "Connection",
+    slow: "Connection",
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It saw that the appender was awake, so it told nobody."""
     monkeypatch.setattr("queen.engine.appender._AWAKE_SECONDS", 0.05)
     await engine.configure("orders")
     await enqueue(application, 1)
     assert await take(engine, 1) == [1]
-    slow = await asyncpg.connect(dsn)
     transaction = slow.transaction()
     await transaction.start()
     await enqueue(slow, 2)
@@ -119,7 +127,25 @@ async def test_a_transaction_that_outlasts_the_appender_is_not_left_lying(
     await transaction.commit()
 
     assert await take(engine, 1) == [2]
-    await slow.close()
+
+
+async def test_who_goes_to_sleep_waits_for_all_that_have_a_number(
+    engine: Engine, application: "Connection", slow: "Connection"
+) -> None:
+    """Also for one whose number comes right after the last that ended."""
+    transaction, ended = slow.transaction(), application.transaction()
+    await ended.start()
+    await application.execute("select pg_current_xact_id()")
+    await transaction.start()
+    await enqueue(slow, 1)
+    await ended.commit()
+    outbox = engine.store.outbox
+
+    next_xid = await outbox.next_xid()
+
+    assert await outbox.open_xid() < next_xid
+    await transaction.commit()
+    assert await outbox.open_xid() >= next_xid
 
 
 async def test_two_processes_move_each_message_once(
@@ -228,18 +254,16 @@ async def test_what_another_process_moved_leaves_nothing_lying(
 
 
 async def test_what_is_put_down_after_a_commit_comes_after_it(
-    dsn: str, application: "Connection"
+    dsn: str, application: "Connection", slow: "Connection"
 ) -> None:
     """Whichever transaction had its number first: one may have waited for the other's lock."""
     await application.execute("create table orders (id integer)")
-    waiting = await asyncpg.connect(dsn)
-    transaction = waiting.transaction()
+    transaction = slow.transaction()
     await transaction.start()
-    await waiting.execute("insert into orders values (1)")
+    await slow.execute("insert into orders values (1)")
     await enqueue(application, "first")
-    await enqueue(waiting, "second")
+    await enqueue(slow, "second")
     await transaction.commit()
-    await waiting.close()
 
     async with await Engine.open(dsn) as engine:
         await engine.configure("orders")

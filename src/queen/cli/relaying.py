@@ -158,10 +158,10 @@ class Relaying(Rounds):
     async def _see_off(self) -> None:
         """Until all who may have seen that this is awake have ended."""
         self._first_xid = 0
-        _, last_xid = await self._relay.transactions()
+        next_xid = await self._relay.next_xid()
         open_xid = 0
-        while open_xid < last_xid:
-            open_xid, _ = await self._relay.transactions()
+        while open_xid < next_xid:
+            open_xid = await self._relay.open_xid()
             if await self.step():
                 self.wake()
                 return

@@ -110,10 +110,10 @@ class Appender(Rounds):
 
     async def _see_off(self) -> None:
         """Until all who may have seen that this is awake have ended."""
-        _, last_xid = await self._store.outbox.transactions()
+        next_xid = await self._store.outbox.next_xid()
         open_xid = 0
-        while open_xid < last_xid:
-            open_xid, _ = await self._store.outbox.transactions()
+        while open_xid < next_xid:
+            open_xid = await self._store.outbox.open_xid()
             if await self._step():
                 self.wake()
                 return

@@ -21,10 +21,15 @@ class Outbox:
         """What committed transactions put down, of those with this number and later ones."""
         return await self._database.fetch("outbox", first_xid, limit)
 
-    async def transactions(self) -> tuple[int, int]:
-        """From which number on transactions may be open, and the number of the next."""
-        (row,) = await self._database.fetch("transactions")
-        return row["open_xid"], row["next_xid"]
+    async def next_xid(self) -> int:
+        """A number above those of all transactions that have one by now."""
+        (row,) = await self._database.fetch("next_xid")
+        return row["xid"]
+
+    async def open_xid(self) -> int:
+        """From which number on transactions may be open."""
+        (row,) = await self._database.fetch("open_xid")
+        return row["xid"]
 
     async def append(self, ids: Sequence[int], push: Push) -> list[Record]:
         return await self._database.fetch("append", ids, *push.columns())

@@ -14,10 +14,14 @@ from (
 ) o
 order by o.id;
 
--- name: transactions
--- From which number on transactions may be open, and the number of the next.
-select pg_snapshot_xmin(s.now)::text::bigint as open_xid, pg_snapshot_xmax(s.now)::text::bigint as next_xid
-from (select pg_current_snapshot()) s (now);
+-- name: next_xid
+-- A number that is higher than that of every transaction that has one by now. Not the end of a snapshot: that is the number after
+-- the last that ended, and one that is open may have it.
+select pg_current_xact_id()::text::bigint as xid;
+
+-- name: open_xid
+-- From which number on transactions may be open.
+select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xid;
 
 -- name: append
 -- Move messages of the outbox to the log; the rows of push, or that they were moved.
