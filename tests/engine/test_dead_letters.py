@@ -227,3 +227,23 @@ async def test_dead_letters_are_listed_in_pages(engine: Engine) -> None:
     rest = await engine.dead_letters("orders", after=first[-1]["id"], limit=2)
 
     assert [each["id"] for each in (*first, *rest)] == ids
+
+
+async def test_a_redrive_to_a_partition_that_was_removed_makes_it_anew(
+    dsn: str, engine: Engine
+) -> None:
+    await engine.configure("target")
+    await push(engine, "target", "before", partition="p")  # So this process knows the partition.
+    async with await Engine.open(dsn) as other:
+        await other.delete_queue("target")
+        await other.configure("target")
+    await push(engine, "orders", "again")
+    await settle(engine, await pop_one(engine, "orders"), status="dlq")
+    (letter,) = await engine.dead_letters("orders")
+
+    moved = await engine.redrive_to(
+        [letter["id"]], [letter["payload"]], [letter["extras"]], "target", "p"
+    )
+
+    assert moved == [letter["id"]]
+    assert values(await pop_one(engine, "target")) == ["again"]

@@ -542,18 +542,18 @@ class Engine:
         data_keys, problems = await self.seals.keys({queue: len(ids)})
         for problem in problems.values():
             raise problem
+        sealed = payloads, extras
         if (key := data_keys.get(lane.queue_id)) is not None:
-            payloads, extras = seal(key, self.store.shard, lane.partition_id, payloads, extras)
+            sealed = seal(key, self.store.shard, lane.partition_id, payloads, extras)
         try:
-            moved = await self.store.dead_letters.redrive_to(
-                ids, payloads, extras, lane.partition_id
-            )
+            moved = await self.store.dead_letters.redrive_to(ids, *sealed, lane.partition_id)
         except errors.EncryptionUnavailable:
             self.catalogue.forget_options([lane.queue_id])  # Encrypted since they were read.
             raise
         except errors.PartitionNotFound:
+            # Removed since it was read: it is made anew, unless its queue is gone as well.
             self.catalogue.forget_lanes([lane.partition_id])
-            raise
+            return await self.redrive_to(ids, payloads, extras, queue, partition)
         self.wakeups.tell({lane.queue_id})
         return moved
 
