@@ -1,5 +1,8 @@
 """A rate limit: never more than its maximum in any window of its period, per group, in order."""
 
+import random
+
+import asyncpg
 import pytest
 
 from queen.engine.engine import Engine
@@ -125,3 +128,62 @@ async def test_a_rate_is_lifted_by_configure(engine: Engine, clock: Clock) -> No
     await engine.configure("orders", {"rate_max": None, "rate_ms": None, "rate_per": None})
 
     assert len(await drain(engine, "orders")) == 7
+
+
+@pytest.mark.parametrize("per", ["queue", "partition"])
+async def test_a_rate_of_few_is_used_whole(engine: Engine, clock: Clock, per: str) -> None:
+    await engine.configure("orders", limit(2, 10_000, per))
+    await push(engine, "orders", *range(6))
+    for expected in ([0, 1], [2, 3], [4, 5]):
+        assert await drain(engine, "orders") == expected
+        await clock.advance(seconds=9.999)
+        assert await drain(engine, "orders") == []
+        await clock.advance(seconds=0.002)
+
+
+@pytest.mark.parametrize("per", ["queue", "partition"])
+@pytest.mark.parametrize(("before", "after"), [(1_000, 10_000), (10_000, 1_000)])
+async def test_another_period_counts_what_was_claimed_before(
+    engine: Engine, clock: Clock, per: str, before: int, after: int
+) -> None:
+    await engine.configure("orders", limit(1, before, per))
+    await push(engine, "orders", *range(3))
+    assert await drain(engine, "orders") == [0]
+
+    await engine.configure("orders", limit(1, after, per))
+
+    assert await drain(engine, "orders") == []
+    await clock.advance(seconds=after / 1_000 + 0.001)
+    assert await drain(engine, "orders") == [1]
+
+
+@pytest.mark.parametrize(("most", "of_it"), [(5, 1.0), (300, 64 / 65)])
+async def test_a_history_is_strict_nearly_used_and_short(dsn: str, most: int, of_it: float) -> None:
+    """Ten periods of claims of one or a few, whenever something is allowed."""
+    rng = random.Random(most)
+    step_ms, period_ms = 2, 1_000
+    connection = await asyncpg.connect(dsn)
+    recent: list[int] = []
+    claims: list[tuple[float, int]] = []
+    longest = 0
+    try:
+        for at in range(0, 10 * period_ms, step_ms):
+            now = f"to_timestamp({1_800_000_000 + at / 1_000})"
+            wanted = rng.randint(1, 3)
+            row = await connection.fetchrow(
+                f"select least(a.count, {wanted}) as count,"
+                f" queen.spend($1, {period_ms}, {now}, least(a.count, {wanted})) as recent"
+                f" from queen.allowance($1, {most}, {period_ms}, {now}) a (count)",
+                recent,
+            )
+            assert row is not None
+            if row["count"] > 0:
+                claims.append((at / 1_000, row["count"]))
+                recent = row["recent"]
+                longest = max(longest, len(recent) // 2)
+    finally:
+        await connection.close()
+    times = [time for time, count in claims for _ in range(count)]
+    assert busiest(times, period_ms / 1_000) <= most
+    assert len(times) >= 10 * most * of_it * (1 - 2 * step_ms / period_ms) - 1
+    assert longest <= 64 + 66

@@ -1440,6 +1440,15 @@ CREATE FUNCTION queen.message_at(p_delivery queen.deliveries, p_offset bigint) R
 
 
 --
+-- Name: microseconds(timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.microseconds(p_at timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$ … $$;
+
+
+--
 -- Name: move_up(bigint, bigint); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -5351,6 +5360,13 @@ REVOKE ALL ON FUNCTION queen.mean_bytes(p_queue_id bigint) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.message_at(p_delivery queen.deliveries, p_offset bigint) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION microseconds(p_at timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.microseconds(p_at timestamp with time zone) FROM PUBLIC;
 
 
 --

@@ -70,8 +70,8 @@ declare
   v_wait  double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
   v_until timestamptz := p_now + make_interval(secs => greatest(
     v_wait,
-    -- Sixty-five slices: docs/decisions/0005.
-    case when p_queue.rate_per = 'partition' then p_queue.rate_ms * 65 / 64000.0 end
+    -- What was claimed may count from the next sixty-fourth of the period on: docs/decisions/0005.
+    case when p_queue.rate_per = 'partition' then p_queue.rate_ms * 66 / 64000.0 end
   ));
   v_count bigint;
 begin

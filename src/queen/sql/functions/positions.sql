@@ -105,61 +105,84 @@ begin
 end
 $$;
 
--- How many messages a rate limit still allows now. p_recent holds pairs of a slice and what was claimed in
--- it; a slice is a sixty-fourth of the period, and sixty-five of them cover any period that ends now.
-create or replace function queen.allowance (p_recent bigint[], p_max integer, p_ms integer, p_now timestamptz)
+-- The microseconds since 1970: what a rate limit counts in.
+create or replace function queen.microseconds (p_at timestamptz)
   returns bigint
   language plpgsql
   immutable
 as $$
 begin
+  return (extract(epoch from p_at) * 1000000)::bigint;
+end
+$$;
+
+-- How many messages a rate limit still allows now. p_recent holds pairs of an instant and what was claimed by then, which
+-- counts for a period after it: docs/decisions/0005.
+create or replace function queen.allowance (p_recent bigint[], p_max integer, p_ms integer, p_now timestamptz)
+  returns bigint
+  language plpgsql
+  immutable
+as $$
+declare
+  v_since bigint := queen.microseconds(p_now) - p_ms * 1000::bigint;
+begin
   return (
     select p_max - coalesce(sum(p_recent[i + 1]), 0)::bigint
     from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
-    where p_recent[i] >= floor(extract(epoch from p_now) * 64000 / p_ms)::bigint - 64
+    where p_recent[i] >= v_since
   );
 end
 $$;
 
--- The same history after p_count more; slices that no longer matter are dropped.
+-- The same history after p_count more; what no longer matters is dropped. Sixty-four instants are kept as they are; beyond
+-- them they are put off to the next sixty-fourth of the period, so that there are never more than twice as many.
 create or replace function queen.spend (p_recent bigint[], p_ms integer, p_now timestamptz, p_count bigint)
   returns bigint[]
   language plpgsql
   immutable
 as $$
+declare
+  v_now   bigint := queen.microseconds(p_now);
+  v_since bigint := v_now - p_ms * 1000::bigint;
+  v_slice bigint := p_ms * 1000::bigint / 64;
 begin
+  if cardinality(p_recent) >= 128 then
+    v_now := (v_now / v_slice + 1) * v_slice;
+  end if;
   return (
-    select array_agg(v.value order by s.slice, v.ordinal)
+    select array_agg(v.value order by s.instant, v.ordinal)
     from (
-      select h.slice, sum(h.count)::bigint as count
+      select h.instant, sum(h.count)::bigint as count
       from (
-        select p_recent[i] as slice, p_recent[i + 1] as count
+        select p_recent[i] as instant, p_recent[i + 1] as count
         from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
         union all
-        select floor(extract(epoch from p_now) * 64000 / p_ms)::bigint, p_count
+        select v_now, p_count
       ) h
-      where h.slice >= floor(extract(epoch from p_now) * 64000 / p_ms)::bigint - 64
-      group by h.slice
+      where h.instant >= v_since
+      group by h.instant
     ) s
-    cross join lateral (values (1, s.slice), (2, s.count)) as v (ordinal, value)
+    cross join lateral (values (1, s.instant), (2, s.count)) as v (ordinal, value)
   );
 end
 $$;
 
--- The instant at which a rate limit allows something again: now, or when its oldest slice has left the period.
+-- The instant at which a rate limit allows something again: now, or when the oldest of what counts no longer does.
 create or replace function queen.rate_opens_at (p_recent bigint[], p_max integer, p_ms integer, p_now timestamptz)
   returns timestamptz
   language plpgsql
   immutable
 as $$
+declare
+  v_period bigint := p_ms * 1000::bigint;
 begin
   return (
     select case
       when queen.allowance(p_recent, p_max, p_ms, p_now) > 0 then p_now
-      else greatest(p_now, to_timestamp((min(p_recent[i]) + 65) * p_ms / 64000.0))
+      else 'epoch'::timestamptz + (min(p_recent[i]) + v_period + 1) * interval '1 microsecond'
     end
     from generate_series(1, coalesce(cardinality(p_recent), 0), 2) as i
-    where p_recent[i] >= floor(extract(epoch from p_now) * 64000 / p_ms)::bigint - 64
+    where p_recent[i] >= queen.microseconds(p_now) - v_period
   );
 end
 $$;
