@@ -35,8 +35,19 @@ export function speakAs(bearer: string | null): void {
   token = bearer;
 }
 
+/** How old an answer may be that the server found for another dashboard. */
+const SHARED_SECONDS = 2;
+let changedAt = 0;
+
+/** Whether an answer of a moment ago will do: not after a change, which must be seen in it. */
+function mayBeShared(request: Request): boolean {
+  if (request.method !== "GET") changedAt = Date.now();
+  return Date.now() - changedAt > SHARED_SECONDS * 1_000;
+}
+
 async function timed(request: Request): Promise<Response> {
   if (token !== null) request.headers.set("Authorization", `Bearer ${token}`);
+  if (mayBeShared(request)) request.headers.set("Cache-Control", `max-age=${SHARED_SECONDS}`);
   const timeout = AbortSignal.timeout(TIMEOUT_MILLIS);
   try {
     return await fetch(request, { signal: AbortSignal.any([request.signal, timeout]) });

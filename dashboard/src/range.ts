@@ -14,6 +14,8 @@ const SECONDS: Record<Preset, number> = {
   "7d": 604_800,
 };
 const LEAST_SECONDS = 120;
+/** Dashboards that ask within so long ask the same, and the server answers once. */
+const STEP_SECONDS = 5;
 
 export interface Zoom {
   from: number;
@@ -45,9 +47,9 @@ export function useRange() {
   );
   const zoom = computed(() => zoomOf(route.query.from, route.query.to));
 
-  /** As the API wants it; asked at the time of each question. */
+  /** As the API wants it; asked at the time of each question, and the same for a moment. */
   function bounds(): { from: string; to: string } {
-    const end = zoom.value?.to ?? Date.now() / 1_000;
+    const end = zoom.value?.to ?? Math.ceil(Date.now() / 1_000 / STEP_SECONDS) * STEP_SECONDS;
     return { from: iso(zoom.value?.from ?? end - SECONDS[preset.value]), to: iso(end) };
   }
 

@@ -13,6 +13,7 @@ from queen.engine.file_buffer import FileBuffer
 from queen.engine.upkeep.loop import Upkeep
 from queen.server import audit, logs, openapi, verbs
 from queen.server.access import ANYBODY, AUDITED, NOBODY, Permission
+from queen.server.answers import Answers
 from queen.server.gate import Gate
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
 from queen.server.operations import Operations
@@ -141,7 +142,10 @@ class App:
             with call.state.watch.spans(call):
                 if not route.is_probe:
                     await call.refuse_unknown(route)
-                answer = await route.handler(call)
+                if route.is_shared:
+                    answer = await call.state.answers.of(call, route.handler)
+                else:
+                    answer = await route.handler(call)
         except errors.QueenError as error:
             answer = refusal(error, call.request_id)
         except ClientGone:
@@ -236,6 +240,7 @@ class App:
             settings=settings,
             engine=engine,
             watch=watch,
+            answers=Answers(),
             operations=operations,
             pulse=pulse,
             upkeep=upkeep,

@@ -31,6 +31,9 @@ _OF_CALLERS: Final = (
     errors.Draining,
 )
 _OF_BODIES: Final = (errors.BodyTooLarge, errors.UnsupportedMediaType)
+_SHARED: Final = {
+    "Cache-Control": "`max-age=N`: what another caller was answered up to N seconds ago will do"
+}
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
@@ -83,7 +86,7 @@ def _operation(
             *_query_parameters(route, shown, components),
             *(
                 {"name": name, "in": "header", "description": said, "schema": {"type": "string"}}
-                for name, said in route.headers.items()
+                for name, said in {**route.headers, **(_SHARED if route.is_shared else {})}.items()
             ),
         ],
         "responses": _responses(route, shown),

@@ -26,6 +26,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Answered without asking who calls."""
     is_payload_view: bool = False
     """Shows payloads to people, which the audit log tells of."""
+    is_shared: bool = False
+    """Answered with what another caller was a moment ago, to who says that this will do."""
     is_probe: bool = False
     """Asked all day by machines, some with parameters of their own: never logged."""
     body: type[Any] | None = None

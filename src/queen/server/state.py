@@ -14,6 +14,7 @@ from queen.server.pulse import Pulse
 from queen.settings import Settings
 
 if TYPE_CHECKING:
+    from queen.server.answers import Answers
     from queen.server.watch import Watch
 
 
@@ -25,6 +26,7 @@ class State(msgspec.Struct, kw_only=True):
     gate: Gate
     origins: Origins
     watch: "Watch"
+    answers: "Answers"
     openapi: bytes
     """The document that describes all routes."""
     operations: Operations

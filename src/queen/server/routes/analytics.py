@@ -267,7 +267,11 @@ async def scope(call: Call) -> Answer:
     )
 
 
-_BROWSE: Final[dict[str, Any]] = {"method": "GET", "permission": Permission.BROWSE}
+_BROWSE: Final[dict[str, Any]] = {
+    "method": "GET",
+    "permission": Permission.BROWSE,
+    "is_shared": True,
+}
 _ONE: Final = (errors.QueueNotFound,)
 
 ROUTES: Final = (

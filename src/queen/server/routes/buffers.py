@@ -61,6 +61,7 @@ ROUTES: Final = (
         summary="Show what is on disk",
         # Not admin: what that does is audited in the database, and this is asked while it is away.
         permission=Permission.BROWSE,
+        is_shared=True,
         answers={200: Buffer},
     ),
     Route(

@@ -330,6 +330,7 @@ ROUTES: Final = (
         handler=overview,
         summary="All queues, summed up",
         permission=Permission.BROWSE,
+        is_shared=True,
         answers={200: Overview},
     ),
     Route(
@@ -356,6 +357,7 @@ ROUTES: Final = (
         handler=list_queues,
         summary="List queues",
         permission=Permission.BROWSE,
+        is_shared=True,
         query=QueuesQuery,
         answers={200: Queues},
     ),
@@ -365,6 +367,7 @@ ROUTES: Final = (
         handler=show,
         summary="Show a queue",
         permission=Permission.BROWSE,
+        is_shared=True,
         answers={200: QueueDetail},
         problems=_MISSING,
     ),

@@ -1,0 +1,84 @@
+"""Who says that an answer of a moment ago will do shares it with the others; nobody else does."""
+
+import asyncio
+import re
+
+import pytest
+
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Server, until
+from tests.server.verbs import push
+
+OVERVIEW = "/resources/overview"
+
+
+async def queues(server: Server, said: str | None = None) -> int:
+    headers = {} if said is None else {"cache-control": said}
+    reply = await server.request("GET", OVERVIEW, headers=headers)
+    assert reply.status == 200
+    return reply.body["queues"]
+
+
+async def test_an_answer_is_shared_by_who_asks_for_it_alone(server: Server) -> None:
+    await push(server, "one", 1)
+    assert await queues(server, "max-age=10") == 1
+    await push(server, "two", 1)
+
+    assert await queues(server, "max-age=10") == 1
+    assert await queues(server, "no-transform, max-age=10") == 1
+    for said in (None, "no-cache", "max-age=0", "s-max-age=10", "max-age=1000000", "max-age="):
+        assert await queues(server, said) == 2
+    # One that was asked for anew is the newest for all.
+    assert await queues(server, "max-age=10") == 2
+
+
+async def test_an_answer_grows_old(server: Server) -> None:
+    await push(server, "one", 1)
+    assert await queues(server, "max-age=1") == 1
+    await push(server, "two", 1)
+
+    async def is_new() -> bool:
+        return await queues(server, "max-age=1") == 2
+
+    await until(is_new, seconds=5)
+
+
+async def test_many_who_ask_at_once_cost_one_answer(server: Server) -> None:
+    await push(server, "one", 1)
+
+    async def calls() -> float:
+        text = (await server.get("/metrics")).body.decode()
+        (found,) = re.findall(
+            r'^queen_db_call_seconds_count\{call="overview"[^}]*\} (\S+)', text, re.M
+        )
+        return float(found)
+
+    await queues(server)
+    before = await calls()
+    found = await asyncio.gather(*(queues(server, "max-age=5") for _ in range(50)))
+
+    assert set(found) == {1}
+    assert await calls() - before == 1
+
+
+async def test_what_a_caller_may_see_is_not_told_to_another(dsn: str) -> None:
+    async with Server(dsn, KEYS) as server:
+        admin = Caller(server, await make_key(dsn))
+        shop = Caller(server, await make_key(dsn, scopes=[{"queue": "shop.*"}]))
+        await admin.push("shop.a")
+        await admin.push("secret")
+        found = [
+            (await caller.request("GET", OVERVIEW, headers={"cache-control": "max-age=10"})).body
+            for caller in (admin, shop, admin, shop)
+        ]
+    assert [each["queues"] for each in found] == [2, 1, 2, 1]
+
+
+@pytest.mark.parametrize("path", ["/resources/queues/none", "/resources/queues?limit=x"])
+async def test_a_refusal_is_not_kept(server: Server, path: str) -> None:
+    first, second = [
+        await server.request("GET", path, headers={"cache-control": "max-age=10"}) for _ in range(2)
+    ]
+
+    assert first.status == second.status >= 400
+    assert first.body["requestId"] != second.body["requestId"]
