@@ -18,6 +18,7 @@ from tests.engine.helpers import push
 from tests.spark import processes
 from tests.spark.cluster import confs
 from tests.spark.driver import ROOT
+from tests.spark.place import arguments, quick
 
 WINDOW = """
 name: per-minute
@@ -33,7 +34,7 @@ every: 1 second
 
 @pytest.fixture
 def command(dsn: str, tmp_path: Path) -> list[str]:
-    small = [word for name, value in confs().items() for word in ("--conf", f"{name}={value}")]
+    small = arguments(quick(confs()))
     file = tmp_path / "window.yaml"
     file.write_text(WINDOW % (tmp_path / "checkpoint", "true"))
     words = ["pipeline", "window", "--config", str(file), "--master", "local[2]", *small]

@@ -1,11 +1,13 @@
 """The example in the cells of a notebook runs from the top to the bottom."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.spark.cluster import SOURCE, environment
+from tests.spark.cluster import SOURCE, confs, environment
 from tests.spark.filling import make
+from tests.spark.place import arguments, quick
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark" / "orders.py"
 
@@ -22,6 +24,7 @@ def test_the_example_reads_draws_and_writes_back(dsn: str, tmp_path: Path) -> No
             "DATABASE_URL": dsn,
             "HOME": str(tmp_path),
             "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "PYSPARK_SUBMIT_ARGS": shlex.join([*arguments(quick(confs())), "pyspark-shell"]),
             "PYTHONPATH": str(SOURCE),
         },
         capture_output=True,

@@ -14,6 +14,7 @@ from tests.spark import filling
 from tests.spark.cluster import confs
 from tests.spark.driver import ROOT
 from tests.spark.log import Log
+from tests.spark.place import arguments, quick
 from tests.spark.test_command import started
 from tests.spark.test_replay import by_partition
 
@@ -26,7 +27,7 @@ def declared(page: str, file: Path, **places: str) -> list[str]:
         yaml, count = re.subn(rf"^{name}: \S+", f"{name}: {place}", yaml, flags=re.MULTILINE)
         assert count == 1
     file.write_text(yaml)
-    small = [word for name, value in confs().items() for word in ("--conf", f"{name}={value}")]
+    small = arguments(quick(confs()))
     return [*("--config", str(file)), *("--master", "local[2]"), *small]
 
 
