@@ -26,7 +26,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-dashboard check-lock dashboard test test-again test-browser test-fast test-model test-faults test-spark-short test-spark \
-	bench-client bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema reference sync-types lock \
+	bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema reference sync-types lock \
 	format
 
 setup: packages $(STAMP) $(NODE_STAMP)
@@ -113,6 +113,10 @@ bench-client:
 # What encryption costs; fails below a ratio of 0.7.
 bench-encryption:
 	$(BIN)/python -m benchmarks.encryption $(BENCH_FLAGS)
+
+# What fifty open dashboards cost; fails above a fiftieth of the pushes.
+bench-dashboards:
+	$(BIN)/python -m benchmarks.dashboards $(BENCH_FLAGS)
 
 bench-growth:
 	$(BIN)/python -m benchmarks.growth

@@ -22,6 +22,7 @@ def quick(confs: Mapping[str, str]) -> dict[str, str]:
     return {
         **confs,
         "spark.driver.extraJavaOptions": SMALL,
+        "spark.executor.extraJavaOptions": SMALL,
         # Workers are forks of a process which has imported everything …
         _PATH: os.pathsep.join((str(Path(__file__).parent / "preloaded"), confs[_PATH])),
         # … and must have no threads, therefore.
