@@ -28,7 +28,7 @@ from tests.postgres import Postgres
 from tests.server.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
 BAR = 0.98
 QUEUES = 200
@@ -85,7 +85,7 @@ async def open_dashboards(port: int, count: int) -> None:
 
 
 @asynccontextmanager
-async def dashboards(port: int, count: int) -> "AsyncIterator[None]":
+async def dashboards(port: int, count: int) -> "AsyncGenerator[None]":
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.dashboards", "--open", str(port), "--count", str(count)
     )

@@ -37,7 +37,7 @@ BULK: Final = 1_000
 CALLERS: Final = 16
 """Who add one by one at once, of ours and of the others, and their consumers."""
 BULK_CLIENTS: Final = 4
-"""Of the others: connections that push the bulk, and consumers; ours are one of each."""
+"""Calls that add the bulk at once; of the others also consumers, where ours is one worker."""
 
 
 class Bench:
@@ -81,9 +81,14 @@ class Bench:
         items = [
             {"name": "noop", "data": self._data[number % 1_000]} for number in range(self._jobs)
         ]
+        calls = iter([items[start : start + BULK] for start in range(0, self._jobs, BULK)])
+
+        async def add() -> None:
+            for some in calls:
+                await jobs.add_bulk(queue, some)
+
         began = time.perf_counter()
-        for start in range(0, self._jobs, BULK):
-            await jobs.add_bulk(queue, items[start : start + BULK])
+        await asyncio.gather(*(add() for _ in range(BULK_CLIENTS)))
         added = time.perf_counter() - began
         began_running = time.perf_counter()
         worker = await jobs.start_workers(concurrency=self._concurrency)
@@ -251,7 +256,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             "jobs": arguments.jobs,
             "jobs_a_call": BULK,
             "callers_one_by_one": CALLERS,
-            "clients_of_others_in_bulk": BULK_CLIENTS,
+            "clients_in_bulk": BULK_CLIENTS,
             "concurrency": arguments.concurrency,
             "servers": 1,
             "worker_processes": 1,
