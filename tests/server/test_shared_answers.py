@@ -49,7 +49,7 @@ async def test_many_who_ask_at_once_cost_one_answer(server: Server) -> None:
     async def calls() -> float:
         text = (await server.get("/metrics")).body.decode()
         (found,) = re.findall(
-            r'^queen_db_call_seconds_count\{call="overview"[^}]*\} (\S+)', text, re.M
+            r'^queen_db_call_seconds_count\{call="queue_names"[^}]*\} (\S+)', text, re.M
         )
         return float(found)
 
