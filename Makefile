@@ -10,6 +10,7 @@ BROWSER_WORKERS ?= 2
 BIN := .venv/bin
 LOCK := requirements.lock
 STAMP := .venv/.installed
+SPARK_CLASSES := .venv/spark.jsa
 NODE_STAMP := dashboard/node_modules/.installed
 DASHBOARD := src/queen/server/dashboard/index.html
 DASHBOARD_SOURCES := dashboard/index.html dashboard/vite.config.ts \
@@ -89,11 +90,15 @@ test-model:
 test-faults:
 	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql
 
+# What every JVM of the tests would else load for itself.
+$(SPARK_CLASSES): $(STAMP) tests/spark/classes.py
+	$(BIN)/python -m tests.spark.classes $@
+
 # A file stays with one process: so there is a session and a cluster for each process, not for each test.
-test-spark-short:
+test-spark-short: $(SPARK_CLASSES)
 	$(PYTEST) $(BOUNDED) --cache-clear -n $(SPARK_WORKERS) --dist worksteal --durations=20 tests/spark
 
-test-spark:
+test-spark: $(SPARK_CLASSES)
 	$(PYTEST) -n $(SPARK_WORKERS) --dist loadfile -m "slow or not slow" --timeout=3600 tests/spark
 
 bench-engine:
