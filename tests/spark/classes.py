@@ -1,5 +1,5 @@
 """
-Makes an archive of the classes that Spark loads: a JVM that has it starts in two thirds of the time.
+Makes an archive of the classes that Spark loads: with it a JVM starts in two thirds of the time.
 
 Usage::
 
@@ -35,7 +35,7 @@ def main(archive: Path) -> None:
     spark = builder.getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
         use(spark, folder)
-    jvm = spark.sparkContext._gateway.proc  # noqa: SLF001 - it says when the JVM has ended
+    jvm = spark.sparkContext._gateway.proc  # Which tells when it has ended.
     spark.stop()
     jvm.stdin.close()
     jvm.wait(120)
