@@ -317,6 +317,33 @@ async def test_a_signal_that_does_not_come_in_time_fails_its_step(
     assert step["error"] == "no signal go came within 3600 s"
 
 
+async def test_what_follows_a_signal_that_did_not_come_has_its_own_result(
+    clock: Clock, engine: Engine, worker: Worker
+) -> None:
+    """Also where it is settled as soon as it begins."""
+    flow = (
+        FLOW.wait_for("go", timeout="1h", on_failure=["none", "told"])
+        .map("none", "work", "none", over=[])
+        .wait_for("told")
+        .step("last", "work", "last", after=["none", "told"])
+    )
+    id_ = await start(engine, flow)
+    await engine.workflows.signal(id_, "told", "success", b'"early"')
+    await clock.advance(seconds=3_700)
+
+    await look(engine)
+
+    steps = {row["name"]: row for row in await engine.store.workflows.steps(id_)}
+    assert (steps["none"]["state"], steps["none"]["result"]) == ("completed", "[]")
+    assert (steps["told"]["state"], steps["told"]["result"]) == ("completed", '"early"')
+    seen: list[tuple[Any, Any]] = []
+    worker.handlers = {
+        "last": lambda data, place: seen.append((place.result_of("none"), place.result_of("told")))
+    }
+    assert (await worker.run(id_))["state"] == "completed"
+    assert seen == [([], "early")]
+
+
 async def test_a_step_whose_message_is_open_is_not_lost(
     clock: Clock, engine: Engine, worker: Worker
 ) -> None:
