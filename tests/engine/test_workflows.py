@@ -510,6 +510,37 @@ async def test_a_retry_runs_what_failed_and_what_follows(engine: Engine, worker:
         await engine.workflows.retry(id_, None)
 
 
+async def test_a_retry_leaves_what_completed_behind_a_way_that_was_not_taken(
+    engine: Engine, worker: Worker
+) -> None:
+    flow = (
+        FLOW.step("pay", "work", "pay", on_success=["thank"], on_failure=["remind"])
+        .step("thank", "work", "thank", on_success=["file"])
+        .step("remind", "work", "remind", on_success=["file"])
+        .step("file", "work", "file", join="any")
+        .wait_for("packed")
+        .step("ship", "work", "ship", after=["packed"])
+        .step("close", "work", "close", after=["file", "ship"])
+    )
+    worker.handlers = {"ship": fail}
+    id_ = await start(engine, flow)
+    for _ in range(3):
+        delivery = await worker.take()
+        assert delivery is not None
+        await worker.settle(delivery)
+    await engine.workflows.signal(id_, "packed", "success", None)
+    assert (await worker.run(id_))["state"] == "failed"
+    assert [step for step, _ in worker.ran] == ["pay", "thank", "file", "ship"]
+    worker.handlers.clear()
+    worker.ran.clear()
+
+    await engine.workflows.retry(id_, None)
+
+    assert (await worker.run(id_))["state"] == "completed"
+    assert [step for step, _ in worker.ran] == ["ship", "close"]
+    assert (await states(engine, id_))["remind"] == "skipped"
+
+
 async def test_the_same_start_again_is_the_same_workflow(engine: Engine, worker: Worker) -> None:
     flow = Workflow(name="test", id="once").step("a", "work", "a", 1)
     request = flow.request()
