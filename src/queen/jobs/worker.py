@@ -102,7 +102,8 @@ class Worker:
             self._over.set()
 
     async def _run(self) -> None:
-        running, tallies = Running(self.concurrency), Tallies(self.queues)
+        running = Running(self.concurrency * len(self.queues))
+        tallies = Tallies(self.queues)
         self._settling = Settling(
             self._queen,
             lease_seconds=self._lease_seconds,
