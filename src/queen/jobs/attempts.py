@@ -213,7 +213,11 @@ class Attempts:
         """Another attempt after its backoff, or none."""
         attempt = held.message.attempt
         if isinstance(error, Retry):
-            delay = None if error.delay is None else seconds_of(error.delay)
+            try:
+                delay = None if error.delay is None else max(0.0, seconds_of(error.delay))
+            except Exception as wrong:  # What was asked for is no time: that is its failure.
+                await self._fail(held, envelope, settings, wrong)
+                return
             self._retried(held)
             self._say(held, "retry", error=str(error) or None, delay_seconds=delay)
             return
