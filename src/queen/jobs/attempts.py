@@ -185,6 +185,8 @@ class Attempts:
             sent = bytes(result or _NULL)
             others.append(place.advance("success", result=sent, attempt=held.message.attempt))
         try:
+            # A queue that a push makes is in order, and no worker could have it.
+            await self._app.configure(job.followed_in())
             await self._settling.commit(held, acknowledgment, others)
         except (errors.LeaseLost, errors.AlreadySettled):
             self._stats.lost += 1

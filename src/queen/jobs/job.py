@@ -38,11 +38,13 @@ class JobTransaction:
         effects.add_job("email", "send-welcome", {"to": "a@b.c"})
     """
 
-    __slots__ = ("_queen", "items")
+    __slots__ = ("_queen", "items", "queues")
 
     def __init__(self, queen: "Queen") -> None:
         self._queen = queen
         self.items: list[PushItem] = []
+        self.queues: set[str] = set()
+        """Of its jobs: a queue that is not there yet is made for jobs."""
 
     def push(
         self,
@@ -59,10 +61,12 @@ class JobTransaction:
     ) -> None:
         """A job, as `add_job` takes it."""
         self.items.append(item_of(queue, name, data, options))
+        self.queues.add(queue)
 
     def add(self, *links: Link) -> None:
         """Jobs that ``processor.s(…)`` made."""
         self.items += [child_of(link, None) for link in links]
+        self.queues.update(link.queue for link in links)
 
 
 class Job(Generic[T]):
@@ -229,6 +233,11 @@ class Job(Generic[T]):
     def pushed(self) -> list[PushItem]:
         """What its transaction holds."""
         return [] if self._transaction is None else self._transaction.items
+
+    def followed_in(self) -> set[str]:
+        """Queues that jobs go to when this one is done."""
+        own = set[str]() if self._transaction is None else self._transaction.queues
+        return own.union(link.queue for link in self.envelope.chain)
 
     def lend_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """From now on `wait_for` works: the job goes to a thread."""
