@@ -315,6 +315,29 @@ async def test_a_concurrency_limit_counts_jobs(jobs: QueueManager, queue: str) -
     assert most <= 2
 
 
+async def test_a_concurrency_limit_that_the_server_was_told_counts_jobs(
+    jobs: QueueManager, queen: Queen, queue: str
+) -> None:
+    """By whoever configured the queue: the code of the workers need not know of it."""
+    await queen.queue(queue).config({"ordered": False, "concurrencyLimit": 2}).create()
+    running, most = 0, 0
+
+    @jobs.processor(queue)
+    async def work(job: Job[int]) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return job.data
+
+    handles = await jobs.add_bulk(queue, [{"name": "work", "data": n} for n in range(10)])
+    await jobs.start_workers()
+
+    assert [await handle.result(timeout=20) for handle in handles] == list(range(10))
+    assert most <= 2
+
+
 async def test_a_queue_is_paused_resumed_and_cleaned(jobs: QueueManager, queue: str) -> None:
     @jobs.processor(queue, attempts=1)
     async def work(job: Job[int]) -> None:
