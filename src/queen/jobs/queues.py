@@ -251,10 +251,10 @@ class QueueManager:
     ) -> JobHandle[Any]:
         """Add a job; it is stored, durably, before this returns."""
         await self.configure((queue,))
-        given = {**self._defaults[queue], **options} if queue in self._defaults else options
+        given: JobOptions = {**self._defaults.get(queue, {}), **options}
         item = item_of(queue, name, data, given)
         (pushed,) = await self.queen.push([item])
-        return handle_of(self.calls, queue, pushed, options.get("key"), codec)
+        return handle_of(self.calls, queue, pushed, given.get("key"), codec)
 
     async def add_bulk(self, queue: str, jobs: Sequence[Bulk]) -> list[JobHandle[Any]]:
         """
