@@ -67,6 +67,24 @@ async def test_a_partition_gives_no_more_than_its_rate_in_any_window(
         assert busiest([at for at, _ in mine], 5) == 2
 
 
+async def test_messages_of_every_priority_count_for_their_partition(
+    engine: Engine, clock: Clock
+) -> None:
+    options = limit(2, 5_000, "partition") | {"ordered": False, "retry_delay_ms": 0}
+    await engine.configure("orders", options)
+    items = [item("orders", n, partition="one", priority=n % 3) for n in range(9)]
+    await engine.push([*items, item("orders", 9, partition="two", priority=1)])
+    first = await pop_one(engine, "orders", partition="one")
+    await settle(engine, first, status="failed")  # It counts again when it comes again.
+
+    taken = await take(engine, clock, steps=60, step=0.7, batch=10, partitions=10)
+
+    assert sorted(n for _, _, n in taken) == list(range(10))
+    times = [0.0] + [at for at, name, _ in taken if name == "one"]
+    assert busiest(times, 5) == 2
+    assert ("two", 9) in [each[1:] for each in taken if each[0] < 1]
+
+
 async def test_a_pop_takes_what_the_rate_leaves_and_the_next_period_opens(
     engine: Engine, clock: Clock
 ) -> None:

@@ -317,6 +317,33 @@ async def test_a_signal_that_does_not_come_in_time_fails_its_step(
     assert step["error"] == "no signal go came within 3600 s"
 
 
+async def test_what_follows_a_signal_that_did_not_come_has_its_own_result(
+    clock: Clock, engine: Engine, worker: Worker
+) -> None:
+    """Also where it is settled as soon as it begins."""
+    flow = (
+        FLOW.wait_for("go", timeout="1h", on_failure=["none", "told"])
+        .map("none", "work", "none", over=[])
+        .wait_for("told")
+        .step("last", "work", "last", after=["none", "told"])
+    )
+    id_ = await start(engine, flow)
+    await engine.workflows.signal(id_, "told", "success", b'"early"')
+    await clock.advance(seconds=3_700)
+
+    await look(engine)
+
+    steps = {row["name"]: row for row in await engine.store.workflows.steps(id_)}
+    assert (steps["none"]["state"], steps["none"]["result"]) == ("completed", "[]")
+    assert (steps["told"]["state"], steps["told"]["result"]) == ("completed", '"early"')
+    seen: list[tuple[Any, Any]] = []
+    worker.handlers = {
+        "last": lambda data, place: seen.append((place.result_of("none"), place.result_of("told")))
+    }
+    assert (await worker.run(id_))["state"] == "completed"
+    assert seen == [([], "early")]
+
+
 async def test_a_step_whose_message_is_open_is_not_lost(
     clock: Clock, engine: Engine, worker: Worker
 ) -> None:
@@ -481,6 +508,37 @@ async def test_a_retry_runs_what_failed_and_what_follows(engine: Engine, worker:
     assert seen == [b"[10,20,30]"]
     with pytest.raises(errors.NotRetryable):
         await engine.workflows.retry(id_, None)
+
+
+async def test_a_retry_leaves_what_completed_behind_a_way_that_was_not_taken(
+    engine: Engine, worker: Worker
+) -> None:
+    flow = (
+        FLOW.step("pay", "work", "pay", on_success=["thank"], on_failure=["remind"])
+        .step("thank", "work", "thank", on_success=["file"])
+        .step("remind", "work", "remind", on_success=["file"])
+        .step("file", "work", "file", join="any")
+        .wait_for("packed")
+        .step("ship", "work", "ship", after=["packed"])
+        .step("close", "work", "close", after=["file", "ship"])
+    )
+    worker.handlers = {"ship": fail}
+    id_ = await start(engine, flow)
+    for _ in range(3):
+        delivery = await worker.take()
+        assert delivery is not None
+        await worker.settle(delivery)
+    await engine.workflows.signal(id_, "packed", "success", None)
+    assert (await worker.run(id_))["state"] == "failed"
+    assert [step for step, _ in worker.ran] == ["pay", "thank", "file", "ship"]
+    worker.handlers.clear()
+    worker.ran.clear()
+
+    await engine.workflows.retry(id_, None)
+
+    assert (await worker.run(id_))["state"] == "completed"
+    assert [step for step, _ in worker.ran] == ["ship", "close"]
+    assert (await states(engine, id_))["remind"] == "skipped"
 
 
 async def test_the_same_start_again_is_the_same_workflow(engine: Engine, worker: Worker) -> None:

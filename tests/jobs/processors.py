@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 from queen.jobs import Job, QueueManager
 
@@ -19,6 +20,17 @@ def die(job: Job[int]) -> int:
     return job.attempt
 
 
+def sleep(job: Job[float]) -> None:
+    time.sleep(job.data)
+
+
+def follow(job: Job[None]) -> None:
+    """Add a job with its ack: nobody would hear of it."""
+    job.transaction().add_job(job.queue, "cube", 2)
+
+
 def register(jobs: QueueManager, queue: str) -> None:
     jobs.register_processor(queue, cube, name="cube", process=True, attempts=1)
+    jobs.register_processor(queue, sleep, name="sleep", process=True)
+    jobs.register_processor(queue, follow, name="follow", process=True, attempts=1)
     jobs.register_processor(queue, die, name="die", process=True, backoff=lambda _: 0.0)

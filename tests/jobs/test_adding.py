@@ -157,6 +157,16 @@ async def test_a_queue_has_default_options_for_its_jobs(jobs: QueueManager, queu
     assert (await second.info()).metadata == {"tags": ["x"]}
 
 
+async def test_a_handle_knows_the_key_that_its_queue_gave_its_job(
+    jobs: QueueManager, queue: str
+) -> None:
+    jobs.register_queue(queue, default_job_options={"key": "tenant"})
+
+    handle = await jobs.add_job(queue, "n", unique="once")
+
+    assert (await handle.info()).key == "tenant"
+
+
 async def test_a_queue_in_order_becomes_one_of_jobs_only_if_it_is_registered(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from queen import Queen, errors
 from queen.jobs import Backoff, Job, QueueManager
+from queen.wire.jobs import Link
 from tests.jobs.waiting import until
 
 
@@ -30,6 +31,35 @@ async def test_children_follow_their_parent_with_its_result(jobs: QueueManager, 
     await until(lambda: len(seen) == 2)
 
     assert seen == [({"rows": 3}, "ingest"), ({"kind": "all"}, 6)]
+
+
+async def test_jobs_may_follow_in_queues_that_nobody_has_made(
+    jobs: QueueManager, queen: Queen, queue: str
+) -> None:
+    """Their workers are another application's, and start later."""
+    chained, pushed = f"{queue}-chained", f"{queue}-pushed"
+
+    @jobs.processor(queue)
+    async def ingest(job: Job[None]) -> str:
+        job.transaction().add_job(pushed, "note", "pushed")
+        return "chained"
+
+    await jobs.start_workers()
+    handle = await ingest.add(None, chain_to=[Link(queue=chained, name="note")])
+    await handle.result(timeout=10)
+
+    others, seen = QueueManager(queen), list[str]()
+
+    async def note(job: Job[str]) -> None:
+        seen.append(job.data)
+
+    for each in (chained, pushed):
+        others.register_processor(each, note, name="note")
+    await others.start_workers()
+    await until(lambda: len(seen) == 2)
+    await others.shutdown()
+
+    assert sorted(seen) == ["chained", "pushed"]
 
 
 async def test_a_parent_that_fails_has_no_children(jobs: QueueManager, queue: str) -> None:

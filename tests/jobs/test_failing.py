@@ -1,6 +1,8 @@
 """Jobs that fail: tried again after their backoff, then kept as dead letters."""
 
 import asyncio
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -134,6 +136,27 @@ async def test_a_processor_may_ask_for_another_attempt_or_none(
     with pytest.raises(errors.JobFailed, match="never"):
         await handle.result(timeout=10)
     assert (await handle.info()).attempt == 1
+
+
+@pytest.mark.parametrize("delay", ["soon", timedelta(seconds=1)])
+async def test_a_delay_that_is_no_time_fails_the_job_and_not_its_worker(
+    jobs: QueueManager,
+    queue: str,
+    delay: Any,  # noqa: ANN401 - what people give
+) -> None:
+    @jobs.processor(queue, attempts=1)
+    async def later(job: Job[None]) -> None:
+        raise Retry(delay=delay)
+
+    @jobs.processor(queue)
+    async def work(job: Job[None]) -> str:
+        return "done"
+
+    await jobs.start_workers()
+
+    with pytest.raises(errors.JobFailed):
+        await (await later.add(None)).result(timeout=10)
+    assert await (await work.add(None)).result(timeout=10) == "done"
 
 
 async def test_a_job_has_a_time_to_run(jobs: QueueManager, queue: str) -> None:

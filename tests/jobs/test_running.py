@@ -29,6 +29,71 @@ async def test_a_plain_function_runs_in_a_thread(jobs: QueueManager, queue: str)
     assert await handles[2].progress() == 2
 
 
+async def test_each_queue_has_its_places_for_threads(jobs: QueueManager, queue: str) -> None:
+    together = threading.Barrier(2, timeout=10)
+
+    def wait(job: Job[None]) -> str:
+        together.wait()
+        return "done"
+
+    queues = [queue, f"{queue}-other"]
+    for each in queues:
+        jobs.register_processor(each, wait, name="wait", attempts=1)
+    await jobs.start_workers(concurrency=1)
+    handles = [await jobs.add_job(each, "wait") for each in queues]
+
+    assert [await handle.result(timeout=15) for handle in handles] == ["done", "done"]
+
+
+async def test_a_thread_that_goes_on_after_its_time_holds_up_nobody(
+    jobs: QueueManager, queue: str
+) -> None:
+    told, ends = threading.Event(), threading.Event()
+
+    @jobs.processor(queue, attempts=1, timeout=0.2)
+    def endless(job: Job[None]) -> None:
+        while not ends.wait(0.01):
+            if job.is_cancelled:
+                told.set()
+
+    @jobs.processor(queue, attempts=1)
+    def quick(job: Job[None]) -> str:
+        return "done"
+
+    await jobs.start_workers(concurrency=1)
+    try:
+        with pytest.raises(errors.JobFailed, match="TimeoutError"):
+            await (await endless.add(None)).result(timeout=15)
+        assert await (await quick.add(None)).result(timeout=15) == "done"
+        assert told.wait(5)
+    finally:
+        ends.set()
+
+
+async def test_a_process_that_goes_on_after_its_time_holds_up_nobody(
+    jobs: QueueManager, queue: str
+) -> None:
+    processors.register(jobs, queue)
+    await jobs.start_workers(concurrency=1)
+
+    with pytest.raises(errors.JobFailed, match="TimeoutError"):
+        await (await jobs.add_job(queue, "sleep", 30, timeout=1, attempts=1)).result(timeout=20)
+
+    assert (await (await jobs.add_job(queue, "cube", 2)).result(timeout=20))[0] == 8
+
+
+async def test_a_process_that_would_lose_what_it_pushes_says_so(
+    jobs: QueueManager, queue: str
+) -> None:
+    processors.register(jobs, queue)
+    await jobs.start_workers(concurrency=1)
+
+    handle = await jobs.add_job(queue, "follow")
+
+    with pytest.raises(errors.JobFailed, match="no transaction"):
+        await handle.result(timeout=30)
+
+
 async def test_a_function_may_run_in_a_process_of_its_own(jobs: QueueManager, queue: str) -> None:
     processors.register(jobs, queue)
     await jobs.start_workers(concurrency=2)
@@ -244,6 +309,29 @@ async def test_a_concurrency_limit_counts_jobs(jobs: QueueManager, queue: str) -
 
     handles = await jobs.add_bulk(queue, [{"name": "work", "data": n} for n in range(10)])
     await jobs.start_workers()
+    await jobs.start_workers()
+
+    assert [await handle.result(timeout=20) for handle in handles] == list(range(10))
+    assert most <= 2
+
+
+async def test_a_concurrency_limit_that_the_server_was_told_counts_jobs(
+    jobs: QueueManager, queen: Queen, queue: str
+) -> None:
+    """By whoever configured the queue: the code of the workers need not know of it."""
+    await queen.queue(queue).config({"ordered": False, "concurrencyLimit": 2}).create()
+    running, most = 0, 0
+
+    @jobs.processor(queue)
+    async def work(job: Job[int]) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return job.data
+
+    handles = await jobs.add_bulk(queue, [{"name": "work", "data": n} for n in range(10)])
     await jobs.start_workers()
 
     assert [await handle.result(timeout=20) for handle in handles] == list(range(10))

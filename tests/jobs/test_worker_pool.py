@@ -1,5 +1,6 @@
 """`WorkerManager`: a pool of real processes, scaled by hand and by what there is to do."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -56,6 +57,36 @@ async def test_a_pool_is_scaled_by_hand(
 
     assert workers.pids == first
     await until(lambda: len(lines(log, "ended")) == 2)  # It was drained.
+
+
+async def test_what_drains_is_hurried_with_the_others(
+    workers: WorkerManager, jobs: QueueManager, queue: str, log: Path
+) -> None:
+    await workers.initialize_worker_pool(APP, workers=2, concurrency=1)
+    await jobs.add_bulk(queue, [{"name": "pause", "data": 600} for _ in range(2)])
+    await until(lambda: len(lines(log, "began")) == 2)
+    await workers.scale_workers(1)
+
+    async with asyncio.timeout(15):
+        await workers.shutdown(now=True)
+
+    assert len(lines(log, "cancelled")) == 2
+
+
+async def test_a_backlog_that_is_not_counted_is_a_large_one(
+    workers: WorkerManager, jobs: QueueManager, queue: str
+) -> None:
+    await jobs.add_job(queue, "note", 0)
+    await jobs.pause_queue(queue)
+    await jobs.add_bulk(
+        queue, [{"name": "note", "data": n, "options": {"key": f"k{n}"}} for n in range(10_001)]
+    )
+    await workers.initialize_worker_pool(APP)
+    assert (await jobs.get_queue_metrics(queue)).waiting is None
+
+    workers.start_auto_scaling("100ms")
+
+    await until(lambda: workers.looks and workers.looks[-1].seen.backlog >= 10_000, seconds=30)
 
 
 async def test_a_process_that_dies_is_started_again(workers: WorkerManager) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -219,10 +220,25 @@ async def test_no_counter_falls_when_a_worker_is_killed(dsn: str, several: dict[
         assert await server.stop() == 0
 
 
-def told(worker: str = "w1", **figures: object) -> dict[str, object]:
+def told(worker: str = "w1", **figures: object) -> dict[str, Any]:
     """What a worker says with its renewal."""
     job = {"queue": "mail", "name": "send", **figures}
     return {"leaseIds": [], "report": {"worker": worker, "queues": ["mail"], "jobs": [job]}}
+
+
+async def test_a_report_that_is_sent_again_counts_once(server: Server) -> None:
+    """Its answer was lost, or the database was away while it was heard."""
+    report = told(completed=2, running=1, seconds=0.5, bins={"52": 2})
+    report["report"] |= {"number": 7}
+    for _ in range(2):
+        assert (await server.post("/jobs/renew", report)).status == 200
+    report["report"] |= {"number": 8}
+    assert (await server.post("/jobs/renew", report)).status == 200
+
+    named = {"queue": "mail", "name": "send"}
+    assert await value(server, "queen_jobs_completed_total", **named) == 4
+    assert await value(server, "queen_job_duration_seconds_count", **named) == 4
+    assert await value(server, "queen_jobs_running", queue="mail") == 1
 
 
 async def test_what_workers_tell_of_jobs_is_added_up(server: Server) -> None:

@@ -144,6 +144,9 @@ async def test_the_same_start_is_answered_as_the_first_was(server: Server) -> No
         ({"steps": [{"job": "a"}]}, "invalid_workflow"),
         ({"steps": [job("a", jop="b")]}, "bad_request"),
         ({"steps": [job("a", priority=0)]}, "bad_request"),
+        ({"steps": [job("a", backoff={"type": "linear"})]}, "invalid_workflow"),
+        ({"steps": [job("a", compensate=job("b", backoff="fast"))]}, "invalid_workflow"),
+        ({"steps": [job("a", backoff={"type": "fixed", "delaySeconds": 1})]}, None),
         ({"steps": [job("a")], "id": "a/b"}, "invalid_workflow"),
         ({"steps": [job("a")], "metadata": {"tags": 1}}, "invalid_workflow"),
         ({"steps": [{"queue": "none", "job": "a"}]}, "queue_not_found"),
@@ -347,6 +350,15 @@ async def test_a_trace_goes_on_through_the_workflow(server: Server) -> None:
         message = await take(server)
         assert message["traceId"] == "0af7651916cd43dd8448eb211c80319c"
         await settle(server, message)
+
+
+async def test_the_parts_of_a_step_that_is_not_there_are_no_empty_list(shared: Server) -> None:
+    id_ = await start(shared, job("a"))
+
+    reply = await shared.get(f"/workflows/{id_}/steps/b/parts")
+
+    assert (reply.status, reply.code) == (404, "not_found")
+    assert (await shared.get(f"/workflows/{id_}/steps/a/parts")).body["parts"] == []
 
 
 async def test_a_workflow_is_its_queues(dsn: str, guarded: Server) -> None:

@@ -1820,6 +1820,15 @@ CREATE FUNCTION queen.ready_groups(p_group_ids bigint[]) RETURNS TABLE(group_id 
 
 
 --
+-- Name: recent_of(bigint[], bigint, bigint, queen.queues); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint, p_group_id bigint, p_queue queen.queues) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: record_producers(text[], bigint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -5598,6 +5607,13 @@ REVOKE ALL ON FUNCTION queen.rate_opens_at(p_recent bigint[], p_max integer, p_m
 --
 
 REVOKE ALL ON FUNCTION queen.ready_groups(p_group_ids bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION recent_of(p_recent bigint[], p_partition_id bigint, p_group_id bigint, p_queue queen.queues); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint, p_group_id bigint, p_queue queen.queues) FROM PUBLIC;
 
 
 --

@@ -204,8 +204,9 @@ class Run:
             step.name
             for step in self.forward
             if step.name == from_
-            or step.state in ("skipped", "cancelled")
+            or step.state == "cancelled"
             or (step.state == "failed" and not step.on_failure)
+            or (step.state == "skipped" and self._is_led_to(step))
         )
         for name in again:
             step = self.steps[name]
@@ -279,13 +280,16 @@ class Run:
         self.settled += 1
 
     def _consider(self, step: Step) -> Outcome | None:
-        sources = self._sources(step)
-        led = [each for each in sources if each.leads_to(step)]
-        if len(led) == len(sources) if step.needs_all or not sources else led:
+        if self._is_led_to(step):
             return self._begin(step)
-        if all(each.is_settled for each in sources):
+        if all(each.is_settled for each in self._sources(step)):
             return Outcome("skipped")
         return None
+
+    def _is_led_to(self, step: Step) -> bool:
+        sources = self._sources(step)
+        led = [each for each in sources if each.leads_to(step)]
+        return len(led) == len(sources) if step.needs_all or not sources else bool(led)
 
     def _begin(self, step: Step) -> Outcome | None:
         step.tries += 1

@@ -14,6 +14,7 @@ def test_what_was_told_is_not_told_again() -> None:
     assert first is not None
     (job,) = first.jobs
     assert (job.queue, job.name, job.completed, job.seconds) == ("mail", "send", 2, 0.5)
+    tallies.told()
     assert tallies.take() is None
 
 
@@ -25,28 +26,31 @@ def test_what_runs_is_told_until_it_has_ended() -> None:
         report = tallies.take()
         assert report is not None
         assert report.jobs[0].running == 3
+        tallies.told()
     tallies.of("mail", "send").running = 0
     last = tallies.take()
     assert last is not None
     assert last.jobs == []
+    tallies.told()
     assert tallies.take() is None
 
 
-def test_what_the_server_did_not_hear_is_told_the_next_time() -> None:
+def test_what_the_server_may_not_have_heard_is_told_again_as_it_was() -> None:
     tallies = Tallies(["mail"])
     tally = tallies.of("mail", "send")
     tally.failed += 1
     tally.took(2.0)
     lost = tallies.take()
-    assert lost is not None
-    tallies.put_back(lost)
     tally.failed += 1
-    tally.took(2.0)
 
-    report = tallies.take()
-    assert report is not None
-    (job,) = report.jobs
-    assert (job.failed, job.seconds, sum(job.bins.values())) == (2, 4.0, 2)
+    assert tallies.take() == lost  # With its number: it may have been heard.
+    tallies.told()
+    following = tallies.take()
+
+    assert lost is not None
+    assert following is not None
+    assert following.number == lost.number + 1
+    assert [report.jobs[0].failed for report in (lost, following)] == [1, 1]
 
 
 def test_bins_are_those_of_the_server() -> None:

@@ -185,6 +185,8 @@ class Attempts:
             sent = bytes(result or _NULL)
             others.append(place.advance("success", result=sent, attempt=held.message.attempt))
         try:
+            # A queue that a push makes is in order, and no worker could have it.
+            await self._app.configure(job.followed_in())
             await self._settling.commit(held, acknowledgment, others)
         except (errors.LeaseLost, errors.AlreadySettled):
             self._stats.lost += 1
@@ -213,7 +215,11 @@ class Attempts:
         """Another attempt after its backoff, or none."""
         attempt = held.message.attempt
         if isinstance(error, Retry):
-            delay = None if error.delay is None else seconds_of(error.delay)
+            try:
+                delay = None if error.delay is None else max(0.0, seconds_of(error.delay))
+            except Exception as wrong:  # What was asked for is no time: that is its failure.
+                await self._fail(held, envelope, settings, wrong)
+                return
             self._retried(held)
             self._say(held, "retry", error=str(error) or None, delay_seconds=delay)
             return

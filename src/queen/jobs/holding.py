@@ -132,17 +132,13 @@ class Holding:
             for held in lease.held
             if not (held.is_gone or held.is_said)
         ]
-        try:
-            answer = await self._calls.renew(
-                list(leases),
-                self._lease_seconds,
-                [HeldJob(id=h.message.transaction_id, message_id=h.message.id) for h in jobs],
-                report,
-            )
-        except BaseException:
-            if report is not None:
-                self._tallies.put_back(report)
-            raise
+        answer = await self._calls.renew(
+            list(leases),
+            self._lease_seconds,
+            [HeldJob(id=h.message.transaction_id, message_id=h.message.id) for h in jobs],
+            report,
+        )
+        self._tallies.told()
         for number in answer.cancelled:
             jobs[number].is_cancelled = True
             self._stop(jobs[number])

@@ -38,11 +38,13 @@ class JobTransaction:
         effects.add_job("email", "send-welcome", {"to": "a@b.c"})
     """
 
-    __slots__ = ("_queen", "items")
+    __slots__ = ("_queen", "items", "queues")
 
     def __init__(self, queen: "Queen") -> None:
         self._queen = queen
         self.items: list[PushItem] = []
+        self.queues: set[str] = set()
+        """Of its jobs: a queue that is not there yet is made for jobs."""
 
     def push(
         self,
@@ -59,10 +61,12 @@ class JobTransaction:
     ) -> None:
         """A job, as `add_job` takes it."""
         self.items.append(item_of(queue, name, data, options))
+        self.queues.add(queue)
 
     def add(self, *links: Link) -> None:
         """Jobs that ``processor.s(…)`` made."""
         self.items += [child_of(link, None) for link in links]
+        self.queues.update(link.queue for link in links)
 
 
 class Job(Generic[T]):
@@ -96,9 +100,10 @@ class Job(Generic[T]):
         codec: Codec[T],
         *,
         max_attempts: int,
-        queen: "Queen",
-        calls: "JobCalls",
+        queen: "Queen | None",
+        calls: "JobCalls | None",
     ) -> None:
+        """Without ``queen`` and ``calls`` in a process of its own, which has no connection."""
         self._message = message
         self._codec = codec
         self._queen = queen
@@ -108,7 +113,9 @@ class Job(Generic[T]):
         self.envelope = message.data
         self.max_attempts = max_attempts
         self.is_cancelled = False
-        """It was cancelled, or another worker has it: for processors in threads to look at."""
+        """
+        It was cancelled, another worker has it, or its time is over: for threads to look at.
+        """
         self._data: list[T] = []
 
     @property
@@ -190,7 +197,7 @@ class Job(Generic[T]):
 
     async def progress(self, value: object) -> None:
         """Say how far it has come: any JSON, often a share from 0 to 1. Raises LeaseLost."""
-        if self._message.lease_id is None:
+        if self._message.lease_id is None or self._calls is None:
             raise errors.LeaseLost("a job without a lease reports nothing")
         await self._calls.report_progress(
             self.queue, self.id, self._message.lease_id, encode(value), self._message.partition
@@ -208,7 +215,15 @@ class Job(Generic[T]):
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def transaction(self) -> JobTransaction:
-        """What is pushed together with the ack of this job, if it is done."""
+        """
+        What is pushed together with the ack of this job, if it is done.
+
+        Raises BadRequest in a process of its own: what it gathers there would reach nobody.
+        """
+        if self._queen is None:
+            raise errors.BadRequest(
+                "a processor with process=True has no transaction: return what is to follow"
+            )
         if self._transaction is None:
             self._transaction = JobTransaction(self._queen)
         return self._transaction
@@ -218,6 +233,11 @@ class Job(Generic[T]):
     def pushed(self) -> list[PushItem]:
         """What its transaction holds."""
         return [] if self._transaction is None else self._transaction.items
+
+    def followed_in(self) -> set[str]:
+        """Queues that jobs go to when this one is done."""
+        own = set[str]() if self._transaction is None else self._transaction.queues
+        return own.union(link.queue for link in self.envelope.chain)
 
     def lend_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """From now on `wait_for` works: the job goes to a thread."""

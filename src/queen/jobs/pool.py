@@ -123,7 +123,8 @@ class Pool:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.places: list[Place] = []
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving: dict[asyncio.Task[None], Place] = {}
+        """Those that were too many, until they have drained."""
 
     @property
     def size(self) -> int:
@@ -136,8 +137,9 @@ class Pool:
         while len(self.places) > count:
             place = self.places.pop()
             place.leave()
-            self._leaving.add(task := asyncio.create_task(place.gone()))
-            task.add_done_callback(self._leaving.discard)
+            task = asyncio.create_task(place.gone())
+            self._leaving[task] = place
+            task.add_done_callback(self._leaving.pop)
         return new
 
     async def ready(self, new: Sequence[Place]) -> None:
@@ -148,8 +150,15 @@ class Pool:
         if any(not (place.has_been_ready or place.is_leaving) for place in new):
             raise errors.BadRequest("a worker process ended before it was ready; see what it said")
 
+    def hurry(self) -> None:
+        """Give the jobs of all no more time, also of those that drain since the last `scale`."""
+        for place in (*self.places, *self._leaving.values()):
+            place.leave(now=True)
+
     async def close(self, *, now: bool = False) -> None:
-        """Drain all of them; called again with ``now``, it hurries those that still run."""
+        """Drain all of them; ``now``: their jobs get no time to end."""
         for place in self.places:
-            place.leave(now=now)
+            place.leave()
+        if now:
+            self.hurry()
         await asyncio.gather(*(place.gone() for place in self.places), *self._leaving)

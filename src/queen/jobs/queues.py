@@ -21,6 +21,7 @@ from queen.jobs.sending import child_of, item_of
 from queen.jobs.workflows import Workflow, execute_workflow
 from queen.wire.jobs import QUEUE, CleanRequest, JobInfo, Link, QueueMetrics
 from queen.wire.messages import PushItem
+from queen.wire.options import QueueOptions
 from queen.wire.plans import plan_of
 from queen.wire.workflows import WorkflowInfo
 
@@ -57,6 +58,7 @@ class QueueManager:
         self._queues: dict[str, dict[str, Any]] = {}
         self._defaults: dict[str, JobOptions] = {}
         self._configured: dict[str, asyncio.Task[None]] = {}
+        self._in_force: dict[str, QueueOptions] = {}
         self._recurring: list[Recurring] = []
         self._workers: list[tuple[Worker, asyncio.Task[None]]] = []
 
@@ -200,6 +202,13 @@ class QueueManager:
         """What the server is told of a queue."""
         return self._queues.get(queue, _OPTIONS)
 
+    def limits_of(self, queue: str) -> tuple[bool, bool]:
+        """Whether jobs that run at once are limited, and how many a period: by whoever said so."""
+        if (found := self._in_force.get(queue)) is not None:
+            return bool(found.concurrency_limit), bool(found.rate_limit)
+        options = self.options_of(queue)
+        return bool(options.get("concurrencyLimit")), bool(options.get("rateLimit"))
+
     async def configure(self, queues: Iterable[str]) -> None:
         """Tell the server of these queues, once; who may not leaves it to those who may."""
         for queue in queues:
@@ -213,7 +222,8 @@ class QueueManager:
         try:
             if queue not in self._queues:
                 await self._refuse_order(queue)
-            await self.queen.queue(queue).config(self.options_of(queue)).create()
+            found = await self.queen.queue(queue).config(self.options_of(queue)).create()
+            self._in_force[queue] = found.options
         except errors.Forbidden:
             return
 
@@ -241,10 +251,10 @@ class QueueManager:
     ) -> JobHandle[Any]:
         """Add a job; it is stored, durably, before this returns."""
         await self.configure((queue,))
-        given = {**self._defaults[queue], **options} if queue in self._defaults else options
+        given: JobOptions = {**self._defaults.get(queue, {}), **options}
         item = item_of(queue, name, data, given)
         (pushed,) = await self.queen.push([item])
-        return handle_of(self.calls, queue, pushed, options.get("key"), codec)
+        return handle_of(self.calls, queue, pushed, given.get("key"), codec)
 
     async def add_bulk(self, queue: str, jobs: Sequence[Bulk]) -> list[JobHandle[Any]]:
         """

@@ -33,8 +33,9 @@ THREADS: Final = "queen-job"
 class Running:
     """The threads and processes of one worker; made when the first job needs them."""
 
-    def __init__(self, concurrency: int) -> None:
-        self._concurrency = concurrency
+    def __init__(self, places: int) -> None:
+        self._places = places
+        """Jobs that may run at once, of all queues: none waits for a thread while its time runs."""
         self._threads: ThreadPoolExecutor | None = None
         self._processes: ProcessPoolExecutor | None = None
 
@@ -45,13 +46,24 @@ class Running:
         elif processor.settings.is_process:
             return await self._in_process(processor, job)
         else:
-            loop = asyncio.get_running_loop()
-            job.lend_loop(loop)
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._concurrency, THREADS)
-            call = tracing.carried(processor.function)
-            result = await loop.run_in_executor(self._threads, call, job)
+            result = await self._in_thread(processor, job)
         return None if result is None else encode(result)
+
+    async def _in_thread(self, processor: Processor[Any, Any, Any], job: Job[Any]) -> object:
+        loop = asyncio.get_running_loop()
+        job.lend_loop(loop)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._places, THREADS)
+        threads = self._threads
+        try:
+            return await loop.run_in_executor(threads, tracing.carried(processor.function), job)
+        except asyncio.CancelledError:
+            # A thread cannot be cancelled: it is told, and others do not wait for its place.
+            job.is_cancelled = True
+            if self._threads is threads:
+                self._threads = None
+                threads.shutdown(wait=False)
+            raise
 
     async def _in_process(
         self, processor: Processor[Any, Any, Any], job: Job[Any]
@@ -60,7 +72,7 @@ class Running:
             # Not a copy of this process, whose threads and connections a child could not use.
             context = multiprocessing.get_context("spawn")
             self._processes = ProcessPoolExecutor(
-                self._concurrency, mp_context=context, initializer=stay_with_parent
+                self._places, mp_context=context, initializer=stay_with_parent
             )
         function: Any = processor.function
         processes = self._processes
@@ -73,10 +85,13 @@ class Running:
                 msgspec.json.encode(wire_of(job.message)),
                 job.max_attempts,
             )
-        except BrokenProcessPool:
-            # One process died, and took the others along: the next job gets new ones.
+        except (BrokenProcessPool, asyncio.CancelledError) as error:
+            # One process died, and took the others along; or its job was given up, and it goes on
+            # with that: the next job gets new ones.
             if self._processes is processes:
                 self._processes = None
+                if isinstance(error, asyncio.CancelledError):
+                    processes.shutdown(wait=False)
             raise
         return None if found == _NONE else msgspec.Raw(found)
 
@@ -115,7 +130,7 @@ def run_here(module: str, name: str, message: bytes, max_attempts: int) -> bytes
     wire = msgspec.json.decode(message, type=WireMessage)
     none: Any = None  # A process has no connection of its own.
     job = Job(
-        Message(wire, _ENVELOPES, none), codec, max_attempts=max_attempts, queen=none, calls=none
+        Message(wire, _ENVELOPES, none), codec, max_attempts=max_attempts, queen=None, calls=None
     )
     return bytes(encode(function(job)))
 

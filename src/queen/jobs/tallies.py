@@ -55,6 +55,9 @@ class Tallies:
         self._tallies: dict[tuple[str, str], Tally] = {}
         self._told_at = 0.0
         self._was_running = False
+        self._number = 0
+        self._untold: WorkerReport | None = None
+        """What was taken, and perhaps heard: it is told again as it is until an answer comes."""
 
     def of(self, queue: str, name: str) -> Tally:
         tally = self._tallies.get((queue, name))
@@ -65,7 +68,9 @@ class Tallies:
         return tally
 
     def take(self) -> WorkerReport | None:
-        """What there is to tell since the last time; None for nothing."""
+        """What there is to tell since the last that was `told`; None for nothing."""
+        if self._untold is not None:
+            return self._untold
         tallies = [each for each in self._tallies.values() if each.has_news or each.running]
         now = time.monotonic()
         is_running = any(each.running for each in tallies)
@@ -89,15 +94,12 @@ class Tallies:
         ]
         for each in tallies:
             each.clear()
-        return WorkerReport(worker=self._worker, queues=self._queues, jobs=jobs)
+        self._number += 1
+        self._untold = WorkerReport(
+            worker=self._worker, number=self._number, queues=self._queues, jobs=jobs
+        )
+        return self._untold
 
-    def put_back(self, report: WorkerReport) -> None:
-        """The server did not hear it: it is told the next time."""
-        for job in report.jobs:
-            tally = self.of(job.queue, job.name)
-            tally.completed += job.completed
-            tally.failed += job.failed
-            tally.retried += job.retried
-            tally.seconds += job.seconds
-            for bin_, count in job.bins.items():
-                tally.bins[bin_] = tally.bins.get(bin_, 0) + count
+    def told(self) -> None:
+        """The server has heard what was taken."""
+        self._untold = None

@@ -102,7 +102,8 @@ class Worker:
             self._over.set()
 
     async def _run(self) -> None:
-        running, tallies = Running(self.concurrency), Tallies(self.queues)
+        running = Running(self.concurrency * len(self.queues))
+        tallies = Tallies(self.queues)
         self._settling = Settling(
             self._queen,
             lease_seconds=self._lease_seconds,
@@ -196,13 +197,12 @@ class Worker:
                 self._holding.let_go(held)
 
     def _lane(self, queue: str) -> Lane:
-        options = self._app.options_of(queue)
-        concurrency, rate = options.get("concurrencyLimit"), options.get("rateLimit")
+        is_one_by_one, has_rate = self._app.limits_of(queue)
         return Lane(
             self._queen.queue(queue, type=Envelope).lease(self._lease_seconds),
             concurrency=self.concurrency,
-            is_one_by_one=bool(concurrency),
-            is_limited=bool(concurrency or rate),
+            is_one_by_one=is_one_by_one,
+            is_limited=is_one_by_one or has_rate,
             hold=self._holding.hold,
         )
 

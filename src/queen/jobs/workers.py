@@ -19,6 +19,8 @@ from queen.jobs.scaling import Decision, Figures, Limits, Scaling
 
 _LOG: Final = logging.getLogger("queen.jobs")
 _MOST_REMEMBERED: Final = 1_000
+_UNCOUNTED: Final = 10_000
+"""A backlog that the server does not count is at least so many: it is no empty one."""
 
 
 class Scaled(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,8 +154,8 @@ class WorkerManager:
 
     def hurry(self) -> None:
         """A `shutdown` that goes on gives jobs no more time."""
-        for place in self._pool.places if self._pool is not None else ():
-            place.leave(now=True)
+        if self._pool is not None:
+            self._pool.hurry()
 
     def _opened(self) -> Pool:
         if self._pool is None:
@@ -186,7 +188,8 @@ class WorkerManager:
         pool, psutil = self._opened(), _psutil()
         assert self._app is not None
         names = pool.task.queues or self._app.queues
-        waiting = [(await self._app.get_queue_metrics(name)).waiting or 0 for name in names]
+        found = [(await self._app.get_queue_metrics(name)).waiting for name in names]
+        waiting = [_UNCOUNTED if each is None else each for each in found]
         reports = [(place.pid or 0, place.report) for place in pool.places]
         heard = {pid: report for pid, report in reports if report is not None}
         busy = sum(report.busy for report in heard.values()) / max(len(heard), 1)

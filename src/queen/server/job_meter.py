@@ -22,18 +22,33 @@ class JobMeter:
         self._counts: dict[Pair, list[int]] = {}
         self._durations: dict[Pair, Histogram] = {}
         self._heard: dict[str, Heard] = {}
+        self._numbers: dict[str, int] = {}
+        """Of each worker its last report, the latest heard last."""
 
     def hear(self, report: WorkerReport) -> None:
         running: dict[str, int] = dict.fromkeys(report.queues, 0)
+        for job in report.jobs:
+            running[job.queue] = running.get(job.queue, 0) + job.running
+        if self._is_new(report):
+            self._count(report)
+        if report.worker in self._heard or len(self._heard) < self._most:
+            self._heard[report.worker] = Heard(report.worker, time.time(), running)
+
+    def _is_new(self, report: WorkerReport) -> bool:
+        """Whether it was not counted yet; one without a number is always new."""
+        last = self._numbers.pop(report.worker, 0)
+        self._numbers[report.worker] = max(last, report.number)
+        if len(self._numbers) > self._most:
+            del self._numbers[next(iter(self._numbers))]
+        return report.number == 0 or report.number > last
+
+    def _count(self, report: WorkerReport) -> None:
         for job in report.jobs:
             pair = self._pair(job.queue, job.name)
             counts = self._counts.setdefault(pair, [0, 0, 0])
             for at, count in enumerate((job.completed, job.failed, job.retried)):
                 counts[at] += count
             self._durations.setdefault(pair, Histogram()).add(job.bins, job.seconds)
-            running[job.queue] = running.get(job.queue, 0) + job.running
-        if report.worker in self._heard or len(self._heard) < self._most:
-            self._heard[report.worker] = Heard(report.worker, time.time(), running)
 
     def _pair(self, queue: str, name: str) -> Pair:
         pair = (queue, name)

@@ -235,10 +235,12 @@ class JobFigures(Request, frozen=True, kw_only=True, omit_defaults=True):
     """Attempts by how long they took: a bin ends at 2^((bin - 52) / 4) seconds."""
 
 
-class WorkerReport(Request, frozen=True, kw_only=True):
-    """What a worker has done since it last told; each is told once, so figures add up."""
+class WorkerReport(Request, frozen=True, kw_only=True, omit_defaults=True):
+    """What a worker has done since it last told; each is counted once, so figures add up."""
 
     worker: Name
+    number: Count = 0
+    """Rises with each report: one that is sent again, its answer was lost, counts once."""
     queues: list[Name]
     jobs: list[JobFigures]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.wire.jobs import LEVELS, NORMAL
+from queen.wire.jobs import LEVELS, NORMAL, RetryBackoff
 from queen.wire.messages import Wire
 from queen.wire.workflows import JobStep, Join, Step, WorkflowRequest
 
@@ -181,6 +181,9 @@ def _check_name(what: str, name: str) -> None:
 def _check(node: _Node) -> None:
     """One step by itself."""
     step, name = node.step, node.name
+    for each in (step, step.compensate):
+        if each is not None:
+            _check_backoff(name, each.backoff)
     if (step.signal is None) is (step.queue is None and step.job is None):
         raise errors.InvalidWorkflow(f"step {name}: either a queue and a job, or a signal")
     if step.signal is not None:
@@ -202,6 +205,15 @@ def _check(node: _Node) -> None:
         raise errors.InvalidWorkflow(f"step {name}: with `over` each item is the data of a job")
     if isinstance(step.over, list) and len(step.over) > MOST_PARTS:
         raise errors.InvalidWorkflow(f"step {name}: at most {MOST_PARTS} items fit")
+
+
+def _check_backoff(name: str, backoff: msgspec.Raw | msgspec.UnsetType) -> None:
+    """What no worker could read would be no job."""
+    if backoff is not msgspec.UNSET:
+        try:
+            msgspec.json.decode(backoff, type=RetryBackoff)
+        except msgspec.ValidationError as error:
+            raise errors.InvalidWorkflow(f"step {name}: its backoff: {error}") from error
 
 
 def _link(nodes: Mapping[str, _Node]) -> None:

@@ -123,9 +123,12 @@ async def parts(call: Call) -> Answer:
     row = await _find(call, Permission.BROWSE)
     (after,) = place_of(query.cursor, tuple[Int], (-1,))
     step = call.parameters["step"]
-    rows = await call.state.engine.store.workflows.parts(
+    store = call.state.engine.store.workflows
+    rows = await store.parts(
         row["id"], step, after=max(-1, min(after, 2**31 - 1)), state=query.state, limit=limit
     )
+    if not rows and step not in {each["name"] for each in await store.steps(row["id"])}:
+        raise errors.NotFound(f"workflow {row['id']} has no step {step}")
     found = [
         PartInfo(
             part=each["part"],
@@ -299,7 +302,7 @@ ROUTES: Final = (
         is_payload_view=True,
         query=PartsQuery,
         answers={200: Parts},
-        problems=(errors.WorkflowNotFound,),
+        problems=(errors.WorkflowNotFound, errors.NotFound),
     ),
     Route(
         method="POST",

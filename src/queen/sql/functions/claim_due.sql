@@ -32,6 +32,7 @@ declare
   v_most     bigint;
   v_budget   bigint := p_budget;
   v_due      timestamptz;
+  v_recent   bigint[];
 begin
   v_claim.taken := 0;
   v_claim.messages := 0;
@@ -99,10 +100,12 @@ begin
 
     v_most := least(v_claim.left_messages[v_request], v_budget);
     if p_queue.rate_per = 'partition' then
-      v_count := queen.allowance(v_consumer.recent, p_queue.rate_max, p_queue.rate_ms, p_now);
+      v_recent := queen.recent_of(v_consumer.recent, v_delivery.partition_id, p_group_id, p_queue);
+      continue when v_recent is null;
+      v_count := queen.allowance(v_recent, p_queue.rate_max, p_queue.rate_ms, p_now);
       if v_count <= 0 then
         update queen.deliveries d
-        set until = queen.rate_opens_at(v_consumer.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
+        set until = queen.rate_opens_at(v_recent, p_queue.rate_max, p_queue.rate_ms, p_now)
         where d.id = v_delivery.id;
         continue;
       end if;

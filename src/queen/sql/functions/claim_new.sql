@@ -158,9 +158,28 @@ begin
   );
   if p_queue.rate_per = 'partition' then
     v_allowed := array(
-      select queen.allowance(r.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
+      select case
+        when r.recent is null then 0
+        else queen.allowance(r.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
+      end
       from unnest(v_ctids) with ordinality c (ctid, slot)
-      cross join lateral (select r.recent from queen.consumers r where r.ctid = c.ctid offset 0) r
+      cross join lateral (
+        select case
+          -- Most have no lane beside them, and a call for each would cost more than to see that.
+          when b.id is null then coalesce(r.recent, '{}')
+          else queen.recent_of(r.recent, r.partition_id, p_group_id, p_queue)
+        end as recent
+        from queen.consumers r
+        left join lateral (
+          select l.id
+          from queen.partitions p
+          join queen.partitions l on l.queue_id = p.queue_id and l.name = p.name and l.id <> p.id
+          where p.id = r.partition_id
+          limit 1
+        ) b on true
+        where r.ctid = c.ctid
+        offset 0
+      ) r
       order by c.slot
     );
   end if;
@@ -383,7 +402,9 @@ begin
             p.partition_id, p.claimed, greatest(p_queue.delay_seconds, p_queue.window_seconds), v_now
           ),
           case when p_queue.rate_per = 'partition' then
-            queen.rate_opens_at(p.recent, p_queue.rate_max, p_queue.rate_ms, v_now)
+            queen.rate_opens_at(
+              queen.recent_of(p.recent, p.partition_id, p_group_id, p_queue), p_queue.rate_max, p_queue.rate_ms, v_now
+            )
           end
         )
       end

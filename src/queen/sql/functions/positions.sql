@@ -167,6 +167,49 @@ begin
 end
 $$;
 
+-- What a rate limit per partition counts for a lane of it: what was claimed from the lane, which the caller has locked, and from those of other
+-- priorities, which are locked here. Null when somebody else has one of them now: he may be claiming.
+create or replace function queen.recent_of (
+  p_recent       bigint[],
+  p_partition_id bigint,
+  p_group_id     bigint,
+  p_queue        queen.queues
+)
+  returns bigint[]
+  language plpgsql
+  volatile
+as $$
+#variable_conflict use_column
+declare
+  v_recent  bigint[] := coalesce(p_recent, '{}');
+  v_lane_id bigint;
+  v_beside  bigint[];
+begin
+  if p_queue.in_order then
+    return v_recent;  -- Its messages have no priorities.
+  end if;
+  for v_lane_id in
+    select l.id
+    from queen.partitions p
+    join queen.partitions l on l.queue_id = p.queue_id and l.name = p.name and l.id <> p.id
+    where p.id = p_partition_id
+  loop
+    select c.recent into v_beside
+    from queen.consumers c
+    where c.partition_id = v_lane_id and c.group_id = p_group_id
+    order by c.version desc
+    limit 1
+    for no key update skip locked;
+    if found then
+      v_recent := v_recent || v_beside;
+    elsif exists (select 1 from queen.consumers c where c.partition_id = v_lane_id and c.group_id = p_group_id) then
+      return null;
+    end if;
+  end loop;
+  return v_recent;
+end
+$$;
+
 -- The instant at which a rate limit allows something again: now, or when the oldest of what counts no longer does.
 create or replace function queen.rate_opens_at (p_recent bigint[], p_max integer, p_ms integer, p_now timestamptz)
   returns timestamptz

@@ -1,7 +1,8 @@
 -- Run a workflow that failed or was cancelled again, from where it broke off: what completed stays done.
 --
--- Begun anew is what failed and led nowhere, what was skipped or cancelled, p_from if it is given, and all that may follow from these. A map
--- that failed keeps the parts that were done, unless something before it runs again. If a step could not be undone, that is tried again instead.
+-- Begun anew is what failed and led nowhere, what was cancelled, what the stop kept from beginning, p_from if it is given, and all that may
+-- follow from these. A way that was not taken stays skipped, and what completed behind it stays done. A map that failed keeps the parts that were
+-- done, unless something before it runs again. If a step could not be undone, that is tried again instead.
 -- Answers whether the run is over (there was nothing left to do). Raises QN020 when there is no such workflow, or no such step, QN022 when there is nothing to
 -- retry: it has not ended, or completed, or was undone.
 -- Locks: the run.
@@ -53,8 +54,12 @@ begin
         from queen.workflow_steps s
         where s.workflow_id = p_id and s.kind <> 'undo'
           and (
-            s.name = p_from or s.state in ('skipped', 'cancelled')
+            s.name = p_from or s.state = 'cancelled'
             or s.state = 'failed' and s.on_failure = '{}'
+            or s.state = 'skipped' and (
+              select case when s.needs_all then count(*) = s.sources else count(*) > 0 end
+              from queen.leaders_of(p_id, s) l
+            )
           )
         union
         select t.name

@@ -28,6 +28,7 @@ declare
   v_step    queen.workflow_steps;
   v_next    text[] := p_candidates;
   v_at      integer := 0;
+  v_last    integer;
   v_skipped integer;
   v_state   text;
   v_result  json;
@@ -48,10 +49,12 @@ begin
         select b.state, b.result, b.error into v_state, v_result, v_error from queen.begin_step(v_run, v_step, p_now) b;
       end if;
       if v_state is not null then
-        p_names := array_append(p_names, v_step.name);
-        p_states := array_append(p_states, v_state);
-        p_results := array_append(p_results, v_result);
-        p_errors := array_append(p_errors, v_error);
+        -- By number: a caller who says nothing of results, or errors, gives an empty list of them.
+        v_last := coalesce(cardinality(p_names), 0) + 1;
+        p_names[v_last] := v_step.name;
+        p_states[v_last] := v_state;
+        p_results[v_last] := v_result;
+        p_errors[v_last] := v_error;
       end if;
     end loop;
     exit when v_at >= coalesce(cardinality(p_names), 0);
