@@ -152,7 +152,7 @@ async def test_parts_that_failed_are_shown_first(page: Page, demo: Server) -> No
     await expect(parts).to_contain_text("row 3 has no date")
     await page.get_by_role("region", name="Parts").get_by_label("State").select_option("any")
     await expect(parts).to_have_count(12)
-    await parts.first.get_by_role("link", name="Job of part 0").click()
+    await parts.first.get_by_role("link", name="Its job, of part 0").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("load-row")
 
 
