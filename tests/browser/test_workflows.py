@@ -80,6 +80,18 @@ async def test_many_runs_come_in_pages(page: Page, demo: Server) -> None:
     assert any("/workflows?" in url and "cursor=" in url for url in asked)
 
 
+async def test_a_refresh_leaves_what_is_being_typed_alone(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows")
+    await expect(page.locator("tr[aria-rowindex]").first).to_be_visible()
+    await page.get_by_placeholder("Name of the workflow").fill("offe")
+    id_ = await start(demo, SIGNAL)
+    # It is asked again every fifteen seconds.
+    await expect(page.locator("main")).to_contain_text(id_, timeout=30_000)
+    await page.keyboard.type("r")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("tr[aria-rowindex]")).to_have_count(2)
+
+
 async def test_the_palette_leads_to_what_failed(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows")
     await expect(page.get_by_role("heading", name="Workflows")).to_be_visible()
