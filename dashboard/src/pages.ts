@@ -10,6 +10,7 @@ import {
   Server,
   Skull,
   Users,
+  Waypoints,
   Workflow,
 } from "@lucide/vue";
 
@@ -33,6 +34,7 @@ export const PAGES: readonly Entry[] = [
   { name: "dead-letters", label: "Dead letters", icon: Skull, key: "d", needs: "browse" },
   { name: "groups", label: "Groups", icon: Users, key: "g", needs: "browse", below: ["group"] },
   { name: "jobs", label: "Jobs", icon: BriefcaseBusiness, key: "j", needs: "browse", below: ["job"] },
+  { name: "workflows", label: "Workflows", icon: Waypoints, key: "w", needs: "browse", below: ["workflow"] },
   { name: "traces", label: "Traces", icon: Activity, key: "t", needs: "browse", below: ["trace"] },
   { name: "analytics", label: "Analytics", icon: ChartLine, key: "a", needs: "browse" },
   { name: "pipelines", label: "Pipelines", icon: Workflow, key: "p", needs: "browse" },

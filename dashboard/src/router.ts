@@ -1,4 +1,4 @@
-/** The pages. Names of queues, groups and traces are one segment each, whatever they hold. */
+/** The pages. Names of queues, groups, workflows and traces are one segment each, whatever they hold. */
 
 import { createRouter, createWebHistory, type RouteRecordRaw } from "vue-router";
 
@@ -25,6 +25,8 @@ export const router = createRouter({
     page("/groups/:group/queues/:queue", "group", "Consumer group", () => import("./views/GroupPage.vue")),
     page("/jobs", "jobs", "Jobs", () => import("./views/JobsPage.vue")),
     page("/jobs/:queue/:id", "job", "Job", () => import("./views/JobPage.vue")),
+    page("/workflows", "workflows", "Workflows", () => import("./views/WorkflowsPage.vue")),
+    page("/workflows/:workflow", "workflow", "Workflow", () => import("./views/WorkflowPage.vue")),
     page("/traces", "traces", "Traces", () => import("./views/TracesPage.vue")),
     page("/traces/:trace", "trace", "Trace", () => import("./views/TracePage.vue")),
     page("/pipelines", "pipelines", "Pipelines", () => import("./views/PipelinesPage.vue")),
@@ -35,6 +37,6 @@ export const router = createRouter({
 });
 
 router.afterEach((to) => {
-  const name = to.params.group ?? to.params.queue ?? to.params.trace;
+  const name = to.params.group ?? to.params.queue ?? to.params.trace ?? to.params.workflow;
   document.title = `${typeof name === "string" ? name : String(to.meta.title)} · Queen`;
 });

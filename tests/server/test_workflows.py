@@ -123,6 +123,66 @@ async def test_a_workflow_runs_from_its_start_to_its_result(server: Server) -> N
     assert (count["parts"], count["openParts"], count["over"]) == (2, 0, "split")
     assert (count["onSuccess"], count["result"]) == (["sum"], [1, 2])
     assert shown["steps"][0]["attempts"] == 1
+    assert (shown["totalSteps"], shown["traceId"]) == (3, None)
+
+
+async def test_steps_are_shown_without_what_they_came_to_and_one_by_one(server: Server) -> None:
+    id_ = await start(server, job("a", onSuccess=[job("b")]))
+    await settle(server, await take(server), result={"n": 1})
+
+    (first, second) = (await server.get(f"/workflows/{id_}", results="false")).body["steps"]
+    assert (first["state"], second["state"]) == ("completed", "active")
+    assert "result" not in first
+    alone = await server.get(f"/workflows/{id_}/steps/a")
+    assert alone.body == {**first, "result": {"n": 1}}
+    none = await server.get(f"/workflows/{id_}/steps/c")
+    assert (none.status, none.code) == (404, "workflow_not_found")
+
+
+async def test_a_step_and_a_part_lead_to_their_jobs(server: Server) -> None:
+    undo = {"queue": "work", "job": "undo"}
+    id_ = await start(
+        server,
+        job("a", compensate=undo, onSuccess=["b"]),
+        job("b", over=[1, 2], key="k"),
+    )
+    steps = {each["name"]: each for each in (await server.get(f"/workflows/{id_}")).body["steps"]}
+    assert "jobId" not in steps["b"]
+    assert "jobId" not in steps["a:undo"]
+    first = await take(server)
+    assert steps["a"]["jobId"] == first["transactionId"]
+    await settle(server, first)
+
+    path = f"/workflows/{id_}/steps/b/parts"
+    ids = [each["jobId"] for each in (await server.get(path)).body["parts"]]
+    done = await take(server)
+    part = done["data"]["workflow"]["part"]
+    assert ids[part] == done["transactionId"]
+    shown = await server.get(f"/jobs/work/{quote(ids[part], safe='')}", key="k")
+    assert shown.body["workflow"] == {"id": id_, "step": "b", "part": part}
+    await settle(server, done)
+    failed = await take(server)
+    await settle(server, failed, outcome="failure", status="dlq", error="no")
+    await settle(server, await take(server))
+    listed = (await server.get("/workflows")).body["workflows"]
+    assert [(each["openSteps"], each["totalSteps"]) for each in listed] == [(0, 2)]
+
+
+async def test_a_part_that_a_retry_kept_leads_to_no_other_job(server: Server) -> None:
+    id_ = await start(server, job("b", over=[1, 2]))
+    await settle(server, await take(server))
+    failed = await take(server)
+    part = failed["data"]["workflow"]["part"]
+    await settle(server, failed, outcome="failure", status="dlq", error="no")
+
+    assert (await server.post(f"/workflows/{id_}/retry")).status == 200
+
+    again = await take(server)
+    parts = (await server.get(f"/workflows/{id_}/steps/b/parts")).body["parts"]
+    assert {each["part"]: each.get("jobId") for each in parts} == {
+        1 - part: None,
+        part: again["transactionId"],
+    }
 
 
 async def test_the_same_start_is_answered_as_the_first_was(server: Server) -> None:

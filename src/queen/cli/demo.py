@@ -7,6 +7,7 @@ import random
 from typing import Any, Final
 
 from queen import DeadLetter, Message, Queen, errors
+from queen.cli.demo_runs import runs
 
 QUEUE: Final = "demo.orders"
 _PAUSE_SECONDS: Final = 0.2
@@ -29,6 +30,7 @@ async def scenes(queen: Queen) -> None:
     await held.create()
     await held.partition("eu").push([{"data": {"file": f"{number}.csv"}} for number in range(6)])
     await held.group("exporter").batch(2).pop()
+    await runs(queen)
 
 
 async def _poison(queen: Queen) -> None:

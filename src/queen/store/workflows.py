@@ -76,8 +76,11 @@ class Workflows:
         rows = await self._database.fetch("open_workflows", list(ids))
         return {row["id"] for row in rows}
 
-    async def steps(self, id_: str) -> list[Record]:
-        return await self._database.fetch("workflow_steps", id_)
+    async def steps(
+        self, id_: str, *, has_results: bool = True, name: str | None = None
+    ) -> list[Record]:
+        """Its steps, or one of them, with what they came to or without."""
+        return await self._database.fetch("workflow_steps", id_, has_results, name)
 
     async def parts(
         self, id_: str, step: str, *, after: int, state: str | None, limit: int

@@ -124,6 +124,8 @@ class StepInfo(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """How often it was begun; more than once only where it was retried."""
     queue: str | None = None
     job: str | None = None
+    job_id: str | None = None
+    """Of the job that it was begun as last; parts have their own."""
     key: str | None = None
     signal: str | None = None
     over: str | None = None
@@ -152,6 +154,8 @@ class WorkflowInfo(Wire, frozen=True, kw_only=True):
     tags: list[str]
     metadata: msgspec.Raw
     open_steps: int
+    total_steps: int
+    """Without those that undo others, as in ``open_steps``."""
     error: str | None
     created_at: datetime
     ended_at: datetime | None
@@ -160,6 +164,8 @@ class WorkflowInfo(Wire, frozen=True, kw_only=True):
 class WorkflowDetail(WorkflowInfo, frozen=True, kw_only=True):
     """A run, its steps and what came of it."""
 
+    trace_id: str | None
+    """Of the trace that it was started in, which its messages carry on."""
     steps: list[StepInfo]
     result: msgspec.Raw
     """By name, of the steps that nothing follows on success; null unless it completed."""
@@ -194,6 +200,8 @@ class WorkflowQuery(Request, frozen=True, kw_only=True):
 
     wait: bool = False
     timeout: Annotated[int, Meta(ge=0, le=2**31)] | None = None
+    results: bool = True
+    """False: steps are shown without theirs, which may be large."""
 
 
 class PartInfo(Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -201,6 +209,7 @@ class PartInfo(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
     part: int
     state: Literal["active", "completed", "failed", "cancelled"]
+    job_id: str | None = None
     attempts: int | None = None
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: str | None = None

@@ -111,9 +111,22 @@ async def show(call: Call) -> Answer:
         timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
         await engine.workflows.endings.wait(row["id"], min(timeout, settings.max_timeout_ms) / 1000)
         row = await engine.workflows.one(row["id"])
-    steps = [StepInfo(**_step(each)) for each in await engine.store.workflows.steps(row["id"])]
+    rows = await engine.store.workflows.steps(row["id"], has_results=query.results)
+    steps = [StepInfo(**_step(each)) for each in rows]
     result = _raw(row["result"] or "null")
-    return Answer(WorkflowDetail(**_shown(row), steps=steps, result=result))
+    return Answer(
+        WorkflowDetail(**_shown(row), trace_id=row["trace_id"], steps=steps, result=result)
+    )
+
+
+async def show_step(call: Call) -> Answer:
+    """One step of a workflow."""
+    row = await _find(call, Permission.BROWSE)
+    name = call.parameters["step"]
+    rows = await call.state.engine.store.workflows.steps(row["id"], name=name)
+    if not rows:
+        raise errors.WorkflowNotFound(f"workflow {row['id']} has no step {name!r}")
+    return Answer(StepInfo(**_step(rows[0])))
 
 
 async def parts(call: Call) -> Answer:
@@ -133,6 +146,7 @@ async def parts(call: Call) -> Answer:
         PartInfo(
             part=each["part"],
             state=each["state"],
+            job_id=each["job_id"],
             attempts=each["attempts"],
             result=msgspec.UNSET if each["result"] is None else _raw(each["result"]),
             error=each["error"],
@@ -230,6 +244,7 @@ def _step(row: Record) -> dict[str, Any]:
         "tries": row["tries"],
         "queue": row["queue"],
         "job": template and template.name,
+        "job_id": row["job_id"],
         "key": None if is_signal or row["partition"] == "Default" else row["partition"],
         "signal": row["signal"],
         "over": row["items_of"],
@@ -292,6 +307,16 @@ ROUTES: Final = (
         query=WorkflowQuery,
         answers={200: WorkflowDetail},
         problems=(errors.WorkflowNotFound, errors.TooManyWaiters),
+    ),
+    Route(
+        method="GET",
+        path=f"{_ONE}/steps/{{step}}",
+        handler=show_step,
+        summary="Show a step of a workflow",
+        permission=Permission.BROWSE,
+        is_payload_view=True,
+        answers={200: StepInfo},
+        problems=(errors.WorkflowNotFound,),
     ),
     Route(
         method="GET",

@@ -53,8 +53,9 @@ select queen.delete_workflow($1);
 -- name: workflow
 -- One run.
 select
-  w.id, w.number, w.name, w.state, w.correlation_id, w.tags, w.metadata, w.open_steps, w.result, w.error, w.created_at,
-  w.ended_at, queen.now() as now
+  w.id, w.number, w.name, w.state, w.correlation_id, w.tags, w.metadata, w.trace_id, w.open_steps,
+  (select count(*) from queen.workflow_steps s where s.workflow_id = w.id and s.kind <> 'undo') as total_steps,
+  w.result, w.error, w.created_at, w.ended_at, queen.now() as now
 from queen.workflows w
 where w.id = $1;
 
@@ -70,19 +71,31 @@ where s.workflow_id = any ($1)
 group by s.workflow_id;
 
 -- name: workflow_steps
--- The steps of a run, as they were declared.
+-- The steps of a run, as they were declared, or one of them; results if $2. job_id is the transactionId of the message that a step last put down.
 select
   s.name, s.kind, s.queue, s.partition, s.template, s.priority, s.delay_seconds, s.items_of, s.signal, s.timeout_seconds,
   s.undoes, s.on_success, s.on_failure, s.needs_all, s.state, s.tries, s.parts, s.open_parts, s.failed_parts, s.attempts,
-  s.result, s.error, s.look_at, s.started_at, s.ended_at
+  case when $2 then s.result end as result, s.error, s.look_at, s.started_at, s.ended_at,
+  case
+    when s.kind in ('message', 'undo') and s.started_at is not null
+    then concat_ws('/', w.id, s.name, w.number || '.' || s.tries)
+  end as job_id
 from queen.workflow_steps s
-where s.workflow_id = $1
+join queen.workflows w on w.id = s.workflow_id
+where s.workflow_id = $1 and s.name = coalesce($3, s.name)
 order by s.ordinal;
 
 -- name: workflow_parts
--- Parts of a step, after one.
-select p.part, p.state, p.attempts, p.result, p.error, p.ended_at
+-- Parts of a step, after one; which message one was that a retry left as it was is not known any more.
+select
+  p.part, p.state, p.attempts, p.result, p.error, p.ended_at,
+  case
+    when p.ended_at is null or p.ended_at >= s.started_at
+    then concat_ws('/', w.id, s.name, p.part, w.number || '.' || s.tries)
+  end as job_id
 from queen.workflow_parts p
+join queen.workflow_steps s on s.workflow_id = p.workflow_id and s.name = p.step
+join queen.workflows w on w.id = p.workflow_id
 where p.workflow_id = $1 and p.step = $2 and p.part > $3 and p.state = coalesce($4, p.state)
 order by p.part
 limit $5;
@@ -90,7 +103,9 @@ limit $5;
 -- name: list_workflows
 -- Runs before a number, newest first.
 select
-  w.id, w.number, w.name, w.state, w.correlation_id, w.tags, w.metadata, w.open_steps, w.error, w.created_at, w.ended_at
+  w.id, w.number, w.name, w.state, w.correlation_id, w.tags, w.metadata, w.open_steps,
+  (select count(*) from queen.workflow_steps s where s.workflow_id = w.id and s.kind <> 'undo') as total_steps,
+  w.error, w.created_at, w.ended_at
 from queen.workflows w
 where w.number < $1
   and ($2::text is null or w.state = $2)

@@ -1,0 +1,294 @@
+"""Workflows: which runs there are, how far each is, and what may be done about it."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Locator, Page, expect
+
+from tests.browser.conftest import FAST
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BIG = 12345678901234567890
+SCRIPT = "<img src=x onerror='window.broken=true'>"
+SIGNAL = {"signal": "go", "timeoutSeconds": 3600}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def guarded(own_dsn: str) -> AsyncIterator[Server]:
+    """A server that asks who somebody is, beside that of the demo."""
+    async with Server(own_dsn, {**FAST, **KEYS}) as server:
+        yield server
+
+
+async def start(server: Server, *steps: dict[str, Any], name: str = "test") -> str:
+    reply = await server.post("/workflows", {"name": name, "steps": steps})
+    assert reply.status == 201, reply
+    return reply.body["id"]
+
+
+async def state_of(server: Server, id_: str) -> str:
+    return (await server.get(f"/workflows/{id_}")).body["state"]
+
+
+def node(page: Page, name: str) -> Locator:
+    return page.locator(f'[data-graph] [data-step="{name}"]')
+
+
+async def test_runs_are_found_by_state_name_and_tag(page: Page, demo: Server) -> None:
+    await page.goto(demo.base_url)
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await page.keyboard.press("g")
+    await page.keyboard.press("w")
+    rows = page.get_by_role("table", name="Workflows").locator("tr[aria-rowindex]")
+    await expect(rows.filter(has_text="demo-trip-1")).to_contain_text("4 of 4")
+    await expect(rows.filter(has_text="demo-trip-1")).to_contain_text("customer-7")
+    await page.get_by_label("State").select_option("failed")
+    await expect(rows).to_have_count(2)
+    await page.get_by_placeholder("Name of the workflow").fill("refund")
+    await page.get_by_placeholder("Name of the workflow").press("Enter")
+    await expect(rows).to_have_count(1)
+    url = page.url
+    await page.reload()
+    await expect(rows).to_have_count(1)
+    assert page.url == url
+    await expect(page.get_by_label("State")).to_have_value("failed")
+    await page.get_by_role("button", name="Only tag money").click()
+    await expect(page).to_have_url(re.compile("tag=money"))
+    await page.get_by_placeholder("Tag").fill("none")
+    await page.get_by_placeholder("Tag").press("Enter")
+    await expect(page.locator("[data-empty]")).to_contain_text("No run matches")
+
+
+async def test_many_runs_come_in_pages(page: Page, demo: Server) -> None:
+    for _ in range(120):
+        await start(demo, SIGNAL, name="many")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.goto(f"{demo.base_url}/workflows?name=many")
+    await expect(page.locator("tr[aria-rowindex='2']")).to_be_visible()
+    await page.keyboard.press("End")
+    await expect(page.locator("tr[aria-rowindex='102']")).to_be_attached()
+    await page.keyboard.press("End")
+    await expect(page.locator("tr[aria-rowindex='121']")).to_be_visible()
+    assert any("/workflows?" in url and "cursor=" in url for url in asked)
+
+
+async def test_a_refresh_leaves_what_is_being_typed_alone(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows")
+    await expect(page.locator("tr[aria-rowindex]").first).to_be_visible()
+    await page.get_by_placeholder("Name of the workflow").fill("offe")
+    id_ = await start(demo, SIGNAL)
+    # It is asked again every fifteen seconds.
+    await expect(page.locator("main")).to_contain_text(id_, timeout=30_000)
+    await page.keyboard.type("r")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("tr[aria-rowindex]")).to_have_count(2)
+
+
+async def test_the_palette_leads_to_what_failed(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows")
+    await expect(page.get_by_role("heading", name="Workflows")).to_be_visible()
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("option").first).to_be_visible()
+    await page.keyboard.type("workflows that failed")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("state=failed"))
+
+
+async def test_the_graph_and_the_table_tell_the_states(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows/demo-import-1")
+    await expect(node(page, "load")).to_contain_text("10 of 12 parts, 1 failed")
+    await expect(node(page, "load")).to_contain_text("active")
+    await expect(node(page, "index")).to_contain_text("pending")
+    steps = page.get_by_role("table", name="Steps")
+    await expect(steps).to_contain_text("10 of 12 parts, 1 failed")
+    await expect(steps).to_contain_text("failure of load")
+    await expect(page.locator("path[data-way=failure]")).to_have_attribute(
+        "stroke-dasharray", "7 4"
+    )
+    await page.goto(f"{demo.base_url}/workflows/demo-trip-2")
+    for name, state in (
+        ("flight", "completed"),
+        ("car", "failed"),
+        ("pay", "skipped"),
+        ("flight:undo", "completed"),
+    ):
+        await expect(node(page, name).locator("[data-state]")).to_have_text(state)
+    await expect(node(page, "flight:undo")).to_contain_text("undoes flight")
+    await expect(page.locator("main")).to_contain_text("no car is left")
+
+
+async def test_a_step_is_opened_and_left_by_keyboard(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows/demo-trip-2")
+    await node(page, "flight").focus()
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowLeft")
+    await expect(node(page, "flight")).to_be_focused()
+    await page.keyboard.press("ArrowDown")
+    await expect(node(page, "flight:undo")).to_be_focused()
+    await node(page, "car").focus()
+    await page.keyboard.press("Enter")
+    panel = page.get_by_role("region", name="Step car")
+    await expect(panel.get_by_role("heading").first).to_be_focused()
+    await expect(panel).to_contain_text("no car is left")
+    await expect(panel).to_contain_text("Attempts")
+    assert "step=car" in page.url
+    await page.reload()
+    await panel.get_by_role("heading").first.focus()
+    await page.keyboard.press("Escape")
+    await expect(panel).to_have_count(0)
+    await expect(node(page, "car")).to_be_focused()
+
+
+async def test_a_step_leads_to_its_job_and_back(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows/demo-trip-2?step=hotel")
+    panel = page.get_by_role("region", name="Step hotel")
+    await expect(panel.get_by_role("region", name="Tree of the result")).to_contain_text("done")
+    await panel.get_by_role("link", name="Its job").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("book")
+    await page.get_by_role("link", name="Its workflow").click()
+    await expect(panel).to_be_visible()
+
+
+async def test_parts_that_failed_are_shown_first(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows/demo-import-1?step=load")
+    parts = page.locator("[data-part]")
+    await expect(parts).to_have_count(1)
+    await expect(parts).to_contain_text("row 3 has no date")
+    await page.get_by_role("region", name="Parts").get_by_label("State").select_option("any")
+    await expect(parts).to_have_count(12)
+    await parts.first.get_by_role("link", name="Its job, of part 0").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("load-row")
+
+
+async def test_a_run_is_cancelled_with_a_reason_and_deleted(page: Page, demo: Server) -> None:
+    id_ = await start(demo, SIGNAL)
+    await page.goto(f"{demo.base_url}/workflows/{id_}")
+    await page.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Reason").fill("not wanted")
+    await dialog.get_by_label("to confirm").fill("cancel")
+    await dialog.get_by_role("button", name="Cancel the run").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("cancelled")
+    await expect(page.locator("main")).to_contain_text("not wanted")
+    assert await state_of(demo, id_) == "cancelled"
+    await page.get_by_role("button", name="Delete").click()
+    await dialog.get_by_label("to confirm").fill("delete")
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Workflows")
+    assert (await demo.get(f"/workflows/{id_}")).status == 404
+
+
+async def test_a_failed_run_is_retried_from_its_step_and_a_refusal_is_told(
+    page: Page, demo: Server
+) -> None:
+    id_ = await start(demo, SIGNAL, {"signal": "then", "after": ["go"]})
+    told = {"signal": "go", "outcome": "failure", "data": "not now"}
+    assert (await demo.post(f"/workflows/{id_}/signal", told)).status == 200
+    await page.goto(f"{demo.base_url}/workflows/{id_}?step=go")
+    panel = page.get_by_role("region", name="Step go")
+    await expect(panel).to_contain_text("not now")
+    await panel.get_by_role("button", name="Retry from here").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("Retry from go")
+    # Somebody was faster: what is shown is late, and the server says no.
+    assert (await demo.post(f"/workflows/{id_}/retry")).status == 200
+    await dialog.get_by_role("button", name="Retry", exact=True).click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("only what failed")
+    await page.keyboard.press("Escape")
+    assert (await demo.post(f"/workflows/{id_}/signal", told)).status == 200
+    await expect(node(page, "go")).to_contain_text("failed")
+    await page.get_by_role("button", name="Retry", exact=True).click()
+    await dialog.get_by_role("button", name="Retry", exact=True).click()
+    await expect(dialog).to_have_count(0)
+    await expect(node(page, "go")).to_contain_text("waiting")
+    assert await state_of(demo, id_) == "running"
+
+
+async def test_what_was_undone_is_not_offered_again(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows/demo-trip-2?step=car")
+    await expect(page.get_by_role("region", name="Step car")).to_be_visible()
+    await expect(page.get_by_role("button", name="Retry")).to_have_count(0)
+
+
+async def test_a_signal_is_sent_as_it_was_written(page: Page, demo: Server) -> None:
+    id_ = await start(demo, SIGNAL)
+    await page.goto(f"{demo.base_url}/workflows/{id_}")
+    await node(page, "go").click()
+    await page.get_by_role("button", name="Send the signal").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Data, JSON").fill('{"by": ')
+    await expect(dialog.get_by_role("button", name="Send")).to_be_disabled()
+    await dialog.get_by_label("Data, JSON").fill(f'{{"by": {BIG}}}')
+    await dialog.get_by_role("button", name="Send").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("completed")
+    shown = await demo.get(f"/workflows/{id_}")
+    assert shown.body["result"] == {"go": {"by": BIG}}
+    await expect(page.get_by_role("region", name="Tree of the result").first).to_contain_text(
+        str(BIG)
+    )
+
+
+async def test_script_in_names_and_errors_does_not_run(page: Page, demo: Server) -> None:
+    id_ = await start(demo, {"signal": SCRIPT}, {"signal": "b", "after": [SCRIPT]}, name=SCRIPT)
+    told = {"signal": SCRIPT, "outcome": "failure", "data": SCRIPT}
+    assert (await demo.post(f"/workflows/{id_}/signal", told)).status == 200
+    odd = quote(SCRIPT, safe="")
+    for path in (
+        f"/workflows?name={odd}",
+        f"/workflows?tag={odd}&correlationId={odd}",
+        f"/workflows/{id_}?step={odd}",
+        f"/workflows/{odd}",
+    ):
+        await page.goto(demo.base_url + path)
+        await expect(page.get_by_role("heading").first).to_be_visible()
+        await page.wait_for_load_state("networkidle")
+        assert await page.evaluate("window.broken") is None
+    await page.goto(f"{demo.base_url}/workflows/{id_}")
+    await page.locator("[data-graph] button").first.click()
+    await expect(page.get_by_role("region", name=f"Step {SCRIPT}")).to_contain_text(SCRIPT)
+    assert await page.evaluate("window.broken") is None
+
+
+async def test_a_run_that_is_not_there_is_told(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows/nobody")
+    await expect(page.locator("[data-failure=missing]")).to_contain_text("nobody")
+
+
+@pytest.mark.parametrize("role", ["read-only", "read-write"])
+async def test_only_who_may_act_is_offered_to(
+    page: Page, demo: Server, guarded: Server, own_dsn: str, role: str
+) -> None:
+    id_ = await start(demo, SIGNAL)
+    key = await make_key(own_dsn, role=role, name=role)
+    await page.goto(f"{guarded.base_url}/workflows/{id_}?step=go")
+    await page.get_by_label("Key or token").fill(key)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("region", name="Step go")).to_be_visible()
+    offered = [
+        name
+        for name in ("Send the signal", "Cancel", "Retry", "Delete")
+        if await page.locator("main").get_by_role("button", name=name).count()
+    ]
+    assert offered == (["Send the signal", "Cancel"] if role == "read-write" else [])
+    reply = await Caller(guarded, key).post(f"/workflows/{id_}/cancel", {})
+    assert reply.status == (200 if role == "read-write" else 403)
+
+
+async def test_a_narrow_window_scrolls_the_graph_alone(page: Page, demo: Server) -> None:
+    await page.set_viewport_size({"width": 375, "height": 812})
+    await page.goto(f"{demo.base_url}/workflows/demo-trip-1")
+    await expect(node(page, "pay")).to_be_attached()
+    inner, outer = await page.locator("[data-graph]").evaluate(
+        "each => [each.scrollWidth, each.clientWidth]"
+    )
+    assert inner > outer
+    await node(page, "pay").focus()
+    await expect(node(page, "pay")).to_be_in_viewport()
