@@ -15,8 +15,9 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.cluster import confs, environment
 
@@ -35,7 +36,8 @@ def main(archive: Path) -> None:
     spark = builder.getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
         use(spark, folder)
-    jvm = spark.sparkContext._gateway.proc  # Which tells when it has ended.
+    gateway: Any = spark.sparkContext._gateway
+    jvm = gateway.proc  # Which tells when it has ended.
     spark.stop()
     jvm.stdin.close()
     jvm.wait(120)
@@ -55,12 +57,16 @@ def use(spark: SparkSession, folder: str) -> None:
         stream.groupBy("c")
         .count()
         .writeStream.outputMode("complete")
-        .foreachBatch(lambda batch, _: batch.collect())
+        .foreachBatch(look)
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
+
+
+def look(batch: DataFrame, _: int) -> None:
+    batch.collect()
 
 
 if __name__ == "__main__":
