@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
@@ -146,6 +147,42 @@ async def test_who_goes_to_sleep_waits_for_all_that_have_a_number(
     assert await outbox.open_xid() < next_xid
     await transaction.commit()
     assert await outbox.open_xid() >= next_xid
+
+
+async def test_a_transaction_that_is_open_for_long_is_looked_for_now_and_then(
+    engine: Engine,
+    application: "Connection",
+    slow: "Connection",
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Anybody's, of any database of the cluster; and what comes meanwhile does not wait for it."""
+    monkeypatch.setattr("queen.engine.appender._AWAKE_SECONDS", 0.05)
+    await engine.configure("orders")
+    transaction = slow.transaction()
+    await transaction.start()
+    await slow.execute("select pg_current_xact_id()")
+    await enqueue(application, 1)
+    assert await take(engine, 1) == [1]
+    await until(lambda: is_asleep(application))
+    looks = 0
+    open_xid = engine.store.outbox.open_xid
+
+    async def look() -> int:
+        nonlocal looks
+        looks += 1
+        return await open_xid()
+
+    async def has_looked() -> bool:
+        return looks >= 8
+
+    monkeypatch.setattr(engine.store.outbox, "open_xid", look)
+    began = time.monotonic()
+    await until(has_looked)
+
+    assert time.monotonic() - began > 0.3  # Not every five milliseconds.
+    await enqueue(application, 2)
+    assert await take(engine, 1) == [2]
+    await transaction.rollback()
 
 
 async def test_two_processes_move_each_message_once(

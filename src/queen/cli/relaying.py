@@ -26,6 +26,8 @@ _BYTES: Final = 4 * 2**20
 _OFFICE_SECONDS: Final = 3.0
 _STEP_SECONDS: Final = 0.01
 """Between two looks while applications put something down."""
+_LONG_STEP_SECONDS: Final = 0.1
+"""The same, asleep, while a transaction is open that may have put something down before."""
 _AWAKE_SECONDS: Final = 1.0
 """Without anything new, before it sleeps."""
 _POLL_SECONDS: Final = 10.0
@@ -159,13 +161,17 @@ class Relaying(Rounds):
         """Until all who may have seen that this is awake have ended."""
         self._first_xid = 0
         next_xid = await self._relay.next_xid()
-        open_xid = 0
+        open_xid, pause = 0, _STEP_SECONDS
         while open_xid < next_xid:
             open_xid = await self._relay.open_xid()
             if await self.step():
                 self.wake()
                 return
-            await asyncio.sleep(_STEP_SECONDS)
+            if open_xid < next_xid:
+                # Whoever puts something down now calls, and is looked for at once: with the last
+                # look behind, a call must not be taken here. What is open for long is not hurried.
+                await self.until_called(pause)
+                pause = min(2 * pause, _LONG_STEP_SECONDS)
 
 
 def _items(rows: Sequence[Record]) -> tuple[list[PushItem], dict[int, str]]:

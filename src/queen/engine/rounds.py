@@ -31,11 +31,15 @@ class Rounds(ABC):
         """Let the next round begin now, or when this one is over."""
         self._is_called.set()
 
+    async def until_called(self, seconds: float) -> None:
+        """Until it is called for, or for so long; whoever called is heard with that."""
+        # Not wait_for, which loses a cancellation that comes with what it waits for.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._is_called.wait()
+        self._is_called.clear()
+
     async def _run(self) -> None:
         while True:
-            # Not wait_for, which loses a cancellation that comes with what it waits for.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pause_seconds):
-                    await self._is_called.wait()
-            self._is_called.clear()
+            await self.until_called(self._pause_seconds)
             self._pause_seconds = await self.round()
