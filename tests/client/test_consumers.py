@@ -171,6 +171,24 @@ async def test_a_handler_says_retry_or_dead_letter(queen: Queen) -> None:
     assert sorted(seen) == [("again", 1), ("again", 1), ("never", 1)]
 
 
+async def test_a_delay_that_is_no_time_is_a_failure_of_the_handler(queen: Queen) -> None:
+    orders = queen.queue("orders").config({"ordered": False, "retryLimit": 0})
+    await orders.create()
+    await orders.push([{"data": "wrong"}, {"data": "right"}])
+    seen: list[str] = []
+
+    async def handler(message: Message[str]) -> None:
+        seen.append(message.data)
+        if message.data == "wrong":
+            raise Retry(delay="soon")
+
+    await orders.idle_millis(500).consume(handler)
+
+    assert sorted(seen) == ["right", "wrong"]
+    (letter,) = [each async for each in queen.admin.dead_letters(queue="orders")]
+    assert "is no duration" in (letter.error_message or "")
+
+
 async def test_a_batch_tells_which_messages_failed(queen: Queen) -> None:
     orders = queen.queue("orders").config({"ordered": False, "retryDelay": 0})
     await orders.create()

@@ -11,11 +11,16 @@ Outcome = tuple[Message[Any], bool | str, Mapping[str, Any] | None]
 
 
 class Retry(Exception):
-    """Raised by a handler: try this again, at once or after ``delay``; no attempt is counted."""
+    """
+    Raised by a handler: try this again, at once or after ``delay``; no attempt is counted.
+
+    What is no duration is refused where it is written, which is a failure of the handler.
+    """
 
     def __init__(self, reason: str = "", *, delay: float | str | None = None) -> None:
         super().__init__(reason)
-        self.delay = delay
+        self.delay = None if delay is None else max(0.0, seconds_of(delay))
+        """In seconds."""
 
 
 class DeadLetter(Exception):
@@ -39,8 +44,7 @@ def outcome(message: Message[Any], failure: BaseException | None) -> Outcome:
     if failure is None:
         return message, True, None
     if isinstance(failure, Retry):
-        delay = None if failure.delay is None else seconds_of(failure.delay)
-        return message, "retry", {"error": _text(failure), "delay": delay}
+        return message, "retry", {"error": _text(failure), "delay": failure.delay}
     if isinstance(failure, DeadLetter):
         return message, "dlq", {"error": _text(failure)}
     return message, False, {"error": f"{type(failure).__name__}: {_text(failure)}"}

@@ -9,7 +9,6 @@ import msgspec
 
 from queen import errors
 from queen.client import tracing
-from queen.client.durations import seconds_of
 from queen.client.outcomes import DeadLetter, Retry
 from queen.jobs.holding import Held, Holding
 from queen.jobs.job import Job
@@ -215,13 +214,8 @@ class Attempts:
         """Another attempt after its backoff, or none."""
         attempt = held.message.attempt
         if isinstance(error, Retry):
-            try:
-                delay = None if error.delay is None else max(0.0, seconds_of(error.delay))
-            except Exception as wrong:  # What was asked for is no time: that is its failure.
-                await self._fail(held, envelope, settings, wrong)
-                return
             self._retried(held)
-            self._say(held, "retry", error=str(error) or None, delay_seconds=delay)
+            self._say(held, "retry", error=str(error) or None, delay_seconds=error.delay)
             return
         is_hopeless = isinstance(error, DeadLetter | errors.UndecodablePayload)
         if is_hopeless or attempt >= (envelope.attempts or settings.attempts):
