@@ -37,7 +37,8 @@ export function speakAs(bearer: string | null): void {
 
 /** How old an answer may be that the server found for another dashboard. */
 const SHARED_SECONDS = 2;
-let changedAt = 0;
+/** A page that was just opened may have been left after a change. */
+let changedAt = Date.now();
 
 /** Whether an answer of a moment ago will do: not after a change, which must be seen in it. */
 function mayBeShared(request: Request): boolean {

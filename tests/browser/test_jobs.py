@@ -75,5 +75,6 @@ async def test_a_schedule_is_run_paused_resumed_and_deleted(page: Page, demo: Se
     await row.get_by_role("button", name="Delete hourly").click()
     await page.get_by_label("to confirm").fill("hourly")
     await dialog.get_by_role("button", name="Delete", exact=True).click()
+    await expect(dialog).to_have_count(0)  # Behind it no role is seen.
     await expect(row).to_have_count(0)
     assert (await demo.get("/schedules/hourly")).status == 404

@@ -32,6 +32,16 @@ async def test_an_answer_is_shared_by_who_asks_for_it_alone(server: Server) -> N
     assert await queues(server, "max-age=10") == 2
 
 
+async def test_a_change_is_seen_at_once(server: Server) -> None:
+    await push(server, "one", 1)
+    await push(server, "two", 1)
+    assert await queues(server, "max-age=10") == 2
+
+    await server.delete("/resources/queues/two")
+
+    assert await queues(server, "max-age=10") == 1
+
+
 async def test_an_answer_grows_old(server: Server) -> None:
     await push(server, "one", 1)
     assert await queues(server, "max-age=1") == 1

@@ -45,6 +45,10 @@ class Answers:
         # Who goes away takes nothing from the others.
         return await asyncio.shield(answer)
 
+    def forget(self) -> None:
+        """Something was changed here, and is to be seen."""
+        self._known.clear()
+
     async def _find(self, question: tuple[Any, ...], call: Call, handler: Handler) -> Answer:
         try:
             return await handler(call)

@@ -152,6 +152,8 @@ class App:
             raise
         except Exception as error:
             answer = call.state.watch.unforeseen(call, error)
+        if route.method != "GET" and route.permission in AUDITED:
+            call.state.answers.forget()
         if route.permission in AUDITED or route.is_payload_view:
             try:
                 await audit.write(call, route, answer.status)
