@@ -55,13 +55,13 @@ async def open_dashboards(port: int, count: int) -> None:
     base = f"http://127.0.0.1:{port}"
 
     async def ask_again(paths: tuple[str, ...], seconds: float) -> None:
-        (line,) = await connections(port, 1)
         asked = [
             f"GET /api/v1{path} HTTP/1.1\r\nhost: localhost\r\naccept-encoding: gzip\r\n"
             f"cache-control: max-age={SHARED_SECONDS}\r\n\r\n"
             for path in paths
         ]
         await asyncio.sleep(random.uniform(0, seconds))
+        (line,) = await connections(port, 1)
         while True:
             for each in asked:
                 answer = await line.ask(each.encode())
