@@ -36,14 +36,14 @@ class Answers:
             caller.permissions,
             caller.scopes,
         )
-        asked_at, answer = self._known.get(question, (-float(_MOST_SECONDS), None))
-        if answer is None or now - asked_at > min(int(said[1]), _MOST_SECONDS):
+        known = self._known.get(question)
+        if known is None or now - known[0] > min(int(said[1]), _MOST_SECONDS):
             if len(self._known) >= _MOST:
                 self._known.clear()
-            answer = asyncio.create_task(self._find(question, call, handler))
-            self._known[question] = now, answer
+            known = now, asyncio.create_task(self._find(question, call, handler))
+            self._known[question] = known
         # Who goes away takes nothing from the others.
-        return await asyncio.shield(answer)
+        return await asyncio.shield(known[1])
 
     def forget(self) -> None:
         """Something was changed here, and is to be seen."""
