@@ -26,7 +26,7 @@ NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/np
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: setup packages check check-dashboard check-lock dashboard test test-again test-browser test-fast test-model test-faults test-spark-short test-spark \
+.PHONY: setup packages check check-dashboard check-lock dashboard test test-again test-browser test-browser-scale test-fast test-model test-faults test-spark-short test-spark \
 	bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema reference sync-types lock \
 	format
 
@@ -80,6 +80,10 @@ test-again:
 # Chromium on the built dashboard; looks of all pages are left in screenshots/.
 test-browser: dashboard
 	$(PYTEST) $(BOUNDED) --cache-clear -n $(BROWSER_WORKERS) --dist loadfile tests/browser
+
+# The dashboard over a million partitions and ten million messages.
+test-browser-scale: dashboard
+	$(PYTEST) -m slow -s tests/browser/test_scale.py
 
 test-fast:
 	$(PYTEST) -n $(WORKERS) --dist worksteal -x tests/unit tests/sql

@@ -92,3 +92,16 @@ async def test_a_refusal_is_not_kept(server: Server, path: str) -> None:
 
     assert first.status == second.status >= 400
     assert first.body["requestId"] != second.body["requestId"]
+
+
+async def test_an_answer_says_what_its_statements_took(server: Server) -> None:
+    found, again = [
+        await server.request("GET", OVERVIEW, headers={"cache-control": "max-age=10"})
+        for _ in range(2)
+    ]
+
+    assert re.fullmatch(r"db;dur=\d+\.\d", found.headers["server-timing"])
+    assert float(found.headers["server-timing"].removeprefix("db;dur=")) > 0
+    assert again.headers["server-timing"] == "db;dur=0.0"
+    pushed = await server.post("/push", {"items": [{"queue": "shop", "payload": 1}]})
+    assert "server-timing" not in pushed.headers

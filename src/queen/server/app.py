@@ -47,6 +47,7 @@ from queen.server.watch import Watch
 from queen.server.work import kinds
 from queen.server.workers import Seat
 from queen.settings import Settings
+from queen.store.database import SPENT
 from queen.store.migrations import migrate, pending
 from queen.telemetry import Event
 
@@ -73,6 +74,8 @@ ROUTES: tuple[Route, ...] = (
     *access.ROUTES,
     *openapi.ROUTES,
 )
+_TIMED = (Permission.BROWSE, Permission.ADMIN)
+"""Answers to people, who may want to know what took so long."""
 
 
 class App:
@@ -121,6 +124,8 @@ class App:
         headers = self.origins.headers
         if (origin := call.header(b"origin")) is not None:
             headers += self.origins.cors(origin)
+        if call.spent is not None:
+            headers += ((b"server-timing", b"db;dur=%.1f" % (1000 * sum(call.spent))),)
         await reply(send, answer, call.request_id, headers, is_head=scope["method"] == "HEAD")
 
     async def _answer(self, call: Call) -> Answer:
@@ -142,6 +147,9 @@ class App:
             with call.state.watch.spans(call):
                 if not route.is_probe:
                     await call.refuse_unknown(route)
+                if route.method == "GET" and route.permission in _TIMED:
+                    call.spent = []
+                    SPENT.set(call.spent)
                 if route.is_shared:
                     answer = await call.state.answers.of(call, route.handler)
                 else:

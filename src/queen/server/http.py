@@ -101,6 +101,7 @@ class Call:
         "route",
         "scope",
         "span",
+        "spent",
         "state",
     )
 
@@ -115,6 +116,8 @@ class Call:
         """Which route it met, once that is known."""
         self.span: Span | None = None
         """Its span, where tracing is on."""
+        self.spent: list[float] | None = None
+        """Seconds of its statements, where the answer says so."""
         self._receive = receive
         self._headers: dict[bytes, bytes] | None = None
         self.caller: Caller

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import asyncpg
@@ -36,6 +37,8 @@ _CHECK_CLIENT: Final = "set client_connection_check_interval = '2s'"
 _PROBE_SECONDS: Final = 0.1
 _LONGEST_PROBE_SECONDS: Final = 0.5
 _WARM_SECONDS: Final = 2.0
+SPENT: Final[ContextVar[list[float] | None]] = ContextVar("spent", default=None)
+"""Where a statement leaves the seconds it took, for those who ask on whose behalf it runs."""
 
 
 class Database:
@@ -202,7 +205,10 @@ class Database:
             histogram = self._call_seconds.get(call)
             if histogram is None:
                 histogram = self._call_seconds[call] = Histogram()
-            histogram.observe(time.perf_counter() - started_at)
+            seconds = time.perf_counter() - started_at
+            histogram.observe(seconds)
+            if (spent := SPENT.get()) is not None:
+                spent.append(seconds)
 
     async def _send(
         self, connection: "Connection", call: str, arguments: tuple[object, ...]

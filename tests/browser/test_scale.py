@@ -1,0 +1,208 @@
+"""The dashboard over a queue of a million partitions: every page is there at once."""
+
+import asyncio
+import itertools
+import json
+import statistics
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, Response, expect
+
+from benchmarks.load import SETTINGS, machine
+from queen.store.migrations import migrate
+from tests.browser.conftest import WIDE
+from tests.browser.looks import keep
+from tests.postgres import Postgres
+from tests.server.server import Server
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.slow,
+    pytest.mark.timeout(3_600),
+]
+
+QUEUE = "events"
+PARTITIONS = 1_000_000
+DEPTH = 10
+A_CALL = 100
+"""Partitions of a push; with their messages as many as a push may have."""
+CALLERS = 8
+HELD = 500
+DEAD = 1_000
+ROUNDS = 3
+MOST_SECONDS = 1.0
+MOST_DATABASE_MILLIS = 200.0
+
+PAGES = {
+    "overview": ("/", "[data-row]"),
+    "overview of a week": ("/?range=7d", "[data-row]"),
+    "queues": ("/queues", "[data-row]"),
+    "queue": (f"/queues/{QUEUE}?range=1h", "[data-chart] canvas"),
+    "partitions": (f"/queues/{QUEUE}?tab=partitions", "[data-row]"),
+    "partitions by prefix": (f"/queues/{QUEUE}?tab=partitions&prefix=user-77777", "[data-row]"),
+    "partitions that are leased": (f"/queues/{QUEUE}?tab=partitions&state=leased", "[data-row]"),
+    "partitions that are ready": (f"/queues/{QUEUE}?tab=partitions&state=ready", "[data-row]"),
+    "partitions that are idle": (f"/queues/{QUEUE}?tab=partitions&state=idle", "[data-row]"),
+    "groups of the queue": (f"/queues/{QUEUE}?tab=groups", "[data-row]"),
+    "deliveries": (f"/queues/{QUEUE}?tab=deliveries", "[data-row]"),
+    "configuration": (f"/queues/{QUEUE}?tab=configuration", "#option-leaseTime"),
+    "messages": (f"/messages?queue={QUEUE}", "[data-row]"),
+    "messages of a partition": (f"/messages?queue={QUEUE}&q=partition:user-500000", "[data-row]"),
+    "messages by payload": (f"/messages?queue={QUEUE}&q=payload.n:77", "[data-scanned]"),
+    "messages by status": (f"/messages?queue={QUEUE}&q=status:processing", "[data-row]"),
+    "tail": (f"/tail?queue={QUEUE}", "[data-row]"),
+    "dead letters": (f"/dead-letters?queue={QUEUE}", "tr[aria-rowindex]"),
+    "consumer groups": ("/groups", "[data-row]"),
+    "group": (f"/groups/billing/queues/{QUEUE}", "[data-row]"),
+    "jobs": ("/jobs", "h1"),
+    "workflows": ("/workflows", "h1"),
+    "traces": ("/traces", "h1"),
+    "analytics": ("/analytics?range=6h", "[data-chart] canvas"),
+    "pipelines": ("/pipelines", "h1"),
+    "system": ("/system", "[data-row]"),
+    "upkeep": ("/system?tab=upkeep", "[data-row]"),
+    "database": ("/system?tab=database", "[data-row]"),
+    "settings": ("/system?tab=settings", "[data-row]"),
+    "audit": ("/system?tab=audit", "h1"),
+}
+
+
+def pushes() -> Iterator[str]:
+    """Bodies of all pushes, each with all messages of some partitions."""
+    for first in range(0, PARTITIONS, A_CALL):
+        items = (
+            f'{{"queue":"{QUEUE}","partition":"user-{partition}","payload":{{"n":{n},"user":{partition}}}}}'
+            for partition in range(first, first + A_CALL)
+            for n in range(DEPTH)
+        )
+        yield f'{{"items":[{",".join(items)}]}}'
+
+
+async def fill(server: Server) -> None:
+    """As producers and consumers would: a million partitions, of which a few are at work."""
+    bodies = enumerate(pushes(), start=1)
+
+    async def push() -> None:
+        for number, body in bodies:
+            reply = await server.post("/push", json.loads(body))
+            assert reply.status == 201, reply
+            if number % 1_000 == 0:
+                print(f"pushed {number * A_CALL * DEPTH:,} messages", flush=True)
+
+    await asyncio.gather(*(push() for _ in range(CALLERS)))
+    for number in itertools.count():
+        pop = {"queue": QUEUE, "consumerGroup": "billing", "batch": 100, "partitions": 100}
+        popped = (await server.post("/pop", pop)).body["messages"]
+        status = "dlq" if number < DEAD // 100 else "completed"
+        if number * 100 >= DEAD + HELD * 10:
+            break
+        acks = [
+            {
+                "transactionId": each["transactionId"],
+                "partitionId": each["partitionId"],
+                "leaseId": each["leaseId"],
+                "status": status,
+                "error": f"no such user {each['data']['user'] % 7}" if status == "dlq" else None,
+            }
+            for each in popped
+        ]
+        if number % 10 < 9:
+            reply = await server.post(
+                "/ack/batch", {"acknowledgments": acks, "consumerGroup": "billing"}
+            )
+            assert reply.status == 200, reply
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def large() -> AsyncIterator[Server]:
+    with Postgres(SETTINGS) as postgres:
+        dsn = postgres.create_database("scale")
+        await migrate(dsn)
+        async with Server(dsn, {"LOG_LEVEL": "warning"}) as server:
+            options = {"leaseTime": 3_600}
+            await server.post("/configure", {"queue": QUEUE, "options": options})
+            await fill(server)
+            connection = await asyncpg.connect(dsn)
+            await connection.execute("vacuum analyze")
+            await connection.close()
+            print(
+                json.dumps({**machine(), "partitions": PARTITIONS, "messages": PARTITIONS * DEPTH})
+            )
+            yield server
+
+
+class Visit:
+    """One page, opened by somebody who was never here: when it is there, and what it asked for."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self.spent: list[tuple[float, str]] = []
+        page.on("response", self._hear)
+
+    def _hear(self, response: Response) -> None:
+        timing = response.headers.get("server-timing")
+        if timing is not None:
+            path = response.url.split("/api/v1", 1)[-1]
+            self.spent.append((float(timing.removeprefix("db;dur=")), path))
+
+    async def seconds(self, url: str, ready: str) -> float:
+        """From the first byte that was asked for until the page can be used."""
+        await self._page.goto(url, wait_until="commit")
+        await self._page.locator(ready).first.wait_for(state="visible")
+        taken: float = await self._page.evaluate("performance.now()")
+        await self._page.wait_for_load_state("networkidle")
+        return taken / 1000
+
+
+async def visit(browser: Browser, url: str, ready: str) -> tuple[float, list[tuple[float, str]]]:
+    context = await browser.new_context(locale="en-US", viewport={"width": WIDE, "height": 900})
+    page = await context.new_page()
+    visit = Visit(page)
+    taken = await visit.seconds(url, ready)
+    await context.close()
+    return taken, visit.spent
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_is_there_at_once(browser: Browser, large: Server, name: str) -> None:
+    path, ready = PAGES[name]
+    taken: list[float] = []
+    spent: list[tuple[float, str]] = []
+    for _ in range(ROUNDS):
+        seconds, found = await visit(browser, large.base_url + path, ready)
+        taken.append(seconds)
+        spent += found
+    most = max(spent, default=(0.0, "nothing"))
+    median = statistics.median(taken)
+    told = f"{name}: {median:.2f} s ({max(taken):.2f}), {most[0]:.0f} ms of {most[1]}"
+    print(told, flush=True)
+    assert median < MOST_SECONDS, told
+    assert most[0] < MOST_DATABASE_MILLIS, told
+
+
+async def test_a_million_rows_are_scrolled(page: Page, large: Server) -> None:
+    visit = Visit(page)
+    await page.goto(f"{large.base_url}/queues/{QUEUE}?tab=partitions")
+    rows = page.locator("[data-row]")
+    await expect(rows.first).to_be_visible()
+    await expect(page.get_by_text("loaded of 1M")).to_be_visible()
+    for loaded in ("400", "600", "800", "1,000"):
+        await page.keyboard.press("End")
+        await expect(page.get_by_text(f"{loaded} loaded of")).to_be_visible()
+    assert await rows.count() < 100
+    assert max(visit.spent)[0] < MOST_DATABASE_MILLIS
+    await keep(page, "million-partitions")
+
+
+async def test_a_message_of_the_middle_is_there_at_once(browser: Browser, large: Server) -> None:
+    found = await large.get("/messages", queue=QUEUE, partition="user-500000", limit=5)
+    message: dict[str, Any] = found.body["messages"][2]
+    url = f"{large.base_url}/messages/{message['id']}"
+    seconds, spent = await visit(browser, url, "[data-path=n]")
+    print(f"message: {seconds:.2f} s, {max(spent)[0]:.0f} ms")
+    assert seconds < MOST_SECONDS
+    assert max(spent)[0] < MOST_DATABASE_MILLIS
