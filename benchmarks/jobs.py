@@ -78,13 +78,12 @@ class Bench:
         """From the first call that adds to the last job run and acked, one after the other."""
         jobs, queue = self.app()
         await jobs.configure((queue,))
-        items = [
-            {"name": "noop", "data": self._data[number % 1_000]} for number in range(self._jobs)
-        ]
-        calls = iter([items[start : start + BULK] for start in range(0, self._jobs, BULK)])
+        calls = iter(range(0, self._jobs, BULK))
 
         async def add() -> None:
-            for some in calls:
+            for first in calls:
+                numbers = range(first, min(first + BULK, self._jobs))
+                some = [{"name": "noop", "data": self._data[n % 1_000]} for n in numbers]
                 await jobs.add_bulk(queue, some)
 
         began = time.perf_counter()

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sys
 import time
+from pathlib import Path
 
 from queen.jobs import Job, QueueManager
 
@@ -24,6 +26,19 @@ def sleep(job: Job[float]) -> None:
     time.sleep(job.data)
 
 
+def wait(job: Job[list[str]]) -> int:
+    """Begin, as one file says, and go on when there is the other."""
+    begun, goes_on = map(Path, job.data)
+    begun.touch()
+    while not goes_on.exists():
+        time.sleep(0.01)
+    return job.attempt
+
+
+def leave(job: Job[None]) -> None:
+    sys.exit(3)
+
+
 def follow(job: Job[None]) -> None:
     """Add a job with its ack: nobody would hear of it."""
     job.transaction().add_job(job.queue, "cube", 2)
@@ -32,5 +47,6 @@ def follow(job: Job[None]) -> None:
 def register(jobs: QueueManager, queue: str) -> None:
     jobs.register_processor(queue, cube, name="cube", process=True, attempts=1)
     jobs.register_processor(queue, sleep, name="sleep", process=True)
+    jobs.register_processor(queue, wait, name="wait", process=True, attempts=1)
     jobs.register_processor(queue, follow, name="follow", process=True, attempts=1)
     jobs.register_processor(queue, die, name="die", process=True, backoff=lambda _: 0.0)

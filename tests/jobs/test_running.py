@@ -2,7 +2,10 @@
 
 import asyncio
 import os
+import re
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from queen import Queen, errors
 from queen.jobs import Job, QueueManager, Rate, Worker
 from tests.jobs import processors
 from tests.jobs.waiting import until
+from tests.server.server import Server
 
 
 async def test_a_plain_function_runs_in_a_thread(jobs: QueueManager, queue: str) -> None:
@@ -118,6 +122,36 @@ async def test_a_process_that_dies_costs_an_attempt_and_no_more(
 
     assert await handle.result(timeout=40) == 2
     assert (await (await jobs.add_job(queue, "cube", 2)).result(timeout=40))[0] == 8
+
+
+async def test_a_process_that_dies_takes_no_other_job_along(
+    jobs: QueueManager, queue: str, tmp_path: Path
+) -> None:
+    processors.register(jobs, queue)
+    await jobs.start_workers(concurrency=2)
+    begun, goes_on = tmp_path / "begun", tmp_path / "goes-on"
+    neighbour = await jobs.add_job(queue, "wait", [str(begun), str(goes_on)])
+    await until(begun.exists)
+
+    assert await (await jobs.add_job(queue, "die")).result(timeout=40) == 2
+    goes_on.touch()
+
+    assert await neighbour.result(timeout=40) == 1
+
+
+async def test_who_calls_exit_ends_a_job_and_not_the_worker(jobs: QueueManager, queue: str) -> None:
+    async def awaited(job: Job[None]) -> None:
+        sys.exit(3)
+
+    for name, function in {"awaited": awaited, "thread": processors.leave}.items():
+        jobs.register_processor(queue, function, name=name, attempts=1)
+    jobs.register_processor(queue, processors.leave, name="process", attempts=1, process=True)
+    worker = await jobs.start_workers(concurrency=1)
+
+    for name in ("awaited", "thread", "process"):
+        with pytest.raises(errors.JobFailed, match="SystemExit: 3"):
+            await (await jobs.add_job(queue, name)).result(timeout=40)
+    assert worker.stats.failed == 3
 
 
 async def test_progress_is_seen_while_a_job_runs(jobs: QueueManager, queue: str) -> None:
@@ -359,3 +393,33 @@ async def test_a_queue_is_paused_resumed_and_cleaned(jobs: QueueManager, queue: 
     assert await jobs.clean_queue(queue, grace=0, status="failed") == 1
     assert await jobs.clean_queue(queue, grace=0) >= 2
     assert queue in {each.queue for each in await jobs.get_all_metrics()}
+
+
+async def test_a_delivery_that_went_well_is_settled_whole_and_any_other_job_by_job(
+    jobs: QueueManager, queue: str, process: Server
+) -> None:
+    @jobs.processor(queue, attempts=2, backoff=lambda _: 0.0)
+    async def work(job: Job[int]) -> None:
+        if job.data == 33 and job.attempt == 1:
+            raise ValueError("not yet")
+
+    async def settled_whole() -> int:
+        route = re.escape('route="/api/v1/lease/{leaseId}/ack"')
+        pattern = rf"^queen_http_request_seconds_count{{[^}}]*{route}[^}}]*}} (\d+)"
+        text = (await process.get("/metrics")).body.decode()
+        await process.hang_up()
+        return sum(map(int, re.findall(pattern, text, re.M)))
+
+    async def run(numbers: range) -> int:
+        before = await settled_whole()
+        await jobs.add_bulk(queue, [{"name": "work", "data": n} for n in numbers])
+        worker = await jobs.start_workers()
+        await until(lambda: worker.stats.completed == len(numbers))
+        await jobs.shutdown()
+        assert worker.stats.lost == 0
+        metrics = await jobs.get_queue_metrics(queue)
+        assert (metrics.waiting, metrics.active) == (0, 0)
+        return await settled_whole() - before
+
+    assert await run(range(50)) == 0
+    assert await run(range(50, 100)) == 1

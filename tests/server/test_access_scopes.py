@@ -121,6 +121,7 @@ async def test_a_message_of_another_cannot_be_settled_by_any_name(
         operations = [{"type": "ack", **named}]
         assert is_refused(await shop.post("/transaction", {"operations": operations})), named
     assert is_refused(await shop.post(f"/lease/{lease}/extend"))
+    assert is_refused(await shop.post(f"/lease/{lease}/ack"))
     assert is_refused(await shop.post(f"/lease/{lease}/release"))
     assert is_refused(await shop.post("/lease/extend", {"leaseIds": [own["leaseId"], lease]}))
     push = {"type": "push", "items": [{"queue": "shop.a", "payload": 1}]}

@@ -56,7 +56,7 @@ async def test_an_extension_never_shortens(shared: Server) -> None:
 
 @pytest.mark.parametrize("lease", [LOST, "nonsense", "%20", "a%2Fb"])
 async def test_a_lease_that_is_not_there_is_lost(shared: Server, lease: str) -> None:
-    for verb in ("extend", "release"):
+    for verb in ("ack", "extend", "release"):
         reply = await shared.post(f"/lease/{lease}/{verb}", {})
         assert (reply.status, reply.code, reply.body["applied"]) == (409, "lease_lost", False)
 
@@ -94,6 +94,22 @@ async def test_so_many_leases_fit_a_call(dsn: str) -> None:
 
         assert (reply.status, reply.code) == (413, "too_many_items")
         assert (empty.status, empty.code) == (400, "bad_request")
+
+
+async def test_an_ack_of_a_lease_settles_what_is_left(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1, 2, 3, 4)
+    one, *_ = await pop(shared, queue, batch=3)
+    await settle(shared, one)
+
+    reply = await shared.post(f"/lease/{one['leaseId']}/ack")
+
+    assert (reply.status, reply.body) == (
+        200,
+        {"leaseId": one["leaseId"], "settled": 2, "success": True},
+    )
+    assert data(await pop(shared, queue, batch=3)) == [4]
+    assert (await shared.post(f"/lease/{one['leaseId']}/ack")).code == "lease_lost"
 
 
 async def test_a_release_gives_back_what_is_unsettled_uncounted(shared: Server) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -72,7 +71,7 @@ class Attempts:
         self.is_ending = False
         """Runners are told to end, not to leave their job."""
 
-    async def run(self, held: Held) -> None:
+    async def run(self, held: Held, runner: "asyncio.Task[None]") -> None:
         """One job, to the end of this attempt."""
         message = held.message
         try:
@@ -100,15 +99,11 @@ class Attempts:
             queen=self._app.queen,
             calls=self._app.calls,
         )
-        runner = asyncio.current_task()
-        assert runner is not None
         tally.running += 1
-        began = time.perf_counter()
         try:
             await self._attempt(held, processor, job, runner)
         finally:
             tally.running -= 1
-            tally.took(time.perf_counter() - began)
 
     async def _attempt(
         self,
@@ -145,7 +140,8 @@ class Attempts:
             job.is_cancelled = True
             self.give_back(held)
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # Who calls `sys.exit` ends a job, not the worker with all that it has.
             if not held.is_gone:
                 await self._fail(held, job.envelope, processor.settings, error)
         finally:

@@ -3,6 +3,8 @@
 import time
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
+
 from queen import errors
 from queen.client.durations import seconds_of
 from queen.client.payloads import Codec
@@ -14,9 +16,10 @@ R = TypeVar("R")
 
 _WAIT_SECONDS: Final = 30.0
 """One request waits for so long; then another does."""
+_ANY: Final = Codec[Any](None)
 
 
-class JobHandle(Generic[R]):
+class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
     """
     A job by its queue and id.
 
@@ -27,25 +30,13 @@ class JobHandle(Generic[R]):
         result = await handle.result(timeout="1m")
     """
 
-    __slots__ = ("_calls", "_codec", "_id", "is_duplicate", "key", "queue")
-
-    def __init__(
-        self,
-        calls: JobCalls,
-        queue: str,
-        id_: str | None,
-        *,
-        key: str | None = None,
-        codec: "Codec[Any] | None" = None,
-        is_duplicate: bool = False,
-    ) -> None:
-        self._calls = calls
-        self._id = id_
-        self._codec: Codec[Any] = codec or _ANY
-        self.queue = queue
-        self.key = key
-        self.is_duplicate = is_duplicate
-        """A job with this ``unique`` was added before: this is that one."""
+    _calls: JobCalls
+    queue: str
+    _id: str | None
+    key: str | None = None
+    _codec: Codec[Any] = _ANY
+    is_duplicate: bool = False
+    """A job with this ``unique`` was added before: this is that one."""
 
     @property
     def id(self) -> str:
@@ -116,14 +107,5 @@ def handle_of(
     calls: JobCalls, queue: str, pushed: Pushed, key: str | None, codec: "Codec[Any] | None"
 ) -> JobHandle[Any]:
     """The handle of a job that was pushed."""
-    return JobHandle(
-        calls,
-        queue,
-        pushed.transaction_id,
-        key=key,
-        codec=codec,
-        is_duplicate=pushed.status == "duplicate",
-    )
-
-
-_ANY: Final = Codec[Any](None)
+    is_duplicate = pushed.status == "duplicate"
+    return JobHandle(calls, queue, pushed.transaction_id, key, codec or _ANY, is_duplicate)

@@ -4,7 +4,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, Final
+
+import msgspec
 
 from queen import errors
 from queen.client.message import Message
@@ -16,23 +19,20 @@ from queen.wire.jobs import Envelope, HeldJob
 _LOG: Final = logging.getLogger("queen.jobs")
 
 
-class Held:
+class Held(msgspec.Struct, eq=False, gc=False):
     """A job that a worker has, from its pop until the server knows what became of it."""
 
-    __slots__ = ("is_cancelled", "is_lost", "is_said", "job", "message", "runner", "tally")
-
-    def __init__(self, message: Message[Envelope]) -> None:
-        self.message = message
-        self.job: Job[Any] | None = None
-        self.tally: Tally | None = None
-        """Where it is counted, once its name is known."""
-        self.runner: asyncio.Task[None] | None = None
-        """Who runs it just now."""
-        self.is_lost = False
-        """Another worker has it, or will."""
-        self.is_cancelled = False
-        self.is_said = False
-        """What became of it is on its way to the server, which ends its lease."""
+    message: Message[Envelope]
+    job: Job[Any] | None = None
+    tally: Tally | None = None
+    """Where it is counted, once its name is known."""
+    runner: "asyncio.Task[None] | None" = None
+    """Who runs it just now."""
+    is_lost: bool = False
+    """Another worker has it, or will."""
+    is_cancelled: bool = False
+    is_said: bool = False
+    """What became of it is on its way to the server, which ends its lease."""
 
     @property
     def is_gone(self) -> bool:
@@ -48,10 +48,12 @@ class Held:
 
 
 class _Lease:
-    __slots__ = ("held", "since")
+    __slots__ = ("count", "held", "since")
 
     def __init__(self) -> None:
         self.held: set[Held] = set()
+        self.count = 0
+        """Jobs that were popped under it."""
         self.since = time.monotonic()
 
 
@@ -76,15 +78,14 @@ class Holding:
 
     def hold(self, messages: Sequence[Message[Envelope]]) -> list[Held]:
         """From now on these are kept."""
-        found: list[Held] = []
-        for message in messages:
-            held = Held(message)
-            lease_id = message.lease_id or ""
+        found = [Held(message) for message in messages]
+        for lease_id, some in groupby(found, lambda held: held.message.lease_id or ""):
             lease = self._leases.get(lease_id)
             if lease is None:
                 lease = self._leases[lease_id] = _Lease()
-            lease.held.add(held)
-            found.append(held)
+            before = len(lease.held)
+            lease.held.update(some)
+            lease.count += len(lease.held) - before
         return found
 
     def let_go(self, held: Held) -> None:
@@ -95,6 +96,11 @@ class Holding:
             lease.held.discard(held)
             if not lease.held:
                 del self._leases[lease_id]
+
+    def count(self, lease_id: str | None) -> int:
+        """How many jobs were popped under a lease that still holds some."""
+        lease = self._leases.get(lease_id or "")
+        return lease.count if lease else 0
 
     def by_lease(self, some: Sequence[Held]) -> dict[str | None, list[Held]]:
         """Under each lease those that are all it holds; under None those that are not."""

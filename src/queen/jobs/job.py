@@ -5,6 +5,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Unpack
 
+from msgspec import UNSET, UnsetType
+
 from queen import errors
 from queen.client.message import Message
 from queen.client.payloads import Codec, encode
@@ -116,14 +118,14 @@ class Job(Generic[T]):
         """
         It was cancelled, another worker has it, or its time is over: for threads to look at.
         """
-        self._data: list[T] = []
+        self._data: T | UnsetType = UNSET
 
     @property
     def data(self) -> T:
         """As the processor's annotation says, decoded when it is first looked at."""
-        if not self._data:
-            self._data.append(self._codec.decode(self.envelope.data))
-        return self._data[0]
+        if self._data is UNSET:
+            self._data = self._codec.decode(self.envelope.data)
+        return self._data
 
     @property
     def id(self) -> str:

@@ -14,7 +14,7 @@ from queen.jobs.holding import Held
 from queen.wire.jobs import Envelope
 
 _LOG: Final = logging.getLogger("queen.jobs")
-_MOST_AHEAD: Final = 1_000
+_MOST_AHEAD: Final = 3_000
 _AHEAD_SECONDS: Final = 0.2
 """So much work is popped ahead: little of jobs that take long, for others could run them."""
 _BEGINNING_SECONDS: Final = 0.005
@@ -36,16 +36,16 @@ class Pace:
         self._busy = 0.0
         self._done = 0.0
 
-    def begin(self) -> None:
+    def begin(self, now: float) -> None:
         if not self.running:
-            self._since = time.monotonic()
+            self._since = now
         self.running += 1
 
-    def end(self) -> None:
+    def end(self, now: float) -> None:
         self.running -= 1
         self._done += 1
         if not self.running:
-            self._busy += time.monotonic() - self._since
+            self._busy += now - self._since
 
     def ahead(self) -> int:
         """How many jobs to have ready besides those that run."""

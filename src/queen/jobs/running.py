@@ -37,7 +37,9 @@ class Running:
         self._places = places
         """Jobs that may run at once, of all queues: none waits for a thread while its time runs."""
         self._threads: ThreadPoolExecutor | None = None
-        self._processes: ProcessPoolExecutor | None = None
+        self._idle: list[ProcessPoolExecutor] = []
+        """Processes that wait for a job, each alone: one that dies takes no other job along."""
+        self._is_closed = False
 
     async def run(self, processor: Processor[Any, Any, Any], job: Job[Any]) -> msgspec.Raw | None:
         """The result as JSON; None for none. Raises what the function raises."""
@@ -68,39 +70,42 @@ class Running:
     async def _in_process(
         self, processor: Processor[Any, Any, Any], job: Job[Any]
     ) -> msgspec.Raw | None:
-        if self._processes is None:
-            # Not a copy of this process, whose threads and connections a child could not use.
-            context = multiprocessing.get_context("spawn")
-            self._processes = ProcessPoolExecutor(
-                self._places, mp_context=context, initializer=stay_with_parent
-            )
+        process = self._idle.pop() if self._idle else _new_process()
         function: Any = processor.function
-        processes = self._processes
+        is_free = True
         try:
             found = await asyncio.get_running_loop().run_in_executor(
-                processes,
+                process,
                 run_here,
                 function.__module__,
                 function.__qualname__,
                 msgspec.json.encode(wire_of(job.message)),
                 job.max_attempts,
             )
-        except (BrokenProcessPool, asyncio.CancelledError) as error:
-            # One process died, and took the others along; or its job was given up, and it goes on
-            # with that: the next job gets new ones.
-            if self._processes is processes:
-                self._processes = None
-                if isinstance(error, asyncio.CancelledError):
-                    processes.shutdown(wait=False)
+        except (BrokenProcessPool, asyncio.CancelledError):
+            # It died, or its job was given up and it goes on with that.
+            is_free = False
             raise
+        finally:
+            if is_free and not self._is_closed:
+                self._idle.append(process)
+            else:
+                process.shutdown(wait=False)
         return None if found == _NONE else msgspec.Raw(found)
 
     def close(self) -> None:
         """Nothing more is run; what runs in threads and processes is left alone."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-        if self._processes is not None:
-            self._processes.shutdown(wait=False, cancel_futures=True)
+        self._is_closed = True
+        for process in self._idle:
+            process.shutdown(wait=False)
+
+
+def _new_process() -> ProcessPoolExecutor:
+    # Not a copy of this process, whose threads and connections a child could not use.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(1, mp_context=context, initializer=stay_with_parent)
 
 
 def stay_with_parent() -> None:

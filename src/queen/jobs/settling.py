@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -17,6 +18,7 @@ from queen.wire.messages import (
     AckOperation,
     AckRequest,
     AdvanceOperation,
+    Completed,
     PushOperation,
     TransactionRequest,
 )
@@ -49,6 +51,7 @@ class _Briefly(msgspec.Struct, gc=False):
 
 
 _DECODE: Final = msgspec.json.Decoder(_Briefly).decode
+_DECODE_WHOLE: Final = msgspec.json.Decoder(Completed).decode
 
 Said = tuple[Held, Acknowledgment]
 
@@ -61,12 +64,15 @@ class Settling:
         queen: "Queen",
         *,
         lease_seconds: float,
+        count: Callable[[str | None], int],
         is_busy: Callable[[], bool],
         settled: Callable[[Held, bool], None],
     ) -> None:
         self._queen = queen
         self._lease_seconds = lease_seconds
         """For so long a server that is away is asked again: so long the lease may last."""
+        self._count = count
+        """How many jobs a delivery had."""
         self._is_busy = is_busy
         """Whether more jobs are at hand, so that it pays to wait a moment for them."""
         self._settled = settled
@@ -136,9 +142,27 @@ class Settling:
             self._some.clear()
         self._under_way += 1
         try:
-            await asyncio.gather(*(self._send(part) for part in _parts(said)))
+            await asyncio.gather(*(self._tell(part) for part in _parts(said)))
         finally:
             self._under_way -= 1
+
+    async def _tell(self, said: list[Said]) -> None:
+        """What became of some jobs; of a whole delivery that went well, in one word."""
+        lease_id = said[0][1].lease_id
+        is_whole = len(said) >= _WORTH_A_CALL and len(said) == self._count(lease_id)
+        if lease_id is None or not is_whole or not _are_done(said, lease_id):
+            await self._send(said)
+            return
+        path = f"/api/v1/lease/{quote(lease_id, safe='')}/ack"
+        try:
+            reply = await self._queen.transport.exchange("POST", path)
+        except errors.QueenError:
+            # Perhaps it is done, and the answer that said so got lost.
+            await self._send(said)
+            return
+        settled = decoded(reply, _DECODE_WHOLE).settled
+        for number, (held, _) in enumerate(said):
+            self._settled(held, number < settled)
 
     async def _send(self, said: list[Said]) -> None:
         body = _ENCODE(AckRequest(acknowledgments=[each for _, each in said]))
@@ -165,6 +189,13 @@ class Settling:
             return
         for held, _ in said:
             self._settled(held, False)  # Their leases run out, and they come again.
+
+
+def _are_done(said: list[Said], lease_id: str) -> bool:
+    return all(
+        each.lease_id == lease_id and each.status == "completed" and each.result is msgspec.UNSET
+        for _, each in said
+    )
 
 
 def _parts(said: list[Said]) -> list[list[Said]]:

@@ -36,8 +36,9 @@ class Tally:
 
     def took(self, seconds: float) -> None:
         """An attempt ended: bins grow by a quarter of an octave, as those of the server do."""
-        bin_ = math.ceil(4 * math.log2(seconds)) + 52 if seconds > _SMALLEST else 0
-        bin_ = min(bin_, 127)
+        bin_ = 0
+        if seconds > _SMALLEST:
+            bin_ = min(math.ceil(4 * math.log2(seconds)) + 52, 127)
         self.bins[bin_] = self.bins.get(bin_, 0) + 1
         self.seconds += seconds
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -104,18 +105,19 @@ class Worker:
     async def _run(self) -> None:
         running = Running(self.concurrency * len(self.queues))
         tallies = Tallies(self.queues)
-        self._settling = Settling(
-            self._queen,
-            lease_seconds=self._lease_seconds,
-            is_busy=lambda: any(lane.waiting for lane in self._lanes),
-            settled=self._settled,
-        )
         self._holding = Holding(
             self._app.calls,
             lease_seconds=self._lease_seconds,
             renew_seconds=self._renew_seconds,
             gone=self._gone,
             tallies=tallies,
+        )
+        self._settling = Settling(
+            self._queen,
+            lease_seconds=self._lease_seconds,
+            count=self._holding.count,
+            is_busy=lambda: any(lane.waiting for lane in self._lanes),
+            settled=self._settled,
         )
         self._attempts = Attempts(
             self._app, running, self._holding, self._settling, self._stats, tallies
@@ -207,13 +209,19 @@ class Worker:
         )
 
     async def _run_lane(self, lane: Lane) -> None:
+        runner = asyncio.current_task()
+        assert runner is not None
         in_a_row = 0
         while (held := await lane.next()) is not None:
-            lane.pace.begin()
+            began = time.monotonic()
+            lane.pace.begin(began)
             try:
-                await self._attempts.run(held)
+                await self._attempts.run(held, runner)
             finally:
-                lane.pace.end()
+                ended = time.monotonic()
+                lane.pace.end(ended)
+                if held.job is not None and held.tally is not None:
+                    held.tally.took(ended - began)
             in_a_row += 1
             if in_a_row >= _IN_A_ROW:
                 in_a_row = 0

@@ -11,8 +11,12 @@ else:
     Payload = msgspec.Raw  # What is decoded; whoever makes an item may give bytes.
 
 
-class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Fields are snake_case here and camelCase on the wire."""
+class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """
+    Fields are snake_case here and camelCase on the wire.
+
+    What JSON holds has no cycles, so nobody needs to look for them in thousands of messages.
+    """
 
 
 class Request(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -248,6 +252,14 @@ class ExtendManyResponse(Wire, frozen=True, kw_only=True):
     """One result a lease, in the order asked."""
 
     results: list[Extended]
+
+
+class Completed(Wire, frozen=True, kw_only=True):
+    """The delivery is over; ``settled``: how many messages were left of it."""
+
+    lease_id: str
+    settled: int
+    success: bool = True
 
 
 class Released(Wire, frozen=True, kw_only=True):

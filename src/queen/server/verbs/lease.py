@@ -1,13 +1,15 @@
-"""Extend a lease, or give back what it holds."""
+"""Extend a lease; settle what it holds, or give it back."""
 
 from typing import Final
 
 from queen import errors
+from queen.server import tracing
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routing import API, Route
 from queen.server.verbs.ack import refusal_of
 from queen.wire.messages import (
+    Completed,
     Extended,
     ExtendManyRequest,
     ExtendManyResponse,
@@ -35,6 +37,15 @@ async def extend_many(call: Call) -> Answer:
     await call.require_leases(request.lease_ids)
     results = await call.state.engine.extend_many(request.lease_ids, seconds=request.seconds)
     return Answer(ExtendManyResponse(results=results))
+
+
+async def complete(call: Call) -> Answer:
+    """Settle what is left of a delivery: all of it is done."""
+    lease_id = call.parameters["leaseId"]
+    await call.require_leases([lease_id])
+    settled = await call.state.engine.ack(lease_id)
+    tracing.describe_settle(call.span, settled, None)
+    return Answer(Completed(lease_id=lease_id, settled=settled))
 
 
 async def release(call: Call) -> Answer:
@@ -65,6 +76,15 @@ ROUTES: Final = (
         body=ExtendManyRequest,
         answers={200: ExtendManyResponse},
         problems=(errors.TooManyItems,),
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/lease/{{leaseId}}/ack",
+        handler=complete,
+        summary="Acknowledge a delivery",
+        permission=Permission.CONSUME,
+        answers={200: Completed},
+        problems=(errors.LeaseLost,),
     ),
     Route(
         method="POST",
