@@ -21,14 +21,21 @@ export const useSession = defineStore("session", () => {
   const phase = ref<"starting" | "signed-out" | "ready" | "failed">("starting");
   const failure = ref<Error | null>(null);
   const isAnonymous = computed(() => me.value?.kind === "anonymous");
+  /** The id of the key that we are signed in with; no secret. */
+  const keyId = ref<string | null>(null);
+
+  async function become(token: string | null): Promise<void> {
+    speakAs(token);
+    me.value = await ask(http.GET("/api/v1/auth/me"));
+    keyId.value = /^qk_([^_]+)_/.exec(token ?? "")?.[1] ?? null;
+    phase.value = "ready";
+    failure.value = null;
+  }
 
   /** Find out who we are; a token that is wrong is forgotten. */
   async function start(): Promise<void> {
-    speakAs(sessionStorage.getItem(KEY));
     try {
-      me.value = await ask(http.GET("/api/v1/auth/me"));
-      phase.value = "ready";
-      failure.value = null;
+      await become(sessionStorage.getItem(KEY));
     } catch (error) {
       if (error instanceof Refusal && error.status === 401) return signOut();
       failure.value = error as Error;
@@ -38,16 +45,14 @@ export const useSession = defineStore("session", () => {
 
   /** Throws a Refusal when the server does not know the token. */
   async function signIn(token: string): Promise<void> {
-    speakAs(token);
     try {
-      me.value = await ask(http.GET("/api/v1/auth/me"));
+      await become(token);
     } catch (error) {
       speakAs(null);
       throw error;
     }
     // Of this tab alone, and gone with it.
     sessionStorage.setItem(KEY, token);
-    phase.value = "ready";
   }
 
   function signOut(): void {
@@ -61,5 +66,5 @@ export const useSession = defineStore("session", () => {
     return me.value?.permissions.includes(permission) ?? false;
   }
 
-  return { me, phase, failure, isAnonymous, start, signIn, signOut, may };
+  return { me, keyId, phase, failure, isAnonymous, start, signIn, signOut, may };
 });
