@@ -1,4 +1,4 @@
-/** The only place that speaks HTTP. Types are those of the server's own OpenAPI document. */
+/** The only place that speaks HTTP to the server. Types are those of the server's own OpenAPI document. */
 
 import createClient from "openapi-fetch";
 

@@ -13,7 +13,7 @@ const queries = new QueryClient({
   queryCache: new QueryCache({
     // A key that was revoked, or a token that is over.
     onError: (error) => {
-      if (error instanceof Refusal && error.status === 401) useSession().signOut();
+      if (error instanceof Refusal && error.status === 401) void useSession().lapse();
     },
   }),
   defaultOptions: {

@@ -2,6 +2,8 @@
 
 import { createRouter, createWebHistory, type RouteRecordRaw } from "vue-router";
 
+// Before the history is made: it gives the URL of a return from the provider back to the page.
+import "./oidc";
 import { prefix } from "./site";
 import OverviewPage from "./views/OverviewPage.vue";
 

@@ -1,4 +1,19 @@
-/** What the server tells the document: where it stands, and what the installation is called. */
+/** What the server tells the document: where it stands, what the installation is called, where to sign in. */
+
+export interface Provider {
+  name: string;
+  issuer: string;
+  clientId: string;
+  scopes: string;
+  /** Which token this server takes. */
+  token: "access" | "id";
+  /** Null while the provider does not answer the server. */
+  endpoints: {
+    authorization_endpoint: string;
+    token_endpoint: string;
+    end_session_endpoint: string | null;
+  } | null;
+}
 
 function told(name: string): string {
   return document.querySelector<HTMLMetaElement>(`meta[name="queen-${name}"]`)?.content ?? "";
@@ -6,3 +21,4 @@ function told(name: string): string {
 
 export const prefix = told("prefix");
 export const environment = told("environment");
+export const provider = JSON.parse(told("oidc") || "null") as Provider | null;

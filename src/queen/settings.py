@@ -96,6 +96,14 @@ class Settings(
         default=30, name="JWT_LEEWAY_SECONDS"
     )
     """How far clocks may differ; at most 60."""
+    oidc_client_id: str | None = field(default=None, name="OIDC_CLIENT_ID")
+    """People sign in to the dashboard at JWT_ISSUER, where it is this public client."""
+    oidc_scopes: str = field(default="openid profile", name="OIDC_SCOPES")
+    """What the dashboard asks for there, by spaces."""
+    oidc_token: Literal["access", "id"] = field(default="access", name="OIDC_TOKEN")
+    """Which of the tokens that it gets there it shows to this server."""
+    oidc_name: str | None = field(default=None, name="OIDC_NAME")
+    """What people call it: Sign in with this name. The host of JWT_ISSUER by default."""
     cors_allowed_origins: str | None = field(default=None, name="CORS_ALLOWED_ORIGINS")
     """Origins, by commas, whose pages may call besides our own; * with authentication alone."""
     cors_max_age_seconds: Amount = field(default=86_400, name="CORS_MAX_AGE")

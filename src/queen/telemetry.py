@@ -238,6 +238,7 @@ class Event:
     DATABASE_BACK = "database.back"
     COUNTERS_LATE = "counters.flush_failed"
     SAMPLE_FAILED = "sampler.failed"
+    ISSUER_SILENT = "issuer.silent"
     SOCKET_REFUSED = "websocket.refused"
     SOCKET_DROPPED = "websocket.dropped"
     LIBRARY = "library"
@@ -256,6 +257,7 @@ EVENTS: Final = {
     Event.DATABASE_BACK: "The database answers again.",
     Event.COUNTERS_LATE: "Counters could not be stored; they are kept and tried again.",
     Event.SAMPLE_FAILED: "Depths and table sizes could not be sampled.",
+    Event.ISSUER_SILENT: "The issuer of tokens did not tell its keys or endpoints; says why.",
     Event.SOCKET_REFUSED: "A WebSocket was not let in.",
     Event.SOCKET_DROPPED: "A WebSocket read too slowly, or said nothing for too long.",
     Event.LIBRARY: "A line of a library, whose name is in `library`.",

@@ -56,6 +56,7 @@ async def demo(own_dsn: str) -> AsyncIterator[Server]:
             await orders.partition("customer-1").push([{"data": {"order": 1, "total": 12}}])
             (message,) = await orders.group("billing").pop()
             await queen.ack(message, "dlq", {"error": "the card is stolen", "group": "billing"})
+        await server.post("/tokens", {"name": "shop", "role": "read-write"})
         await write_shop(server, own_dsn)
         await write_history(own_dsn)
         yield server

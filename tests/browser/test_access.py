@@ -96,6 +96,10 @@ async def test_who_may_only_look_is_refused_by_the_server_too(
         ("POST", "/api/v1/system/maintenance"),
         ("GET", "/api/v1/system/config"),
         ("GET", "/api/v1/audit"),
+        ("GET", "/api/v1/tokens"),
+        ("POST", "/api/v1/tokens"),
+        ("POST", "/api/v1/tokens/0123456789ab/rotate"),
+        ("DELETE", "/api/v1/tokens/0123456789ab"),
     ]
     for method, path in calls:
         status = await page.evaluate(

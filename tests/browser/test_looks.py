@@ -36,6 +36,7 @@ PAGES = {
     "upkeep": ("/system?tab=upkeep", "[data-row]"),
     "database": ("/system?tab=database", "[data-row]"),
     "settings": ("/system?tab=settings", "[data-row]"),
+    "access": ("/system?tab=access", "[data-row]"),
     "audit": ("/system?tab=audit", "[data-row]"),
     "missing": ("/nowhere", "[data-empty]"),
 }

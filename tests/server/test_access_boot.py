@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.server.access import make_key
+from tests.server.access import KEYS, make_key
 from tests.server.certificates import Authority
 from tests.server.server import SOURCE, Server, until
 
@@ -67,6 +67,10 @@ def serve(environment: Mapping[str, str], command: str = "serve") -> tuple[int, 
         ({"CORS_ALLOWED_ORIGINS": "*"}, "CORS_ALLOWED_ORIGINS"),
         ({"CORS_ALLOWED_ORIGINS": "a.example"}, "CORS_ALLOWED_ORIGINS"),
         ({"QUEEN_ATUH": "keys"}, "QUEEN_AUTH"),
+        ({**KEYS, "OIDC_CLIENT_ID": "queen"}, "QUEEN_AUTH=jwt"),
+        ({**JWT, "HOST": "127.0.0.1", "OIDC_CLIENT_ID": "queen"}, "JWT_ISSUER must begin with"),
+        ({**JWT, "OIDC_CLIENT_ID": "q", "OIDC_SCOPES": "profile"}, "OIDC_SCOPES"),
+        ({**JWT, "OIDC_CLIENT_ID": "q", "OIDC_TOKEN": "refresh"}, "OIDC_TOKEN"),
     ],
 )
 async def test_what_would_not_be_safe_does_not_start(

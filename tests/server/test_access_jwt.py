@@ -184,6 +184,8 @@ class Issuer:
 
     def __init__(self, pair: Pair) -> None:
         self.keys: list[dict[str, Any]] = []
+        self.configuration: dict[str, Any] | None = None
+        """What is told instead of keys."""
         self.redirects_to: str | None = None
         self.asked = 0
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -203,7 +205,7 @@ class Issuer:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         self.asked += 1
-        body = json.dumps({"keys": self.keys}).encode()
+        body = json.dumps(self.configuration or {"keys": self.keys}).encode()
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         if self.redirects_to:
             head, body = f"HTTP/1.1 302 Found\r\nLocation: {self.redirects_to}\r\n\r\n", b""

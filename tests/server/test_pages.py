@@ -13,6 +13,7 @@ from tests.server.server import Server
 INDEX = """<!doctype html>
 <meta name="queen-prefix" content="">
 <meta name="queen-environment" content="">
+<meta name="queen-oidc" content="">
 <script type="module" src="./assets/index-1a2b.js"></script>
 """
 BROWSER = {"Accept": "text/html,*/*;q=0.8"}
@@ -28,31 +29,32 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def find(folder: Path, path: str, settings: Settings | None = None, **headers: str) -> Answer:
+async def find(folder: Path, path: str, settings: Settings | None = None, **headers: str) -> Answer:
     sent = {name.replace("_", "-").encode(): value for name, value in headers.items()}
-    return Pages(settings or Settings(), folder).find("GET", path.encode(), sent.get)
+    pages = Pages(settings or Settings(), folder=folder)
+    return await pages.find("GET", path.encode(), sent.get)
 
 
-def test_a_file_with_a_hash_in_its_name_is_kept_for_ever(folder: Path) -> None:
-    answer = find(folder, "/assets/index-1a2b.js")
+async def test_a_file_with_a_hash_in_its_name_is_kept_for_ever(folder: Path) -> None:
+    answer = await find(folder, "/assets/index-1a2b.js")
 
     assert answer.status == 200
     assert answer.cache == b"public, max-age=31536000, immutable"
     assert answer.media_type == "text/javascript; charset=utf-8"
 
 
-def test_the_document_is_asked_for_again(folder: Path) -> None:
-    first = find(folder, "/")
+async def test_the_document_is_asked_for_again(folder: Path) -> None:
+    first = await find(folder, "/")
     assert first.headers is not None
-    again = find(folder, "/", if_none_match=first.headers["ETag"])
+    again = await find(folder, "/", if_none_match=first.headers["ETag"])
 
     assert (first.status, first.cache) == (200, b"no-cache")
     assert (again.status, again.body) == (304, None)
 
 
-def test_who_takes_gzip_gets_it(folder: Path) -> None:
-    plain = find(folder, "/assets/index-1a2b.js")
-    packed = find(folder, "/assets/index-1a2b.js", accept_encoding="gzip, br")
+async def test_who_takes_gzip_gets_it(folder: Path) -> None:
+    plain = await find(folder, "/assets/index-1a2b.js")
+    packed = await find(folder, "/assets/index-1a2b.js", accept_encoding="gzip, br")
 
     assert packed.headers is not None
     assert packed.headers["Content-Encoding"] == "gzip"
@@ -61,26 +63,28 @@ def test_who_takes_gzip_gets_it(folder: Path) -> None:
     assert len(packed.body) < len(plain.body)
 
 
-def test_every_page_gets_the_document_if_a_document_is_asked_for(folder: Path) -> None:
-    assert find(folder, "/queues/a%2Fb.c", accept="text/html").media_type == (
+async def test_every_page_gets_the_document_if_a_document_is_asked_for(folder: Path) -> None:
+    assert (await find(folder, "/queues/a%2Fb.c", accept="text/html")).media_type == (
         "text/html; charset=utf-8"
     )
     with pytest.raises(errors.NoSuchRoute):
-        find(folder, "/queues/a%2Fb.c", accept="*/*")
+        await find(folder, "/queues/a%2Fb.c", accept="*/*")
 
 
 @pytest.mark.parametrize(
     "path", ["/api/v1/nothing", "/api", "/metrics/none", "/ws/none", "/assets/gone.js"]
 )
-def test_what_is_missing_under_the_api_or_the_files_is_no_page(folder: Path, path: str) -> None:
+async def test_what_is_missing_under_the_api_or_the_files_is_no_page(
+    folder: Path, path: str
+) -> None:
     with pytest.raises(errors.NoSuchRoute):
-        find(folder, path, accept="text/html")
+        await find(folder, path, accept="text/html")
 
 
-def test_the_document_is_told_its_prefix_and_environment(folder: Path) -> None:
+async def test_the_document_is_told_its_prefix_and_environment(folder: Path) -> None:
     settings = Settings(path_prefix="/queen", environment='prod"><script>')
 
-    body = (find(folder, "/", settings).body or b"").decode()
+    body = ((await find(folder, "/", settings)).body or b"").decode()
 
     assert 'src="/queen/assets/index-1a2b.js"' in body
     assert 'name="queen-prefix" content="/queen"' in body
@@ -93,8 +97,8 @@ def test_a_prefix_that_is_no_path_stops_the_start(prefix: str) -> None:
         Settings.from_environ({"QUEEN_PATH_PREFIX": prefix})
 
 
-def test_a_checkout_without_the_dashboard_says_how_to_build_it(tmp_path: Path) -> None:
-    answer = find(tmp_path, "/", accept="text/html")
+async def test_a_checkout_without_the_dashboard_says_how_to_build_it(tmp_path: Path) -> None:
+    answer = await find(tmp_path, "/", accept="text/html")
 
     assert answer.status == 404
     assert b"make dashboard" in (answer.body or b"")

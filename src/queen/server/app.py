@@ -16,6 +16,7 @@ from queen.server.access import ANYBODY, AUDITED, NOBODY, Permission
 from queen.server.answers import Answers
 from queen.server.gate import Gate
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
+from queen.server.oidc import Oidc
 from queen.server.operations import Operations
 from queen.server.origins import Origins
 from queen.server.pages import Pages, without_prefix
@@ -91,7 +92,8 @@ class App:
         self._seat = seat
         self.router = Router(ROUTES)
         self.origins = Origins(settings)
-        self.pages = Pages(settings)
+        self.oidc = Oidc(settings) if settings.oidc_client_id else None
+        self.pages = Pages(settings, self.oidc)
         self.state: State | None = None
         self._running = 0
         self._is_idle = asyncio.Event()
@@ -137,7 +139,7 @@ class App:
             try:
                 route, call.parameters = self.router.find(call.scope["method"], raw_path)
             except errors.NoSuchRoute:
-                return self._page(call, raw_path)
+                return await self._page(call, raw_path)
             call.route = route
             self.origins.check(call.header, call.scope["scheme"], is_page=route.is_public)
             await self._admit(call, route)
@@ -169,9 +171,9 @@ class App:
                 return refusal(error, call.request_id)
         return answer
 
-    def _page(self, call: Call, raw_path: bytes) -> Answer:
+    async def _page(self, call: Call, raw_path: bytes) -> Answer:
         """What is no route may be a file or a page of the dashboard; raises NoSuchRoute."""
-        answer = self.pages.find(call.method, raw_path, call.header)
+        answer = await self.pages.find(call.method, raw_path, call.header)
         self.origins.check(call.header, call.scope["scheme"], is_page=True)
         return answer
 
@@ -208,6 +210,8 @@ class App:
         await self.state.operations.close()
         await self.state.pulse.leave()
         await self.state.gate.close()
+        if self.oidc is not None:
+            await self.oidc.close()
         await self.state.engine.close()
         await send({"type": "lifespan.shutdown.complete"})
 

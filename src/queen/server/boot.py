@@ -9,6 +9,7 @@ from typing import Final
 from queen import errors
 from queen.engine.keyrings import keyring_of
 from queen.server.jwts import Jwts
+from queen.server.oidc import Oidc
 from queen.server.origins import Origins
 from queen.settings import Settings
 
@@ -35,6 +36,8 @@ def check(settings: Settings) -> None:
         raise errors.BadSettings(f"QUEEN_AUTH is keys, jwt or keys,jwt; not {min(unknown)}")
     if "jwt" in settings.auth_kinds:
         Jwts(settings)
+    if settings.oidc_client_id:
+        Oidc(settings)
     Origins(settings)
     keyring_of(settings)
     tls(settings)

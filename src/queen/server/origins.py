@@ -31,6 +31,17 @@ PAGE_HEADERS: Final = {
 """What pages of ours carry besides: nothing of others runs in them, and nobody frames them."""
 
 
+def page_headers(origin: str | None = None) -> Mapping[str, str]:
+    """The same for a page that may also call one other origin."""
+    if origin is None:
+        return PAGE_HEADERS
+    policy = PAGE_HEADERS["Content-Security-Policy"]
+    return {
+        **PAGE_HEADERS,
+        "Content-Security-Policy": f"{policy}; connect-src 'self' {origin}",
+    }
+
+
 class Origins:
     """Tells our own pages from those of others, which a browser would let call loopback too."""
 

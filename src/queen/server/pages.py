@@ -4,15 +4,17 @@ import gzip
 import hashlib
 import html
 import mimetypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from starlette.types import Scope
 
 from queen import errors
 from queen.server.http import Answer
-from queen.server.origins import PAGE_HEADERS
+from queen.server.oidc import Oidc, Provider
+from queen.server.origins import PAGE_HEADERS, page_headers
 from queen.settings import Settings
 
 FOLDER: Final = Path(__file__).parent / "dashboard"
@@ -36,7 +38,7 @@ _ABSENT: Final = """\
 class _File:
     """One file as it is sent."""
 
-    def __init__(self, name: str, body: bytes) -> None:
+    def __init__(self, name: str, body: bytes, headers: Mapping[str, str] = PAGE_HEADERS) -> None:
         self.media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
         if self.media_type.startswith("text/"):
             self.media_type += "; charset=utf-8"
@@ -44,10 +46,11 @@ class _File:
         self.cache: Final = _FOR_EVER if name.startswith("assets/") else _ASK_FIRST
         self.etag: Final = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         self.body: Final = body
+        self._headers: Final = headers
         self.packed: Final = gzip.compress(body, mtime=0)
 
     def answer(self, header: Callable[[bytes], str | None]) -> Answer:
-        headers = {**PAGE_HEADERS, "ETag": self.etag, "Vary": "Accept-Encoding"}
+        headers = {**self._headers, "ETag": self.etag, "Vary": "Accept-Encoding"}
         if header(b"if-none-match") == self.etag:
             return Answer(status=304, headers=headers, cache=self.cache)
         body = self.body
@@ -65,7 +68,11 @@ class Pages:
     document, if somebody asks for a document.
     """
 
-    def __init__(self, settings: Settings, folder: Path = FOLDER) -> None:
+    def __init__(
+        self, settings: Settings, oidc: Oidc | None = None, *, folder: Path = FOLDER
+    ) -> None:
+        self._settings = settings
+        self._oidc = oidc
         self._files: dict[str, _File] = {
             name: _File(name, path.read_bytes())
             for path in sorted(folder.rglob("*"))
@@ -73,10 +80,29 @@ class Pages:
         }
         index = folder / _INDEX
         self.is_built: Final = index.is_file()
-        text = index.read_text("utf-8") if self.is_built else _ABSENT
-        self._index = _File(_INDEX, _told(text, settings).encode())
+        self._text = index.read_text("utf-8") if self.is_built else _ABSENT
+        self._provider: Provider | None = None
+        self._index = self._made()
 
-    def find(self, method: str, raw_path: bytes, header: Callable[[bytes], str | None]) -> Answer:
+    def _made(self) -> _File:
+        """The document, told where people sign in: its policy lets it ask for tokens there."""
+        provider = self._provider
+        endpoints = None if provider is None else provider.endpoints
+        return _File(
+            _INDEX,
+            _told(self._text, self._settings, provider).encode(),
+            page_headers(None if endpoints is None else endpoints.token_origin),
+        )
+
+    async def _document(self) -> _File:
+        if self._oidc is not None and (told := await self._oidc.provider()) != self._provider:
+            self._provider = told
+            self._index = self._made()
+        return self._index
+
+    async def find(
+        self, method: str, raw_path: bytes, header: Callable[[bytes], str | None]
+    ) -> Answer:
         """A file, or the document of every page; raises NoSuchRoute."""
         first = raw_path.split(b"/", 2)[1] if raw_path.startswith(b"/") else b""
         if method in ("GET", "HEAD") and first not in _OF_ROUTES:
@@ -85,7 +111,7 @@ class Pages:
                 return file.answer(header)
             is_asked = "text/html" in (header(b"accept") or "") or raw_path == b"/"
             if is_asked and first != b"assets":
-                answer = self._index.answer(header)
+                answer = (await self._document()).answer(header)
                 if not self.is_built:
                     answer.status = 404
                 return answer
@@ -93,10 +119,14 @@ class Pages:
         raise errors.NoSuchRoute(f"there is nothing under {shown}")
 
 
-def _told(text: str, settings: Settings) -> str:
-    """The document, told where it is and what the installation is called."""
+def _told(text: str, settings: Settings, provider: Provider | None) -> str:
+    """The document, told where it is, what the installation is called and where to sign in."""
     prefix = settings.path_prefix
-    for name, value in (("prefix", prefix), ("environment", settings.environment or "")):
+    for name, value in (
+        ("prefix", prefix),
+        ("environment", settings.environment or ""),
+        ("oidc", "" if provider is None else msgspec.json.encode(provider).decode()),
+    ):
         told = html.escape(value, quote=True)
         text = text.replace(
             f'name="queen-{name}" content=""', f'name="queen-{name}" content="{told}"'
