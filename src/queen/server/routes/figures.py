@@ -8,7 +8,7 @@ from queen.wire.resources import GroupSummary, LeaseInfo
 
 LIST: Final = 1_000
 """Rows of a kind that are visited for a figure in a list; more, and it is null."""
-DETAIL: Final = 10_000
+DETAIL: Final = 2_000
 """The same where one queue is shown."""
 _NAMES: Final = {
     "partitions": "partitions",

@@ -83,13 +83,28 @@ declare
   v_out_at    timestamptz;
 begin
   select g.filled_to is null into v_filled from queen.groups g where g.id = p_group_id;
-  select count(*), coalesce(sum(greatest(0, n.next_offset - c.claimed)), 0), min(a.created_at) filter (where n.next_offset > c.claimed)
-  into v_ready, v_behind, v_ready_at
+  -- First how many there are to visit: what is too much is not visited at all.
+  select count(*), count(*) filter (where d.held and d.until > v_now) into v_rows, held
+  from (select d.held, d.until from queen.deliveries d where d.group_id = p_group_id limit p_most + 1) d;
+  if v_rows > p_most then
+    held := null;
+    return next;
+    return;
+  end if;
+  waiting := v_rows - held;
+  select count(*) into v_ready
+  from (select 1 from queen.consumers c where c.group_id = p_group_id and c.ready_at is not null limit p_most + 1) c;
+  if v_ready > p_most or not v_filled then
+    return next;
+    return;
+  end if;
+
+  select coalesce(sum(greatest(0, n.next_offset - c.claimed)), 0), min(a.created_at) filter (where n.next_offset > c.claimed)
+  into v_behind, v_ready_at
   from (
     select c.partition_id, c.claimed
     from queen.consumers c
     where c.group_id = p_group_id and c.ready_at is not null
-    limit p_most + 1
   ) c
   cross join lateral (
     select s.base_offset + s.message_count as next_offset
@@ -97,13 +112,9 @@ begin
   ) n
   left join lateral queen.stored_at(c.partition_id, c.claimed) a (created_at) on true;
 
-  select
-    count(*),
-    count(*) filter (where d.held and d.until > v_now),
-    coalesce(sum(queen.count_of(d.pending) + coalesce(h.behind, 0)), 0),
-    min(coalesce(d.created_at, a.created_at))
-  into v_rows, held, v_out, v_out_at
-  from (select d.* from queen.deliveries d where d.group_id = p_group_id limit p_most + 1) d
+  select coalesce(sum(queen.count_of(d.pending) + coalesce(h.behind, 0)), 0), min(coalesce(d.created_at, a.created_at))
+  into v_out, v_out_at
+  from (select d.* from queen.deliveries d where d.group_id = p_group_id) d
   left join lateral queen.stored_at(d.partition_id, lower(d.pending)) a (created_at) on true
   left join lateral (
     -- What waits behind the delivery of an ordered pair; parked ones stand behind the same.
@@ -121,16 +132,8 @@ begin
     ) n
     where d.ordered and d.until < 'infinity'
   ) h on true;
-  if v_rows > p_most then
-    held := null;
-    return next;
-    return;
-  end if;
-  waiting := v_rows - held;
-  if v_filled and v_ready <= p_most then
-    lag := v_behind + v_out;
-    oldest_at := least(v_ready_at, v_out_at);
-  end if;
+  lag := v_behind + v_out;
+  oldest_at := least(v_ready_at, v_out_at);
   return next;
 end
 $$;
