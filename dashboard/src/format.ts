@@ -10,6 +10,22 @@ export function count(value: number | null | undefined): string {
   return value < 100_000 ? whole.format(value) : short.format(value);
 }
 
+/** What waits in a queue, or in several. */
+export interface Backlog {
+  pending: number | null;
+  oldestAgeSeconds: number | null;
+  sampledPending: number | null;
+  sampledOldestAgeSeconds: number | null;
+}
+
+/** How much waits and for how long: as it is, or as it was last measured where it is too much to count. */
+export function backlog(of: Backlog | null | undefined): { many: number | null; seconds: number | null; text: string } {
+  if (!of || of.pending !== null)
+    return { many: of?.pending ?? null, seconds: of?.oldestAgeSeconds ?? null, text: count(of?.pending) };
+  const text = of.sampledPending === null ? UNKNOWN : `≈ ${count(of.sampledPending)}`;
+  return { many: of.sampledPending, seconds: of.sampledOldestAgeSeconds, text };
+}
+
 export function exact(value: number | null | undefined): string {
   return value == null ? UNKNOWN : whole.format(value);
 }

@@ -20,6 +20,8 @@ function queue(said: Partial<Queue>): Queue {
     scheduled: 0,
     deadLetters: 0,
     oldestAgeSeconds: null,
+    sampledPending: null,
+    sampledOldestAgeSeconds: null,
     pushedPerSecond: 0,
     poppedPerSecond: 0,
     ...said,
@@ -32,6 +34,7 @@ describe("troubles", () => {
   it.each<[string, Partial<Queue>, string[]]>([
     ["an empty queue has none", {}, []],
     ["figures that are not known are no trouble", { pending: null, deadLetters: null }, []],
+    ["a backlog too large to count is one, as last measured", { pending: null, sampledPending: 3, sampledOldestAgeSeconds: 600 }, ["no-consumer"]],
     ["a backlog that moves is none", { ...stuck, poppedPerSecond: 2 }, []],
     ["a message of now is none", { pending: 1, oldestAgeSeconds: 2 }, []],
     ["a paused queue is paused, whatever waits", { ...stuck, paused: true }, ["paused"]],

@@ -1,7 +1,7 @@
 /** Why a queue may not get on, in the words of the engine; nothing is said of one that does. */
 
 import type { Schemas } from "./api";
-import { count, duration } from "./format";
+import { backlog, count, duration } from "./format";
 
 export type Queue = Schemas["QueueSummary"] & { options?: Schemas["QueueOptions"] };
 
@@ -36,7 +36,7 @@ export function troubles(queue: Queue): Trouble[] {
       why: "Pops get nothing until somebody resumes the queue; pushes go on.",
       tab: "configuration",
     });
-  } else if ((queue.pending ?? 0) > 0) {
+  } else if ((backlog(queue).many ?? 0) > 0) {
     found.push(...hindrances(queue));
   }
   if ((queue.deadLetters ?? 0) > 0) {
@@ -55,8 +55,8 @@ export function troubles(queue: Queue): Trouble[] {
 function hindrances(queue: Queue): Trouble[] {
   const found: Trouble[] = [];
   const isStill =
-    !queue.poppedPerSecond && (queue.oldestAgeSeconds ?? 0) > PATIENCE_SECONDS;
-  const age = duration(queue.oldestAgeSeconds);
+    !queue.poppedPerSecond && (backlog(queue).seconds ?? 0) > PATIENCE_SECONDS;
+  const age = duration(backlog(queue).seconds);
   if ((queue.waiting ?? 0) > 0) {
     found.push({
       kind: "retrying",

@@ -397,6 +397,11 @@ async def test_queues_come_by_what_was_last_sampled_of_them(dsn: str) -> None:
         assert await names(server, sort="-deadLetters", limit=1) == ["few"]
         assert await names(server, sort="-oldestAgeSeconds") == ["many", "some", "few"]
         assert await names(server, sort="-pending", search="e") == ["some", "few"]
+        many = (await server.get("/resources/queues/many")).body
+        assert many["sampledPending"] == many["pending"]
+        assert many["sampledOldestAgeSeconds"] is not None
+        whole = (await server.get("/resources/overview")).body
+        assert whole["sampledPending"] == whole["pending"]
 
 
 async def test_the_history_of_a_queue_is_told_where_asked_for(dsn: str) -> None:

@@ -15,7 +15,9 @@ from queen.store.database import Record
 from queen.store.store import Store
 
 MOST_READ: Final = 100_000
-"""Messages that one search looks at."""
+"""Messages that are looked at for one that is named."""
+MOST_SEARCHED: Final = 20_000
+"""Those of one answer to a search, so that none takes long: who asked goes on behind it."""
 _SEGMENTS: Final = 200
 _CHUNK_BYTES: Final = 8 * 2**20
 # Segments are found by their transactions, which take their numbers before their times.
@@ -130,7 +132,7 @@ async def browse(
     start: Cursor,
     limit: int,
     max_bytes: int,
-    most: int = MOST_READ,
+    most: int = MOST_SEARCHED,
 ) -> Page:
     """The newest messages that match, having looked at ``most`` at the most."""
     page = Page(found=[])

@@ -28,6 +28,8 @@ def figures(row: Record) -> dict[str, Any]:
         **{name: row[column] for name, column in _NAMES.items()},
         **{name: row[name] for name in _RATES},
         "oldest_age_seconds": row["oldest_seconds"],
+        "sampled_pending": row["sampled_pending"],
+        "sampled_oldest_age_seconds": row["sampled_oldest_seconds"],
     }
 
 
@@ -43,6 +45,10 @@ def total(rows: Sequence[Record], *, is_known: bool) -> dict[str, Any]:
         found[name] = sum(known) if is_known and known else None
     ages = [row["oldest_seconds"] for row in rows if row["oldest_seconds"] is not None]
     found["oldest_age_seconds"] = max(ages, default=None) if found["pending"] is not None else None
+    depths = [row["sampled_pending"] for row in rows if row["sampled_pending"] is not None]
+    ages = [row["sampled_oldest_seconds"] for row in rows if row["sampled_oldest_seconds"]]
+    found["sampled_pending"] = sum(depths) if is_known and depths else None
+    found["sampled_oldest_age_seconds"] = max(ages, default=None) if is_known else None
     return found
 
 

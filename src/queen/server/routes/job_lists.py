@@ -42,7 +42,7 @@ async def list_jobs(call: Call) -> Answer:
     start: browse.Cursor | None = browse.Cursor(*place)
     found: list[JobInfo] = []
     scanned = 0
-    while start is not None and len(found) < limit and scanned < browse.MOST_READ:
+    while start is not None and len(found) < limit and scanned < browse.MOST_SEARCHED:
         page = await browse.browse(
             engine.store,
             engine.seals,
@@ -55,7 +55,7 @@ async def list_jobs(call: Call) -> Answer:
             start=start,
             limit=limit - len(found),
             max_bytes=call.state.settings.max_pop_bytes,
-            most=browse.MOST_READ - scanned,
+            most=browse.MOST_SEARCHED - scanned,
         )
         scanned += page.scanned
         start = page.next
@@ -104,7 +104,7 @@ async def _list_scheduled(call: Call, query: JobsQuery, queue: Queue) -> Answer:
     found: list[JobInfo] = []
     scanned = 0
     is_more = True
-    while is_more and len(found) < limit and scanned < browse.MOST_READ:
+    while is_more and len(found) < limit and scanned < browse.MOST_SEARCHED:
         rows = await engine.store.browse.scheduled(
             queue.id, due_at=due_at, after=after, limit=limit - len(found)
         )

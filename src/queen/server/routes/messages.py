@@ -103,7 +103,7 @@ async def _list_scheduled(
     found: list[MessageInfo] = []
     scanned = 0
     is_more = True
-    while is_more and len(found) < limit and scanned < browse.MOST_READ:
+    while is_more and len(found) < limit and scanned < browse.MOST_SEARCHED:
         rows = await call.state.engine.seals.open_rows(
             await store.browse.scheduled(queue_id, due_at=due_at, after=after, limit=limit)
         )

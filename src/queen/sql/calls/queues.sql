@@ -140,11 +140,18 @@ select
   q.id, q.name, q.namespace, q.task, q.version, q.created_at, q.paused, q.priority, q.ordered,
   f.partitions, f.groups, f.pending, f.held, f.waiting, f.scheduled, f.dead_letters,
   case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds,
-  r.pushed_per_second, r.popped_per_second
+  r.pushed_per_second, r.popped_per_second, s.depth as sampled_pending, s.oldest_age_seconds as sampled_oldest_seconds
 from unnest($1::bigint[]) with ordinality k (id, ordinal)
 cross join lateral (select q.* from queen.queues q where q.id = k.id offset 0) q
 cross join lateral queen.queue_figures(q.id, $2) f
 cross join lateral queen.queue_rates(q.id, $3) r
+left join lateral (
+  select s.depth, s.oldest_age_seconds
+  from queen.samples s
+  where s.queue_id = q.id and s.group_id = 0 and s.minute > queen.now() - interval '10 minutes'
+  order by s.minute desc
+  limit 1
+) s on true
 order by k.ordinal;
 
 -- name: queue_names
@@ -179,7 +186,8 @@ select
 from (
   select p.id, p.name, p.level, p.priority
   from queen.partitions p
-  where p.queue_id = $1 and p.name >= $4 and (p.name, p.level) > ($2, $3::smallint)
+  where p.queue_id = $1
+    and (p.name, p.level) > (greatest($2::text, $4::text), case when $2::text >= $4::text then $3::smallint else -1::smallint end)
   order by p.name, p.level
   limit $5
 ) p

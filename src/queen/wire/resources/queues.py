@@ -26,6 +26,9 @@ class Figures(Wire, frozen=True, kw_only=True):
     dead_letters: int | None
     oldest_age_seconds: float | None
     """Age of the oldest pending message; null also when there is none."""
+    sampled_pending: int | None
+    """The same as last measured, not long ago, and estimated where it is too much to visit."""
+    sampled_oldest_age_seconds: float | None
     pushed_per_second: float | None
     """Over the last minute or two; null where nothing was ever counted."""
     popped_per_second: float | None
