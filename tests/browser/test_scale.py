@@ -47,7 +47,10 @@ PAGES = {
     "queue": (f"/queues/{QUEUE}?range=1h", "[data-chart] canvas"),
     "partitions": (f"/queues/{QUEUE}?tab=partitions", "[data-row]"),
     "partitions by prefix": (f"/queues/{QUEUE}?tab=partitions&prefix=user-77777", "[data-row]"),
-    "partitions that are leased": (f"/queues/{QUEUE}?tab=partitions&state=leased", "[data-row]"),
+    "partitions that are leased": (
+        f"/queues/{QUEUE}?tab=partitions&state=leased",
+        "[data-further]",
+    ),
     "partitions that are ready": (f"/queues/{QUEUE}?tab=partitions&state=ready", "[data-row]"),
     "partitions that are idle": (f"/queues/{QUEUE}?tab=partitions&state=idle", "[data-row]"),
     "groups of the queue": (f"/queues/{QUEUE}?tab=groups", "[data-row]"),
@@ -56,7 +59,7 @@ PAGES = {
     "messages": (f"/messages?queue={QUEUE}", "[data-row]"),
     "messages of a partition": (f"/messages?queue={QUEUE}&q=partition:user-500000", "[data-row]"),
     "messages by payload": (f"/messages?queue={QUEUE}&q=payload.n:77", "[data-scanned]"),
-    "messages by status": (f"/messages?queue={QUEUE}&q=status:processing", "[data-row]"),
+    "messages by status": (f"/messages?queue={QUEUE}&q=status:processing", "[data-scanned]"),
     "tail": (f"/tail?queue={QUEUE}", "[data-row]"),
     "dead letters": (f"/dead-letters?queue={QUEUE}", "tr[aria-rowindex]"),
     "consumer groups": ("/groups", "[data-row]"),
@@ -230,3 +233,13 @@ async def test_a_message_of_the_middle_is_there_at_once(
     print(f"message: {seconds:.2f} s, {max(spent)[0]:.0f} ms")
     assert seconds < MOST_SECONDS
     assert max(spent)[0] < MOST_DATABASE_MILLIS
+
+
+async def test_those_that_are_rare_are_looked_for_further(page: Page, large: Server) -> None:
+    await page.goto(f"{large.base_url}/queues/{QUEUE}?tab=partitions&state=leased")
+    further = page.locator("[data-further]")
+    await expect(further).to_contain_text("there are more")
+    async with page.expect_response(lambda response: "cursor=" in response.url):
+        await further.get_by_role("button", name="Look further").click()
+    await further.get_by_role("link", name="Deliveries").click()
+    await expect(page.locator("[data-row]").first).to_be_visible()
