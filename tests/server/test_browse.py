@@ -165,17 +165,17 @@ async def test_scheduled_messages_are_listed_the_next_first(server: Server, cloc
     assert await find(server) == []
 
 
-async def test_a_search_reads_ten_thousand_messages_and_says_so(server: Server) -> None:
+async def test_a_search_reads_five_thousand_messages_and_says_so(server: Server) -> None:
     item = {"queue": "orders", "payload": 0}
     await push(server, "orders", "needle")
-    assert (await server.post("/push", {"items": [item] * 10_000})).status == 201
+    assert (await server.post("/push", {"items": [item] * 5_000})).status == 201
 
     first = (await server.get("/messages", queue="orders", contains="needle")).body
     rest = await server.get(
         "/messages", queue="orders", contains="needle", cursor=first["nextCursor"]
     )
 
-    assert (first["messages"], first["scanned"], first["complete"]) == ([], 10_000, False)
+    assert (first["messages"], first["scanned"], first["complete"]) == ([], 5_000, False)
     assert (rest.body["scanned"], rest.body["complete"]) == (1, True)
     assert [each["data"] for each in rest.body["messages"]] == ["needle"]
 

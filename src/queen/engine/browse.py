@@ -16,7 +16,7 @@ from queen.store.store import Store
 
 MOST_READ: Final = 100_000
 """Messages that are looked at for one that is named."""
-MOST_SEARCHED: Final = 10_000
+MOST_SEARCHED: Final = 5_000
 """Those of one answer to a search, so that none takes long: who asked goes on behind it."""
 _SEGMENTS: Final = 200
 _CHUNK_BYTES: Final = 8 * 2**20

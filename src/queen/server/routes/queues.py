@@ -35,7 +35,7 @@ from queen.wire.resources import (
 _MOST_QUEUES: Final = 1_000
 """Queues whose figures an overview sums up."""
 _MOST_NAMES: Final = 100_000
-_MOST_SCANNED: Final = 4_000
+_MOST_SCANNED: Final = 2_000
 """Partitions that a page with a filter looks at."""
 _ORDERS: Final = {
     "name": "name",
