@@ -44,7 +44,14 @@ const POLL_MILLIS = 5_000;
 const QUIET_MILLIS = 15_000;
 const STALE_MILLIS = 30_000;
 const MOST_RETRY_MILLIS = 15_000;
+const MOST_PAGES = 2;
 const EVENTS: Frame["event"][] = ["message.processed", "system.stats", "operation.updated"];
+
+/** Many pages are asked for again by hand alone: a refresh must not grow with the scrolling. */
+export function isRefreshed({ state }: { state: { data?: unknown } }): boolean {
+  const { pages } = (state.data ?? {}) as { pages?: unknown };
+  return !Array.isArray(pages) || pages.length <= MOST_PAGES;
+}
 
 export const useLive = defineStore("live", () => {
   const session = useSession();
@@ -85,7 +92,7 @@ export const useLive = defineStore("live", () => {
   function refresh(): void {
     if (Date.now() - refreshedAt < POLL_MILLIS) return;
     refreshedAt = Date.now();
-    void queries.invalidateQueries({ queryKey: ["now"] });
+    void queries.invalidateQueries({ queryKey: ["now"], predicate: isRefreshed });
   }
 
   function take(frame: Frame): void {
