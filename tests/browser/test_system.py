@@ -3,6 +3,7 @@
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.browser.shop import BIG
 from tests.server.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -14,11 +15,13 @@ async def test_a_trace_leads_through_its_messages(page: Page, demo: Server) -> N
     await page.get_by_role("link", name="checkout/7").click()
     await expect(page.get_by_role("heading", name="checkout/7")).to_be_visible()
     await expect(page.locator("[data-event]")).to_have_count(6)
+    await expect(page.locator("[data-event]").nth(0)).to_contain_text(str(BIG))
     await expect(page.locator("[data-event]").nth(1)).to_contain_text("no stock")
     await page.reload()
     await expect(page.locator("[data-event]")).to_have_count(6)
     await page.locator("[data-row]").first.click()
     await expect(page.get_by_role("list", name="Timeline")).to_contain_text("in checkout/7, stock")
+    await expect(page.get_by_role("list", name="Timeline")).to_contain_text(str(BIG))
 
 
 async def test_figures_are_told_against_the_time_before(page: Page, demo: Server) -> None:
