@@ -1,7 +1,7 @@
 """Traces, analytics, pipelines, and the system: its processes, upkeep, database and audit log."""
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.browser.shop import BIG
 from tests.server.server import Server
@@ -62,6 +62,18 @@ async def test_pipelines_say_how_far_they_are(page: Page, demo: Server) -> None:
     await expect(failed).to_contain_text("no space left")
     # What it says of itself is no address of the web, and so no link.
     await expect(failed.get_by_role("link", name="Spark's page")).to_have_count(0)
+
+
+async def test_pipelines_beyond_the_first_page_are_read_too(page: Page, demo: Server) -> None:
+    async def few(route: Route) -> None:
+        url = route.request.url
+        await route.continue_(url=f"{url}{'&' if '?' in url else '?'}limit=1")
+
+    await page.route("**/api/v1/pipelines*", few)
+    await page.goto(f"{demo.base_url}/pipelines")
+    await expect(page.locator("[data-pipeline]")).to_have_count(1)
+    await page.get_by_role("button", name="Read further").click()
+    await expect(page.locator("[data-pipeline]")).to_have_count(2)
 
 
 async def test_the_system_is_seen_from_process_to_setting(page: Page, demo: Server) -> None:
