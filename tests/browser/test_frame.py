@@ -82,6 +82,22 @@ async def test_keys_lead_from_page_to_page(page: Page, demo: Server) -> None:
     await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+async def test_the_menu_of_a_narrow_window_is_for_the_keyboard(page: Page, demo: Server) -> None:
+    await page.set_viewport_size({"width": 375, "height": 812})
+    await page.goto(demo.base_url)
+    opener = page.get_by_role("button", name="Open the menu")
+    await opener.press("Enter")
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Overview")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(opener).to_be_focused()
+    await expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
+    await opener.press("Enter")
+    await page.get_by_role("link", name="Queues", exact=True).press("Enter")
+    await expect(page.get_by_role("heading", name="Queues")).to_be_visible()
+    await expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
+
+
 async def test_keys_that_stand_for_themselves_can_be_turned_off(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.locator("[data-live]")).to_contain_text("Live")
