@@ -38,7 +38,12 @@ async def _settle(server: Server, queue: str, group: str | None = None, **told: 
 async def _jobs(server: Server) -> None:
     for number, name in enumerate(["resize", "resize", "transcode", "publish"]):
         data = {"file": f"{number}.png", "id": BIG}
-        job = {"queue": "media", "name": name, "data": data, "metadata": {"tags": ["web"], "id": BIG}}
+        job = {
+            "queue": "media",
+            "name": name,
+            "data": data,
+            "metadata": {"tags": ["web"], "id": BIG},
+        }
         await _post(server, "/jobs", job)
     late = {"queue": "media", "name": "cleanup", "data": None, "delaySeconds": 86_400}
     await _post(server, "/jobs", late)

@@ -177,7 +177,9 @@ async def test_they_are_exported_as_they_are(page: Page, empty: Server, tmp_path
 
 async def test_an_export_that_fails_says_so(page: Page, empty: Server) -> None:
     await bury(empty, "unexported", 1)
-    await page.route("**/api/v1/dlq?*limit=500*", lambda route: route.fulfill(status=503, body="{}"))
+    await page.route(
+        "**/api/v1/dlq?*limit=500*", lambda route: route.fulfill(status=503, body="{}")
+    )
     await page.goto(f"{empty.base_url}/dead-letters?queue=unexported")
     await page.get_by_role("button", name="Export").click()
     await expect(page.locator("[data-failure]")).to_be_visible()
