@@ -1,7 +1,10 @@
 /** What a page shows is in its URL: filters, sort, tab and range survive refresh and can be sent. */
 
-import { computed, type WritableComputedRef } from "vue";
+import { refDebounced } from "@vueuse/core";
+import { computed, type Ref, ref, watch, type WritableComputedRef } from "vue";
 import { type LocationQueryRaw, type Router, useRoute, useRouter } from "vue-router";
+
+const TYPING_MILLIS = 200;
 
 /** Changes of one moment are one change of the URL: each for itself would undo the others. */
 let changes: LocationQueryRaw | null = null;
@@ -41,4 +44,12 @@ export function useChoice<T extends string>(
     get: () => choices.find((each) => each === parameter.value) ?? choices[0],
     set: (value) => (parameter.value = value),
   });
+}
+
+/** What is typed into a filter counts a moment later; what the URL says otherwise is shown. */
+export function useTyped(parameter: WritableComputedRef<string>): Ref<string> {
+  const typed = ref(parameter.value);
+  watch(refDebounced(typed, TYPING_MILLIS), (value) => (parameter.value = value));
+  watch(parameter, (value) => (typed.value = value));
+  return typed;
 }

@@ -3,7 +3,7 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/vue-query";
 import { computed, type MaybeRefOrGetter, toValue } from "vue";
 
-import { useLive } from "./live";
+import { isRefreshed, useLive } from "./live";
 
 type Key = readonly unknown[];
 
@@ -53,11 +53,9 @@ export function usePages<P extends Page<unknown>>(
     },
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (last) => last.nextCursor ?? undefined,
-    // Many pages are asked for again by hand alone: a refresh must not grow with the scrolling.
     refetchInterval: computed(() => {
       const every = isLive() ? live.interval : false;
-      return (asked: { state: { data?: { pages: unknown[] } } }) =>
-        (asked.state.data?.pages.length ?? 0) <= 2 ? every : false;
+      return (asked: { state: { data?: unknown } }) => (isRefreshed(asked) ? every : false);
     }),
     enabled: computed(enabled),
     placeholderData: keepPreviousData,

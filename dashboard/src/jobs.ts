@@ -5,10 +5,11 @@ import { type Json, member, parseJson, plainOf } from "./json";
 
 export const JOB_STATUSES = ["scheduled", "waiting", "active", "completed", "failed", "cancelled"] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
-export type Job = Omit<Schemas["JobInfo"], "data" | "result" | "progress"> & {
+export type Job = Omit<Schemas["JobInfo"], "data" | "result" | "progress" | "metadata"> & {
   data: Json;
   result: Json;
   progress: Json;
+  metadata: Json;
 };
 
 const NULL: Json = { kind: "null", text: "null", raw: "null" };
@@ -19,6 +20,7 @@ function jobOf(json: Json): Job {
     data: member(json, "data") ?? NULL,
     result: member(json, "result") ?? NULL,
     progress: member(json, "progress") ?? NULL,
+    metadata: member(json, "metadata") ?? NULL,
   };
 }
 

@@ -6,6 +6,7 @@ import { useRouter } from "vue-router";
 
 import { useLive } from "./live";
 import { PAGES } from "./pages";
+import { usePreferences } from "./preferences";
 
 export const KEYS = [
   ["⌘K or Ctrl K", "Find a queue or an action"],
@@ -23,7 +24,7 @@ const SEQUENCE_MILLIS = 1_000;
 
 function isTyping(target: EventTarget | null): boolean {
   return (
-    target instanceof HTMLElement && target.closest("input, textarea, select, [role=dialog]") !== null
+    target instanceof HTMLElement && target.closest("input, textarea, select, [role=dialog], [role=menu]") !== null
   );
 }
 
@@ -37,6 +38,7 @@ function step(by: 1 | -1): void {
 export function useKeys() {
   const router = useRouter();
   const live = useLive();
+  const preferences = usePreferences();
   const isPaletteOpen = ref(false);
   const isHelpOpen = ref(false);
   let goesUntil = 0;
@@ -75,8 +77,8 @@ export function useKeys() {
     if (isCommand && event.key.toLowerCase() === "k") {
       event.preventDefault();
       isPaletteOpen.value = true;
-    } else if (!isCommand && !event.altKey && !isTyping(event.target) && plain(event.key)) {
-      event.preventDefault();
+    } else if (preferences.hasKeys && !isCommand && !event.altKey && !isTyping(event.target)) {
+      if (plain(event.key)) event.preventDefault();
     }
   });
 

@@ -10,6 +10,7 @@ import { defineStore } from "pinia";
 import { computed, ref, shallowReactive, shallowRef, watch } from "vue";
 
 import { ask, http, type Schemas } from "./api";
+import { usePreferences } from "./preferences";
 import { useSession } from "./session";
 import { prefix } from "./site";
 
@@ -38,16 +39,22 @@ type Frame =
   | { event: "system.stats"; data: Stats }
   | { event: "operation.updated"; data: Schemas["Operation"] };
 
-/** How often figures are asked for while messages move, or while there is no socket. */
-const POLL_MILLIS = 5_000;
-/** The same while a socket says that nothing moves. */
+/** How often figures are asked for, at the most, while a socket says that nothing moves. */
 const QUIET_MILLIS = 15_000;
 const STALE_MILLIS = 30_000;
 const MOST_RETRY_MILLIS = 15_000;
+const MOST_PAGES = 2;
 const EVENTS: Frame["event"][] = ["message.processed", "system.stats", "operation.updated"];
+
+/** Many pages are asked for again by hand alone: a refresh must not grow with the scrolling. */
+export function isRefreshed({ state }: { state: { data?: unknown } }): boolean {
+  const { pages } = (state.data ?? {}) as { pages?: unknown };
+  return !Array.isArray(pages) || pages.length <= MOST_PAGES;
+}
 
 export const useLive = defineStore("live", () => {
   const session = useSession();
+  const preferences = usePreferences();
   const queries = useQueryClient();
   const visibility = useDocumentVisibility();
   const isPaused = useSessionStorage("queen.paused", false);
@@ -65,10 +72,14 @@ export const useLive = defineStore("live", () => {
     if (isPaused.value) return "paused";
     return isOpen.value ? "live" : "polling";
   });
-  const isStale = computed(() => isActive.value && now.value - heardAt.value > STALE_MILLIS);
+  /** How often figures are asked for while messages move, or while there is no socket. */
+  const pollMillis = computed(() => preferences.seconds * 1_000);
+  const isStale = computed(
+    () => isActive.value && now.value - heardAt.value > Math.max(STALE_MILLIS, pollMillis.value * 2),
+  );
   const interval = computed(() => {
     if (!isActive.value) return false;
-    return isOpen.value ? QUIET_MILLIS : POLL_MILLIS;
+    return isOpen.value ? Math.max(QUIET_MILLIS, pollMillis.value) : pollMillis.value;
   });
 
   let socket: WebSocket | null = null;
@@ -83,9 +94,9 @@ export const useLive = defineStore("live", () => {
 
   /** Messages moved: what is shown of now is asked for again, though not at every message. */
   function refresh(): void {
-    if (Date.now() - refreshedAt < POLL_MILLIS) return;
+    if (Date.now() - refreshedAt < pollMillis.value) return;
     refreshedAt = Date.now();
-    void queries.invalidateQueries({ queryKey: ["now"] });
+    void queries.invalidateQueries({ queryKey: ["now"], predicate: isRefreshed });
   }
 
   function take(frame: Frame): void {

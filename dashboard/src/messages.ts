@@ -7,7 +7,8 @@ import type { Search } from "./search";
 /** What the API tells, but for the payload, which stays as it was written. */
 export type Exact<T> = Omit<T, "data"> & { data: Json };
 export type Info = Exact<Schemas["MessageInfo"]>;
-export type Detail = Exact<Schemas["MessageDetail"]>;
+export type TraceEvent = Exact<Schemas["TraceEvent"]>;
+export type Detail = Omit<Exact<Schemas["MessageDetail"]>, "traces"> & { traces: TraceEvent[] };
 export type DeadLetter = Exact<Schemas["DeadLetter"]>;
 
 const NULL: Json = { kind: "null", text: "null", raw: "null" };
@@ -79,7 +80,21 @@ export async function readMessage(ref: Ref, signal?: AbortSignal): Promise<Detai
           signal,
         }),
   );
-  return exactly<Schemas["MessageDetail"]>(parseJson(text));
+  const json = parseJson(text);
+  return { ...exactly<Schemas["MessageDetail"]>(json), traces: list<Schemas["TraceEvent"]>(json, "traces") };
+}
+
+export async function readTrace(
+  name: string,
+  page: { limit: number; cursor?: string },
+  signal?: AbortSignal,
+): Promise<{ rows: TraceEvent[]; nextCursor: string | null }> {
+  const params = { path: { name }, query: page };
+  const json = parseJson(await ask(http.GET("/api/v1/traces/by-name/{name}", { params, parseAs: "text", signal })));
+  return {
+    rows: list<Schemas["TraceEvent"]>(json, "traces"),
+    nextCursor: plainOf(member(json, "nextCursor") ?? NULL) as string | null,
+  };
 }
 
 export interface LetterFilter {

@@ -61,7 +61,8 @@ function readReturn(): Return | null {
   const pending = JSON.parse(sessionStorage.getItem(PENDING) ?? "null") as Pending | null;
   sessionStorage.removeItem(PENDING);
   // The code stays neither in the URL nor in the history.
-  history.replaceState(null, "", pending?.path ?? `${prefix}/`);
+  // With the origin: a path that begins with two slashes would be another site.
+  history.replaceState(null, "", location.origin + (pending?.path ?? `${prefix}/`));
   return { told, pending };
 }
 

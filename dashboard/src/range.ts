@@ -65,8 +65,7 @@ export function useRange() {
 
   /** As long, and just before: what the range is compared with. */
   function before(): { from: string; to: string } {
-    const end = zoom.value?.to ?? Date.now() / 1_000;
-    const start = zoom.value?.from ?? end - SECONDS[preset.value];
+    const [start, end] = [bounds().from, bounds().to].map((each) => Date.parse(each) / 1_000) as [number, number];
     return { from: iso(start - (end - start)), to: iso(start) };
   }
 

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { instantOf, parseSearch, withTerm } from "./search";
 
 const NOW = Date.parse("2026-01-01T12:00:00Z");
-const searched = (text: string) => parseSearch(text, NOW).search;
+const searched = (text: string) => parseSearch(text, NOW, true).search;
 
 test("words before a colon say what is meant, the rest is looked for in the payload", () => {
   expect(searched('partition:eu/1 status:failed group:billing tx:"a b" late fee')).toEqual({
@@ -27,14 +27,24 @@ test("what is no qualifier is looked for as it stands", () => {
 });
 
 test("times are instants or so long before now", () => {
-  expect(instantOf("-15m", NOW)).toBe("2026-01-01T11:45:00.000Z");
-  expect(instantOf("2026-01-01T10:00Z", NOW)).toBe("2026-01-01T10:00:00.000Z");
-  expect(instantOf("yesterday", NOW)).toBeNull();
+  expect(instantOf("-15m", NOW, true)).toBe("2026-01-01T11:45:00.000Z");
+  expect(instantOf("2026-01-01T10:00Z", NOW, false)).toBe("2026-01-01T10:00:00.000Z");
+  expect(instantOf("2026-01-01 10:00:00+02:00", NOW, true)).toBe("2026-01-01T08:00:00.000Z");
+  for (const none of ["yesterday", "1", "2026-13-01", "-99999999999999d"]) expect(instantOf(none, NOW, true)).toBeNull();
+});
+
+test("a time without a zone is as times are shown", () => {
+  const here = (text: string) => new Date(text).toISOString();
+  for (const text of ["2026-01-01", "2026-01-01 10:00", "2026-01-01T10:00:05"]) {
+    const whole = text.length > 10 ? text.replace(" ", "T") : `${text}T00:00`;
+    expect(instantOf(text, NOW, true)).toBe(here(`${whole}Z`));
+    expect(instantOf(text, NOW, false)).toBe(here(whole));
+  }
 });
 
 test("what is not understood is told, not passed over", () => {
-  expect(parseSearch("status:odd from:never", NOW).faults).toHaveLength(2);
-  expect(parseSearch("tx:a tx:b", NOW).faults).toHaveLength(1);
+  expect(parseSearch("status:odd from:never", NOW, true).faults).toHaveLength(2);
+  expect(parseSearch("tx:a tx:b", NOW, true).faults).toHaveLength(1);
 });
 
 test("a term is set, changed and taken away", () => {

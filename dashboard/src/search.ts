@@ -34,13 +34,16 @@ export const QUALIFIERS = {
 
 const TERM = /(?:([\p{L}][\p{L}\p{N}_.$-]*):)?("(?:[^"\\]|\\.)*"|\S+)/gu;
 const AGO = /^-(\d+(?:\.\d+)?)(s|m|h|d)$/;
+const ISO = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:\d{2})?)?$/i;
 const SECONDS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400 };
 
-/** An instant as the API wants it: ISO, or so long before now. Null for what is neither. */
-export function instantOf(text: string, now: number): string | null {
-  const ago = AGO.exec(text);
-  const at = ago ? now - Number(ago[1]) * (SECONDS[ago[2]!] ?? 1) * 1_000 : Date.parse(text);
-  return Number.isFinite(at) ? new Date(at).toISOString() : null;
+/** An instant as the API wants it: ISO, without a zone as times are shown, or so long before now. Null for what is neither. */
+export function instantOf(text: string, now: number, isUtc: boolean): string | null {
+  const [, many, unit] = AGO.exec(text) ?? [];
+  const [, day, time = "00:00", zone = isUtc ? "Z" : ""] = ISO.exec(text) ?? [];
+  const at = many && unit ? now - Number(many) * (SECONDS[unit] ?? 1) * 1_000 : Date.parse(`${day}T${time}${zone}`);
+  const date = new Date(at);
+  return Number.isFinite(date.getTime()) ? date.toISOString() : null;
 }
 
 function unquoted(text: string): string {
@@ -52,7 +55,7 @@ export function quoted(text: string): string {
 }
 
 /** What is asked for, and what could not be understood, in words for whoever typed it. */
-export function parseSearch(text: string, now: number): { search: Search; faults: string[] } {
+export function parseSearch(text: string, now: number, isUtc: boolean): { search: Search; faults: string[] } {
   const search: Search = {};
   const faults: string[] = [];
   const free: string[] = [];
@@ -76,7 +79,7 @@ export function parseSearch(text: string, now: number): { search: Search; faults
       if (status) set("status", status, qualifier);
       else faults.push(`status is one of ${STATUSES.join(", ")}.`);
     } else if (qualifier === "from" || qualifier === "to") {
-      const at = instantOf(value, now);
+      const at = instantOf(value, now, isUtc);
       if (at) set(qualifier, at, qualifier);
       else faults.push(`${qualifier}:${value} is no time; write -15m or 2026-01-31T10:00Z.`);
     } else free.push(whole);

@@ -1,11 +1,13 @@
 /** Who looks at the dashboard, and what that caller may do; the server judges anew in any case. */
 
+import { useQueryClient } from "@tanstack/vue-query";
 import { defineStore } from "pinia";
 import { computed, ref } from "vue";
 
 import { ask, http, Refusal, type Schemas, speakAs } from "./api";
 import { farewell, finish, type Grant, renew, takeReturn } from "./oidc";
 import { provider } from "./site";
+import { useWork } from "./work";
 
 export type Permission =
   | "produce"
@@ -23,6 +25,8 @@ const MOST_MILLIS = 2 ** 31 - 1;
 const OVER = "You were signed out: this key or token is no longer taken. Sign in again.";
 
 export const useSession = defineStore("session", () => {
+  const queries = useQueryClient();
+  const work = useWork();
   const me = ref<Schemas["Me"] | null>(null);
   const phase = ref<"starting" | "signed-out" | "ready" | "failed">("starting");
   const failure = ref<Error | null>(null);
@@ -109,6 +113,8 @@ export const useSession = defineStore("session", () => {
       const grant = grantKept();
       if (!grant) throw new Error(OVER);
       const renewed = await renew(grant);
+      // Whoever signed out meanwhile stays out.
+      if (grantKept()?.bearer !== grant.bearer) throw new Error(OVER);
       keep(renewed);
       speakAs(renewed.bearer);
       wait();
@@ -135,6 +141,9 @@ export const useSession = defineStore("session", () => {
     keyId.value = null;
     reason.value = why;
     phase.value = "signed-out";
+    // The next to sign in here is perhaps somebody else.
+    queries.clear();
+    work.forget();
   }
 
   /** Here, and at the provider if it has a page for it. */

@@ -18,5 +18,9 @@ export const useWork = defineStore("work", () => {
     followed.value = followed.value.filter((each) => each.id !== id);
   }
 
-  return { followed, follow, dismiss };
+  function forget(): void {
+    followed.value = [];
+  }
+
+  return { followed, follow, dismiss, forget };
 });

@@ -38,7 +38,12 @@ async def _settle(server: Server, queue: str, group: str | None = None, **told: 
 async def _jobs(server: Server) -> None:
     for number, name in enumerate(["resize", "resize", "transcode", "publish"]):
         data = {"file": f"{number}.png", "id": BIG}
-        job = {"queue": "media", "name": name, "data": data, "metadata": {"tags": ["web"]}}
+        job = {
+            "queue": "media",
+            "name": name,
+            "data": data,
+            "metadata": {"tags": ["web"], "id": BIG},
+        }
         await _post(server, "/jobs", job)
     late = {"queue": "media", "name": "cleanup", "data": None, "delaySeconds": 86_400}
     await _post(server, "/jobs", late)
@@ -52,7 +57,7 @@ async def _jobs(server: Server) -> None:
 
 
 async def _traces(server: Server) -> None:
-    steps = (("info", {"step": "reserved"}), ("error", {"why": "no stock"}))
+    steps = (("info", {"step": "reserved", "id": BIG}), ("error", {"why": "no stock"}))
     for number in range(3):
         item = {"queue": "demo.carts", "partition": "customer-2", "payload": {"order": number}}
         (pushed,) = (await _post(server, "/push", {"items": [item]}))["messages"]

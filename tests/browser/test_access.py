@@ -58,6 +58,21 @@ async def test_a_key_opens_the_dashboard_in_this_tab_alone(
     await expect(page.get_by_label("Key or token")).to_be_visible()
 
 
+async def test_who_signs_in_next_sees_nothing_of_who_was_here_before(
+    page: Page, guarded: Server, own_dsn: str
+) -> None:
+    await sign_in(page, guarded, await make_key(own_dsn, role="admin", name="admin"), "/queues")
+    await expect(page.get_by_role("link", name="secret")).to_be_visible()
+    await page.get_by_role("button", name="Account and appearance").click()
+    await page.get_by_role("menuitem", name="Sign out").click()
+    await page.get_by_label("Key or token").fill(
+        await make_key(own_dsn, role="write-only", name="writer")
+    )
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.locator("[data-failure=forbidden]")).to_be_visible()
+    await expect(page.get_by_role("link", name="secret")).to_have_count(0)
+
+
 @pytest.mark.parametrize("role", ACTIONS)
 async def test_only_what_a_role_may_do_is_offered(
     page: Page, guarded: Server, own_dsn: str, role: str

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.server.server import Server
 
@@ -27,6 +27,13 @@ async def bury(server: Server, queue: str, count: int, error: str = "no customer
     ]
     answer = {"consumerGroup": "billing", "acknowledgments": told}
     assert (await server.post("/ack/batch", answer)).body["success"]
+
+
+async def refuse_deletes(route: Route) -> None:
+    if route.request.method == "DELETE":
+        await route.fulfill(status=503, body="{}")
+    else:
+        await route.continue_()
 
 
 async def test_they_are_found_from_the_overview_and_grouped_by_error(
@@ -69,6 +76,19 @@ async def test_a_redrive_at_a_rate_runs_on_and_is_cancelled(page: Page, empty: S
     assert 0 < left < 41
 
 
+async def test_a_cancel_that_is_refused_says_so(page: Page, empty: Server) -> None:
+    await bury(empty, "refused", 3)
+    await page.route("**/api/v1/operations/*", refuse_deletes)
+    await page.goto(f"{empty.base_url}/dead-letters?queue=refused")
+    await page.get_by_role("button", name="Redrive all that match").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("At most so many a second").fill("0.1")
+    await dialog.get_by_role("button", name="Redrive", exact=True).click()
+    card = page.locator("[data-operation]")
+    await card.get_by_role("button", name="Cancel").click()
+    await expect(card.get_by_role("alert")).to_contain_text("The server answered 503")
+
+
 async def test_a_redrive_of_all_gives_them_back_to_their_group(page: Page, empty: Server) -> None:
     await bury(empty, "again", 3)
     await page.goto(f"{empty.base_url}/dead-letters?queue=again")
@@ -94,6 +114,42 @@ async def test_those_that_were_picked_go_alone(page: Page, empty: Server) -> Non
     await expect(page.get_by_text("1 redriven")).to_be_visible()
 
 
+async def test_what_is_picked_follows_what_is_done(page: Page, empty: Server) -> None:
+    await bury(empty, "all of them", 3)
+    await page.goto(f"{empty.base_url}/dead-letters?queue=all%20of%20them")
+    everything = page.get_by_role("checkbox", name="All that are loaded")
+    await everything.check()
+    await page.get_by_role("checkbox", name="Pick offset 0 of p1").uncheck()
+    await expect(everything).not_to_be_checked()
+    await page.get_by_role("button", name="Redrive 2 picked").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("At most so many a second").fill("1000")
+    await dialog.get_by_role("button", name="Redrive", exact=True).click()
+    await expect(page.locator("[data-operation=done]")).to_be_visible()
+    await expect(page.get_by_role("button", name="Redrive all that match")).to_be_visible()
+
+
+async def test_without_a_count_nothing_is_redriven(page: Page, empty: Server) -> None:
+    await bury(empty, "uncounted", 1)
+    await page.route("**/dlq/redrive", lambda route: route.fulfill(status=503, body="{}"))
+    await page.goto(f"{empty.base_url}/dead-letters?queue=uncounted")
+    await page.get_by_role("button", name="Redrive all that match").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.locator("[data-failure]")).to_be_visible()
+    await expect(dialog.get_by_role("button", name="Redrive", exact=True)).to_be_disabled()
+
+
+async def test_one_error_is_purged_and_the_others_stay(page: Page, empty: Server) -> None:
+    await bury(empty, "partly", 2)
+    await bury(empty, "partly", 1, "the card is stolen")
+    await page.goto(f"{empty.base_url}/dead-letters?queue=partly")
+    await page.get_by_role("button", name="Purge: the card is stolen").click()
+    await page.get_by_label("to confirm").fill("partly")
+    await page.get_by_role("dialog").get_by_role("button", name="Purge", exact=True).click()
+    await expect(page.locator("[data-operation=done]")).to_be_visible()
+    assert (await empty.get("/dlq", queue="partly")).body["total"] == 2
+
+
 async def test_a_purge_wants_the_name_of_the_queue(page: Page, empty: Server) -> None:
     await bury(empty, "purged", 2)
     await page.goto(f"{empty.base_url}/dead-letters?queue=purged")
@@ -117,3 +173,17 @@ async def test_they_are_exported_as_they_are(page: Page, empty: Server, tmp_path
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert sorted(each["data"]["n"] for each in lines) == [0, 1, 2]
     assert {each["consumerGroup"] for each in lines} == {"billing"}
+
+
+async def test_an_export_that_fails_says_so(page: Page, empty: Server) -> None:
+    await bury(empty, "unexported", 1)
+    await page.route(
+        "**/api/v1/dlq?*limit=500*", lambda route: route.fulfill(status=503, body="{}")
+    )
+    await page.goto(f"{empty.base_url}/dead-letters?queue=unexported")
+    await page.get_by_role("button", name="Export").click()
+    await expect(page.locator("[data-failure]")).to_be_visible()
+    await page.unroute("**/api/v1/dlq?*limit=500*")
+    async with page.expect_download():
+        await page.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_text("1 exported")).to_be_visible()

@@ -112,6 +112,21 @@ async def test_filters_of_a_tab_outlive_a_reload(page: Page, empty: Server) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "again"),
+    [("/traces?prefix=nothing", "Traces"), ("/queues/shown?tab=partitions&prefix=x", "partitions")],
+)
+async def test_a_filter_that_the_url_has_lost_is_not_shown(
+    page: Page, empty: Server, path: str, again: str
+) -> None:
+    await push(empty, "shown")
+    await page.goto(empty.base_url + path)
+    await expect(page.locator("[data-empty]")).to_be_visible()
+    await page.get_by_role("link", name=again, exact=True).click()
+    await expect(page.locator("input[data-search]")).to_have_value("")
+    assert "prefix=" not in page.url
+
+
 async def test_a_cron_text_that_eats_memory_is_refused(page: Page, empty: Server) -> None:
     await page.goto(empty.base_url)
     for cron in ("0-99999999999 * * * *", "*/0 * * * *", ",".join(["0-59"] * 5_000) + " * * * *"):

@@ -82,6 +82,69 @@ async def test_keys_lead_from_page_to_page(page: Page, demo: Server) -> None:
     await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+async def test_the_menu_of_a_narrow_window_is_for_the_keyboard(page: Page, demo: Server) -> None:
+    await page.set_viewport_size({"width": 375, "height": 812})
+    await page.goto(demo.base_url)
+    opener = page.get_by_role("button", name="Open the menu")
+    await opener.press("Enter")
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Overview")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(opener).to_be_focused()
+    await expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
+    await opener.press("Enter")
+    await page.get_by_role("link", name="Queues", exact=True).press("Enter")
+    await expect(page.get_by_role("heading", name="Queues")).to_be_visible()
+    await expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
+
+
+async def test_keys_that_stand_for_themselves_can_be_turned_off(page: Page, demo: Server) -> None:
+    await page.goto(demo.base_url)
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+    await page.get_by_role("button", name="Account and appearance").click()
+    await page.keyboard.press("p")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+    await page.keyboard.press("?")
+    await page.get_by_label("Keys without").uncheck()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.reload()
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+    for key in ("g", "q", "p", "?"):
+        await page.keyboard.press(key)
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("dialog", name="Find a queue")).to_be_visible()
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+    await expect(page).to_have_url(f"{demo.base_url}/")
+
+
+async def test_figures_are_asked_for_as_often_as_somebody_likes(page: Page, demo: Server) -> None:
+    async def refuse(socket: WebSocketRoute) -> None:
+        await socket.close(code=1011)
+
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    await page.clock.install()
+    await page.route_web_socket("**/ws/dashboard*", refuse)
+    await page.goto(f"{demo.base_url}/queues")
+    await expect(page.locator("[data-row]").first).to_be_visible()
+    await page.get_by_role("button", name="Account and appearance").click()
+    await page.get_by_role("menuitemradio", name="Every minute").click()
+    await page.reload()
+    await expect(page.locator("[data-row]").first).to_be_visible()
+    await page.wait_for_load_state("networkidle")
+    page.on("request", note)
+    await page.clock.run_for(50_000)
+    assert [url for url in asked if "/resources/queues" in url] == []
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    async with page.expect_request("**/resources/queues?**"):
+        await page.clock.run_for(15_000)
+
+
 async def test_the_palette_finds_queues_and_actions(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()

@@ -34,6 +34,7 @@ async def test_a_job_shows_its_data_and_its_result(page: Page, demo: Server) -> 
     await page.locator("tr[aria-rowindex] [data-row]").click()
     await expect(page.get_by_role("region", name="Tree of the data")).to_contain_text(str(BIG))
     await expect(page.get_by_role("region", name="Tree of the result")).to_contain_text("800")
+    await expect(page.get_by_label("Facts")).to_contain_text(f'"id":{BIG}')
     await page.reload()
     await expect(page.get_by_role("region", name="Tree of the result")).to_contain_text(str(BIG))
 

@@ -1,5 +1,6 @@
 """People sign in at the installation's own provider, and come back to where they wanted to go."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -211,6 +212,15 @@ async def test_what_goes_wrong_is_said_with_what_to_do(
     assert page.url == guarded.base_url + WANTED
 
 
+async def test_a_path_that_looks_like_another_site_is_a_page_of_this_one(
+    page: Page, guarded: Server
+) -> None:
+    url = f"{guarded.base_url}//elsewhere.example/x"
+    await begin(page, url, "ann")
+    await expect(page.locator("[data-empty]")).to_contain_text("There is no such page")
+    assert page.url == url
+
+
 async def test_a_provider_that_the_page_cannot_ask_is_named(page: Page, guarded: Server) -> None:
     await page.route("**/token", lambda route: route.abort())
     await begin(page, guarded.base_url, "ann")
@@ -259,6 +269,33 @@ async def test_a_token_is_renewed_before_it_ends_if_the_provider_lets_it(
         await expect(page.get_by_role("heading", name="Queues")).to_be_visible()
         await page.reload()
         await expect(page.get_by_role("heading", name="Queues")).to_be_visible()
+
+
+async def test_who_signs_out_while_a_token_is_renewed_stays_out(
+    page: Page, own_dsn: str, site: Site
+) -> None:
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if "grant_type=refresh_token" in (route.request.post_data or ""):
+            is_asked.set()
+            await may_answer.wait()
+        await route.continue_()
+
+    settings = site.settings(OIDC_SCOPES="openid profile offline_access")
+    async with served(page, own_dsn, settings) as server:
+        await page.route("**/token", hold)
+        await page.route("**/sign-out*", lambda route: route.fulfill(status=204))
+        await begin(page, f"{server.base_url}/queues", "ann-4")
+        await asyncio.wait_for(is_asked.wait(), 15)
+        await page.get_by_role("button", name="Account and appearance").click()
+        await page.get_by_role("menuitem", name="Sign out").click()
+        await expect(page.get_by_role("button", name="Sign in with Acme")).to_be_visible()
+        async with page.expect_response("**/token") as answer:
+            may_answer.set()
+        await (await answer.value).finished()
+        await page.evaluate("new Promise(done => setTimeout(done, 100))")
+        assert not {"queen.token", "queen.grant"} & (await kept(page)).keys()
 
 
 async def test_a_tab_that_slept_is_renewed_when_it_is_refused(

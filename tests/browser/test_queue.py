@@ -64,6 +64,30 @@ async def test_a_configuration_is_saved_after_its_diff_was_seen(page: Page, demo
     assert options["rateLimit"] == {"max": 100, "durationMillis": 1000, "per": "queue"}
 
 
+async def test_an_option_is_as_it_was_typed(page: Page, demo: Server) -> None:
+    await fill(demo, "typed")
+    await page.goto(f"{demo.base_url}/queues/typed?tab=configuration")
+    backoff = page.locator("#option-retryBackoff")
+    await backoff.fill("")
+    await backoff.press_sequentially("1.05")
+    await expect(backoff).to_have_value("1.05")
+    schema = page.locator("#option-schema")
+    await schema.fill("{}")
+    await schema.press("ArrowLeft")
+    await schema.press_sequentially('"maxProperties":12')
+    await expect(schema).to_have_value('{"maxProperties":12}')
+    await page.locator("#option-leaseTime").press_sequentially("e")
+    await expect(page.get_by_role("alert")).to_contain_text("A number is wanted")
+    await expect(page.get_by_role("button", name="Review and save")).to_be_disabled()
+    await page.locator("#option-leaseTime").fill("60")
+    await page.get_by_role("button", name="Review and save").click()
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    options = (await demo.get("/resources/queues/typed")).body["options"]
+    assert (options["retryBackoff"], options["leaseTime"]) == (1.05, 60)
+    assert options["schema"] == {"maxProperties": 12}
+
+
 async def test_what_somebody_else_saved_meanwhile_is_not_overwritten(
     page: Page, demo: Server
 ) -> None:
@@ -87,6 +111,18 @@ async def test_a_queue_is_paused_and_resumed(page: Page, demo: Server) -> None:
     await page.get_by_role("button", name="Resume", exact=True).click()
     await page.get_by_role("dialog").get_by_role("button", name="Resume").click()
     await expect(page.locator("[data-trouble=paused]")).to_have_count(0)
+
+
+async def test_a_dialog_does_what_it_was_opened_for(page: Page, demo: Server) -> None:
+    await fill(demo, "twice")
+    await page.goto(f"{demo.base_url}/queues/twice")
+    await page.get_by_role("button", name="Pause", exact=True).click()
+    assert (await demo.post("/resources/queues/twice/pause", {})).status == 200
+    # The page knows by now, behind the dialog.
+    await expect(page.locator("[data-trouble=paused]")).to_be_attached(timeout=20_000)
+    await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    assert (await demo.get("/resources/queues/twice")).body["paused"] is True
 
 
 async def test_a_purge_wants_the_name_and_shows_how_far_it_is(page: Page, demo: Server) -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Request, expect
 
 from tests.server.server import Server
 
@@ -34,6 +34,30 @@ async def test_rows_come_as_somebody_scrolls_and_only_those_in_sight_are_drawn(
         await page.wait_for_timeout(150)
     await expect(page.get_by_role("link", name=f"queue-{MANY - 1:04}")).to_be_attached()
     assert await page.locator("[data-row]").count() < 100
+
+
+async def test_a_refresh_does_not_grow_with_the_scrolling(page: Page, many: Server) -> None:
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    async with page.expect_websocket() as socket:
+        await page.goto(f"{many.base_url}/queues")
+    told = page.locator("main [aria-live]").first
+    for loaded in ("100 and more", "200 and more", f"{MANY}"):
+        await expect(told).to_have_text(loaded)
+        await page.keyboard.press("End")
+    await page.wait_for_load_state("networkidle")
+    page.on("request", note)
+    # For longer than live figures stay as they are while messages move.
+    for _ in range(8):
+        item = {"queue": "queue-0001", "payload": 1}
+        async with (await socket.value).expect_event(
+            "framereceived", lambda frame: "message.processed" in str(frame)
+        ):
+            assert (await many.post("/push", {"items": [item]})).status == 201
+    assert [url for url in asked if "cursor=" in url] == []
 
 
 async def test_sort_and_search_are_in_the_url_and_outlive_a_reload(

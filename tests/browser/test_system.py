@@ -1,8 +1,9 @@
 """Traces, analytics, pipelines, and the system: its processes, upkeep, database and audit log."""
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
+from tests.browser.shop import BIG
 from tests.server.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -14,11 +15,13 @@ async def test_a_trace_leads_through_its_messages(page: Page, demo: Server) -> N
     await page.get_by_role("link", name="checkout/7").click()
     await expect(page.get_by_role("heading", name="checkout/7")).to_be_visible()
     await expect(page.locator("[data-event]")).to_have_count(6)
+    await expect(page.locator("[data-event]").nth(0)).to_contain_text(str(BIG))
     await expect(page.locator("[data-event]").nth(1)).to_contain_text("no stock")
     await page.reload()
     await expect(page.locator("[data-event]")).to_have_count(6)
     await page.locator("[data-row]").first.click()
     await expect(page.get_by_role("list", name="Timeline")).to_contain_text("in checkout/7, stock")
+    await expect(page.get_by_role("list", name="Timeline")).to_contain_text(str(BIG))
 
 
 async def test_figures_are_told_against_the_time_before(page: Page, demo: Server) -> None:
@@ -59,6 +62,18 @@ async def test_pipelines_say_how_far_they_are(page: Page, demo: Server) -> None:
     await expect(failed).to_contain_text("no space left")
     # What it says of itself is no address of the web, and so no link.
     await expect(failed.get_by_role("link", name="Spark's page")).to_have_count(0)
+
+
+async def test_pipelines_beyond_the_first_page_are_read_too(page: Page, demo: Server) -> None:
+    async def few(route: Route) -> None:
+        url = route.request.url
+        await route.continue_(url=f"{url}{'&' if '?' in url else '?'}limit=1")
+
+    await page.route("**/api/v1/pipelines*", few)
+    await page.goto(f"{demo.base_url}/pipelines")
+    await expect(page.locator("[data-pipeline]")).to_have_count(1)
+    await page.get_by_role("button", name="Read further").click()
+    await expect(page.locator("[data-pipeline]")).to_have_count(2)
 
 
 async def test_the_system_is_seen_from_process_to_setting(page: Page, demo: Server) -> None:

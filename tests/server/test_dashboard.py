@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.server.access import KEYS, Caller, make_key
 from tests.server.server import Server, until
 
 FAST = {
@@ -27,9 +28,9 @@ async def fast(dsn: str) -> AsyncIterator[Server]:
 
 @asynccontextmanager
 async def dashboard(
-    server: Server, **headers: str
+    server: Server, ticket: str | None = None, **headers: str
 ) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
-    url = f"{server.base_url}/ws/dashboard"
+    url = f"{server.base_url}/ws/dashboard{'' if ticket is None else f'?ticket={ticket}'}"
     async with server.session.ws_connect(url, headers=headers) as opened:
         yield opened
 
@@ -84,6 +85,37 @@ async def test_long_work_is_told_as_it_goes(fast: Server) -> None:
                 break
 
     assert told["queue"] == "orders"
+
+
+async def bury(caller: Caller, queue: str) -> str:
+    """A dead letter of a queue; answers its id."""
+    await caller.push(queue)
+    (message,) = (await caller.get(f"/pop/queue/{queue}")).body["messages"]
+    named = {name: message[name] for name in ("transactionId", "partitionId", "leaseId")}
+    assert (await caller.post("/ack", {**named, "status": "dlq"})).status == 200
+    (letter,) = (await caller.get("/dlq", queue=queue)).body["messages"]
+    return letter["id"]
+
+
+async def test_work_on_several_queues_is_told_to_those_who_see_them_all(dsn: str) -> None:
+    async with Server(dsn, {**FAST, **KEYS}) as server:
+        admin = Caller(server, await make_key(dsn))
+        shop = Caller(server, await make_key(dsn, scopes=[{"queue": "shop.*"}]))
+        ids = [await bury(admin, queue) for queue in ("shop.a", "secret")]
+        async with (
+            dashboard(server, (await admin.post("/auth/ticket")).body["ticket"]) as all_of_it,
+            dashboard(server, (await shop.post("/auth/ticket")).body["ticket"]) as some_of_it,
+        ):
+            await heard(all_of_it, "system.stats")
+            await heard(some_of_it, "system.stats")
+            body = {"filter": {"ids": ids}, "ratePerSecond": 100}
+            work = (await admin.post("/dlq/redrive", body)).body["operation"]
+            told = await heard(all_of_it, "operation.updated")
+            assert (told["data"]["id"], told["data"]["queue"]) == (work["id"], None)
+
+            await shop.post("/resources/queues/shop.a/purge", {"scope": "all"})
+            told = await heard(some_of_it, "operation.updated")
+            assert told["data"]["queue"] == "shop.a"
 
 
 async def test_a_client_hears_what_it_asked_for_and_nothing_else(fast: Server) -> None:

@@ -135,10 +135,20 @@ class Dashboards:
         finally:
             self._remove(dashboard)
 
-    async def tell(self, event: EventName, data: object, queue: str | None = None) -> None:
-        """Something happened now: say so to those who asked for it and may see its queue."""
+    async def tell(self, event: EventName, data: object, queue: str | None) -> None:
+        """
+        Something happened now: say so to those who asked for it and may see its queue.
+
+        What is of several queues is for those who see them all.
+        """
         for dashboard in tuple(self._open):
-            if event in dashboard.events and (queue is None or await dashboard.shown({queue})):
+            if event not in dashboard.events:
+                continue
+            if queue is None:
+                is_shown = dashboard.call.caller.scopes is None
+            else:
+                is_shown = bool(await dashboard.shown({queue}))
+            if is_shown:
                 dashboard.put(_frame(event, data))
 
     def _add(self, dashboard: Dashboard) -> None:
