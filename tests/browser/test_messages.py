@@ -245,3 +245,14 @@ async def test_a_message_that_is_not_there_is_told(page: Page, empty: Server) ->
     await expect(page.locator("[data-failure=missing]")).to_be_visible()
     await page.goto(f"{empty.base_url}/messages?queue=nothing-here")
     await expect(page.locator("[data-failure=missing]")).to_be_visible()
+
+
+async def test_a_search_that_finds_nothing_goes_on_by_itself(page: Page, empty: Server) -> None:
+    await push(empty, "deep", {"name": "needle"})
+    many = {"items": [{"queue": "deep", "payload": 0}] * 6_000}
+    assert (await empty.post("/push", many)).status == 201
+
+    await page.goto(f"{empty.base_url}/messages?queue=deep&q=payload.name:needle")
+
+    await expect(page.locator("[data-row]")).to_have_count(1)
+    await expect(page.locator("[data-scanned]")).to_contain_text("searched all 6,001")
