@@ -46,7 +46,7 @@ PAST = (
     "waitMillis,processingMillis"
 )
 """Its charts."""
-SHARED_SECONDS = {NOW: 4, (PAST,): 10}
+SHARED_SECONDS: dict[tuple[str, ...], int] = {NOW: 4, (PAST,): 10}
 """How old an answer may be."""
 NOW_SECONDS = 5.0
 PAST_SECONDS = 15.0
