@@ -52,7 +52,7 @@ async def test_a_refresh_does_not_grow_with_the_scrolling(page: Page, many: Serv
     page.on("request", note)
     # For longer than live figures stay as they are while messages move.
     for _ in range(8):
-        item = {"queue": "queue-0001", "payload": 1}
+        item = {"queue": "queue-0007", "payload": 1}
         async with (await socket.value).expect_event(
             "framereceived", lambda frame: "message.processed" in str(frame)
         ):
