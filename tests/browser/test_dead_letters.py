@@ -187,3 +187,20 @@ async def test_an_export_that_fails_says_so(page: Page, empty: Server) -> None:
     async with page.expect_download():
         await page.get_by_role("button", name="Try again").click()
     await expect(page.get_by_text("1 exported")).to_be_visible()
+
+
+async def test_a_redrive_leads_to_another_queue(page: Page, empty: Server) -> None:
+    await bury(empty, "from here", 2)
+    await empty.post("/configure", {"queue": "to there"})
+    await page.goto(f"{empty.base_url}/dead-letters?queue=from%20here")
+    await page.get_by_role("button", name="Redrive all that match").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("To another queue").check()
+    redrive = dialog.get_by_role("button", name="Redrive", exact=True)
+    await expect(redrive).to_be_disabled()
+    await dialog.get_by_label("Destination queue").fill("to there")
+    await dialog.get_by_label("Partition").fill("second")
+    await redrive.click()
+    await expect(page.locator("[data-operation=done]")).to_be_visible()
+    popped = await empty.get("/pop/queue/to%20there/partition/second", batch=9)
+    assert [each["data"]["n"] for each in popped.body["messages"]] == [0, 1]

@@ -220,3 +220,27 @@ async def test_polling_stands_in_for_the_socket(page: Page, demo: Server) -> Non
     await expect(page.locator("[data-live]")).to_contain_text("Polling")
     async with page.expect_request("**/resources/queues?**", timeout=10_000):
         pass
+
+
+async def test_rows_are_dense_and_times_in_utc_where_somebody_likes_them_so(
+    page: Page, demo: Server
+) -> None:
+    await page.goto(f"{demo.base_url}/queues")
+    row = page.get_by_role("table", name="Queues").locator("tr[aria-rowindex]").first
+    await expect(row).to_be_visible()
+    box = await row.bounding_box()
+    assert box is not None
+    await page.get_by_role("button", name="Account and appearance").click()
+    await page.get_by_role("menuitemcheckbox", name="Dense rows").click()
+    await page.reload()
+    await expect(row).to_be_visible()
+    dense = await row.bounding_box()
+    assert dense is not None
+    assert (round(box["height"]), round(dense["height"])) == (40, 30)
+    await page.get_by_role("button", name="Account and appearance").click()
+    utc = page.get_by_role("menuitemcheckbox", name="Times in UTC")
+    before = await utc.get_attribute("aria-checked")
+    await utc.click()
+    await page.reload()
+    await page.get_by_role("button", name="Account and appearance").click()
+    await expect(utc).to_have_attribute("aria-checked", "false" if before == "true" else "true")

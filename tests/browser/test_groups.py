@@ -100,3 +100,16 @@ async def test_a_deleted_group_is_gone(page: Page, empty: Server) -> None:
     await expect(page.locator("[data-empty]")).to_contain_text("No group matches")
     found = await empty.get("/consumer-groups", queue="left")
     assert found.body["consumerGroups"] == []
+
+
+async def test_a_group_goes_on_with_new_messages_alone(page: Page, empty: Server) -> None:
+    await read_one(empty, "skipped")
+    await page.goto(f"{empty.base_url}/groups?queue=skipped")
+    await page.get_by_role("link", name=GROUP).click()
+    await page.get_by_role("button", name="Seek", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("with new messages alone").check()
+    await dialog.get_by_label("to confirm").fill("skipped")
+    await dialog.get_by_role("button", name="Seek").click()
+    await expect(page.locator("[data-tile=Lag] [data-value]")).to_have_text("0")
+    assert await payloads(empty, "skipped") == []

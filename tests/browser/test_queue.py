@@ -217,3 +217,31 @@ async def test_a_queue_whose_partitions_are_gone_says_so(page: Page, demo: Serve
     for tab in ("partitions", "groups", "deliveries"):
         await page.goto(f"{demo.base_url}/queues/bare?tab={tab}")
         await expect(page.locator("[data-empty]")).to_be_visible()
+
+
+async def test_a_purge_leaves_what_is_younger(page: Page, demo: Server) -> None:
+    await fill(demo, "young", 4)
+    await page.goto(f"{demo.base_url}/queues/young")
+    await page.get_by_role("button", name="More actions").click()
+    await page.get_by_role("menuitem", name="Purge").click()
+    await page.get_by_role("radio", name="All", exact=True).check()
+    await page.get_by_label("Only what is older than, in hours").fill("1")
+    await page.get_by_label("to confirm").fill("young")
+    await page.get_by_role("dialog").get_by_role("button", name="Purge", exact=True).click()
+    await expect(page.locator("[data-operation=done]")).to_be_visible()
+    assert (await demo.get("/resources/queues/young")).body["pending"] == 4
+
+
+async def test_a_zoom_is_ended_and_a_preset_chosen(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/queues/demo.orders?range=6h")
+    times = page.get_by_role("group", name="Time shown")
+    await times.get_by_role("button", name="24h").click()
+    await expect(times.get_by_role("button", name="24h")).to_have_attribute("aria-pressed", "true")
+    assert "range=24h" in page.url
+    await page.get_by_role("button", name="Between two times").click()
+    await page.get_by_label("From").fill("-20h")
+    await page.get_by_label("To", exact=True).fill("-2h")
+    await page.get_by_role("button", name="Show", exact=True).click()
+    await page.get_by_role("button", name="End the zoom").click()
+    await expect(page.locator("[data-zoom]")).to_have_count(0)
+    assert "from=" not in page.url

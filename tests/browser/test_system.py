@@ -117,3 +117,19 @@ async def test_maintenance_begins_by_a_word_and_ends(page: Page, demo: Server) -
     await pops.get_by_role("button", name="End pop maintenance").click()
     await page.get_by_role("dialog").get_by_role("button", name="End").click()
     await expect(pops).to_contain_text("normal")
+
+
+async def test_the_audit_log_is_narrowed_by_what_is_typed(page: Page, demo: Server) -> None:
+    for queue in ("first", "second"):
+        await demo.post("/push", {"items": [{"queue": queue, "payload": 1}]})
+        await demo.post(f"/resources/queues/{queue}/pause", {})
+    await page.goto(f"{demo.base_url}/system?tab=audit")
+    rows = page.get_by_role("table", name="Audit log").locator("[data-row]")
+    await page.get_by_label("Queue").fill("second")
+    await page.get_by_label("Queue").press("Enter")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("second")
+    await page.get_by_label("Who").fill("nobody")
+    await page.get_by_label("Who").press("Enter")
+    await expect(page.locator("[data-empty]")).to_contain_text("No record matches")
+    assert "actor=nobody" in page.url

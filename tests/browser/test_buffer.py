@@ -1,0 +1,65 @@
+"""Pushes that wait on disk: seen, stored, and tried again where that failed."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import FAST
+from tests.server.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def buffered(own_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
+    folder: Path = tmp_path_factory.mktemp("buffer")
+    async with Server(own_dsn, {**FAST, "FILE_BUFFER_DIR": str(folder)}) as server:
+        yield server
+
+
+async def turn(page: Page, action: str) -> None:
+    await page.get_by_role("button", name=f"{action} push maintenance").click()
+    dialog = page.get_by_role("dialog")
+    if action == "Begin":
+        await dialog.get_by_label("to confirm").fill("maintenance")
+    await dialog.get_by_role("button", name=action, exact=True).click()
+    await expect(dialog).to_have_count(0)
+
+
+async def test_pushes_wait_on_disk_while_maintenance_lasts(page: Page, buffered: Server) -> None:
+    await page.goto(f"{buffered.base_url}/system")
+    await turn(page, "Begin")
+    await expect(page.locator("[data-maintenance=push]")).to_contain_text("stopped")
+    pushed = await buffered.post("/push", {"items": [{"queue": "late", "payload": 7}]})
+    assert pushed.status == 202
+    await expect(page.locator("main")).to_contain_text("1, ")
+    await turn(page, "End")
+    await page.get_by_role("button", name="Store what is on disk").click()
+    await expect(page.get_by_text("Stored what was on disk.")).to_be_visible()
+    assert (await buffered.get("/pop/queue/late")).body["messages"][0]["data"] == 7
+
+
+async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Server) -> None:
+    async def order(is_ordered: bool) -> None:
+        options = {"ordered": is_ordered}
+        reply = await buffered.post("/configure", {"queue": "changed", "options": options})
+        assert reply.status == 200
+
+    await order(is_ordered=False)
+    await page.goto(f"{buffered.base_url}/system")
+    retry = page.get_by_role("button", name="Try failed files again")
+    await expect(retry).to_be_disabled()
+    await turn(page, "Begin")
+    item = {"queue": "changed", "payload": 8, "priority": 5}
+    assert (await buffered.post("/push", {"items": [item]})).status == 202
+    await order(is_ordered=True)
+    await turn(page, "End")
+    await expect(retry).to_be_enabled()
+    await order(is_ordered=False)
+    await retry.click()
+    await expect(page.get_by_text("1 are tried again.")).to_be_visible()
+    await expect(retry).to_be_disabled()
+    assert (await buffered.get("/pop/queue/changed")).body["messages"][0]["data"] == 8
