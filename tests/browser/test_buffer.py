@@ -8,7 +8,7 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from tests.browser.conftest import FAST
-from tests.server.server import Server
+from tests.server.server import Server, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -35,7 +35,8 @@ async def test_pushes_wait_on_disk_while_maintenance_lasts(page: Page, buffered:
     await expect(page.locator("[data-maintenance=push]")).to_contain_text("stopped")
     pushed = await buffered.post("/push", {"items": [{"queue": "late", "payload": 7}]})
     assert pushed.status == 202
-    await expect(page.locator("main")).to_contain_text("1, ")
+    await page.reload()
+    await expect(page.locator("main")).to_contain_text("Messages on disk1, ")
     await turn(page, "End")
     await page.get_by_role("button", name="Store what is on disk").click()
     await expect(page.get_by_text("Stored what was on disk.")).to_be_visible()
@@ -48,18 +49,25 @@ async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Ser
         reply = await buffered.post("/configure", {"queue": "changed", "options": options})
         assert reply.status == 200
 
+    async def has_failed() -> bool:
+        return (await buffered.get("/status/buffers")).body["failedFiles"] == 1
+
+    item = {"queue": "changed", "payload": 8, "priority": 5}
     await order(is_ordered=False)
+    assert (await buffered.post("/push", {"items": [item]})).status == 201
     await page.goto(f"{buffered.base_url}/system")
     retry = page.get_by_role("button", name="Try failed files again")
     await expect(retry).to_be_disabled()
     await turn(page, "Begin")
-    item = {"queue": "changed", "payload": 8, "priority": 5}
     assert (await buffered.post("/push", {"items": [item]})).status == 202
     await order(is_ordered=True)
     await turn(page, "End")
+    await until(has_failed)
+    await page.reload()
     await expect(retry).to_be_enabled()
     await order(is_ordered=False)
     await retry.click()
     await expect(page.get_by_text("1 are tried again.")).to_be_visible()
-    await expect(retry).to_be_disabled()
-    assert (await buffered.get("/pop/queue/changed")).body["messages"][0]["data"] == 8
+    for _ in range(2):
+        reply = await buffered.get("/pop/queue/changed", wait="true", timeout=10_000)
+        assert reply.body["messages"][0]["data"] == 8
