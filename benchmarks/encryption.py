@@ -127,8 +127,11 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     for name, found in pairs.items():
         result[f"{name}_encrypted"] = round(statistics.median(pair[0] for pair in found))
         result[f"{name}_plain"] = round(statistics.median(pair[1] for pair in found))
-        result[f"{name}_ratio"] = round(statistics.median(a / b for a, b in found), 2)
-    result["is_met"] = all(result[f"{name}_ratio"] >= BAR for name in pairs)
+        result[f"{name}_ratio"] = round(statistics.median(a / b for a, b in found), 3)
+    # Not of what is rounded: 0.698 is below the bar.
+    result["is_met"] = all(
+        statistics.median(a / b for a, b in found) >= BAR for found in pairs.values()
+    )
     result["configuration"] = {
         **machine(),
         "rounds": arguments.rounds,
