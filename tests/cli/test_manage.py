@@ -197,7 +197,7 @@ async def test_long_work_shows_a_bar_and_outlives_the_one_who_watches(shell: She
     await _buried(shell, 4)
 
     def use() -> str:
-        told = ("dlq", "redrive", "orders", "--rate", "0.5", "--yes")
+        told = ("dlq", "redrive", "orders", "--rate", "0.05", "--yes")
         with Terminal(*told, environment=shell.environment) as terminal:
             screen = terminal.until(lambda screen: "redrive" in screen and "/4" in screen)
             assert max(map(len, screen.splitlines())) <= WIDTH

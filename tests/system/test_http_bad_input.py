@@ -173,6 +173,17 @@ def _p99(delays: list[float]) -> float:
     return sorted(delays)[len(delays) * 99 // 100]
 
 
+async def test_a_refused_body_is_not_kept(dsn: str) -> None:
+    seen: Counter[str] = Counter()
+    async with Server(dsn, ENVIRONMENT) as server:
+        resident = resident_bytes(server.pid)
+        for _ in range(6):
+            await send(server, "gzip bomb", BOMB, seen)
+        assert seen["413"] == 6
+        # Of each, 64 MiB were inflated before it was found to be too large.
+        assert resident_bytes(server.pid) - resident < 2 * 64 * 2**20
+
+
 async def test_bad_requests_hurt_nobody(dsn: str) -> None:
     await run(dsn, 500, is_strict=False)
 

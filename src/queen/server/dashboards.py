@@ -123,7 +123,7 @@ class Dashboards:
                 raise errors.Overloaded("this process has as many dashboards as it may")
             call.caller = await admit(call, query.ticket)
         except errors.QueenError as error:
-            self._meter.count_error(error, scope["path"])
+            self._meter.count_error(type(error), scope["path"])
             self._log.warning(Event.SOCKET_REFUSED, code=error.code, request_id=call.request_id)
             await socket.send_denial_response(_refusal(error, call.request_id))
             return

@@ -73,13 +73,14 @@ class Answer:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
-        error: errors.QueenError | None = None,
+        error: type[errors.QueenError] | None = None,
         cache: bytes = b"no-store",
     ) -> None:
         self.status = status
         self.cache = cache
         self.error = error
-        """What a refusal tells of, for those who count and log."""
+        """What kind a refusal tells of, for those who count and log: the error itself would keep
+        its frames, the body in them, and through them this answer."""
         self.body = body if isinstance(body, bytes) or body is None else _ENCODE(body)
         self.headers = headers
         self.media_type = media_type
@@ -436,7 +437,7 @@ def refusal(error: errors.QueenError, request_id: str) -> Answer:
         status=error.http_status,
         headers=headers,
         media_type="application/problem+json",
-        error=error,
+        error=type(error),
     )
 
 

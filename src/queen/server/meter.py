@@ -51,11 +51,11 @@ class Meter:
             histogram = self._requests[key] = Histogram()
         histogram.observe(seconds)
 
-    def count_error(self, error: errors.QueenError, route: str) -> None:
+    def count_error(self, error: type[errors.QueenError], route: str) -> None:
         """A call was refused, or failed."""
         if error.code in _BUSY:
             self._refusals[error.code] = self._refusals.get(error.code, 0) + 1
-        elif isinstance(error, errors.Unauthorized | errors.Forbidden | errors.OriginRefused):
+        elif issubclass(error, errors.Unauthorized | errors.Forbidden | errors.OriginRefused):
             self._failures[error.code] = self._failures.get(error.code, 0) + 1
         elif error.code == errors.QueenError.code:
             self._errors[route] = self._errors.get(route, 0) + 1

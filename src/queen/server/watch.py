@@ -117,7 +117,8 @@ class Watch:
         # That the database is away is said once, not by each who meets it.
         is_news = answered.status >= 500 and not (
             self._engine.store.database.is_away
-            and isinstance(answered.error, errors.DatabaseUnavailable)
+            and answered.error is not None
+            and issubclass(answered.error, errors.DatabaseUnavailable)
         )
         tell = log.warning if is_news else log.debug
         code = answered.error.code if answered.error else None
