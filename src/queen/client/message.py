@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic
 
+import msgspec
+
 from queen.client.payloads import Codec
-from queen.wire.messages import Acknowledgment
-from queen.wire.messages import Message as WireMessage
+from queen.wire.messages import Acknowledgment, Wire
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
@@ -20,11 +21,37 @@ else:
     T = TypeVar("T")
 
 
-class _Unread:
-    """Stands for a payload that nobody has looked at."""
+_INSTANT: Final = msgspec.json.Decoder(datetime).decode
+_LEASE_END: Final = msgspec.json.Decoder(datetime | None).decode
+_HEADERS: Final = msgspec.json.Decoder(dict[str, str]).decode
+_OPTIONS: Final = msgspec.json.Decoder(dict[str, float]).decode
 
 
-_UNREAD: Final = _Unread()
+class Delivered(Wire, frozen=True, kw_only=True):
+    """A message as it comes: what few look at is not read before somebody does."""
+
+    id: str
+    transaction_id: str
+    queue: str
+    partition: str
+    data: msgspec.Raw
+    attempt: int
+    priority: int
+    created_at: msgspec.Raw
+    partition_id: str
+    lease_id: str | None
+    lease_expires_at: msgspec.Raw
+    consumer_group: str | None
+    offset: int
+    headers: msgspec.Raw
+    trace_id: str | None
+    options: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Popped(Wire, frozen=True, kw_only=True):
+    """What a pop answers."""
+
+    messages: list[Delivered]
 
 
 class Message(Mapping[str, Any], Generic[T]):
@@ -48,11 +75,11 @@ class Message(Mapping[str, Any], Generic[T]):
         "is_settled",
     )
 
-    def __init__(self, wire: WireMessage, codec: Codec[T], queen: "Queen") -> None:
+    def __init__(self, wire: Delivered, codec: Codec[T], queen: "Queen") -> None:
         self._wire = wire
         self._codec = codec
         self._queen = queen
-        self._data: T | _Unread = _UNREAD
+        self._data: T | msgspec.UnsetType = msgspec.UNSET
         self.is_lost = False
         """The lease is gone: another consumer has the message, or will."""
         self.is_settled = False
@@ -64,7 +91,7 @@ class Message(Mapping[str, Any], Generic[T]):
     def data(self) -> T:
         """The payload, decoded when it is first looked at; raises UndecodablePayload."""
         data = self._data
-        if isinstance(data, _Unread):
+        if data is msgspec.UNSET:
             data = self._data = self._codec.decode(self._wire.data)
         return data
 
@@ -112,7 +139,7 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def headers(self) -> dict[str, str]:
-        return self._wire.headers
+        return _HEADERS(self._wire.headers)
 
     @property
     def trace_id(self) -> str | None:
@@ -120,7 +147,7 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def created_at(self) -> datetime:
-        return self._wire.created_at
+        return _INSTANT(self._wire.created_at)
 
     @property
     def lease_id(self) -> str | None:
@@ -129,12 +156,12 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def lease_expires_at(self) -> datetime | None:
-        return self._wire.lease_expires_at
+        return _LEASE_END(self._wire.lease_expires_at)
 
     @property
     def lease_seconds(self) -> float:
         """The queue's lease time."""
-        return float(self._wire.options.get("leaseTime", 300))
+        return _OPTIONS(self._wire.options).get("leaseTime", 300.0)
 
     @property
     def consumer_group(self) -> str | None:
@@ -186,7 +213,7 @@ class Message(Mapping[str, Any], Generic[T]):
         return f"Message({self.queue}/{self.partition}#{self.offset}, attempt {self.attempt})"
 
 
-def wire_of(message: Message[Any]) -> WireMessage:
+def wire_of(message: Message[Any]) -> Delivered:
     """What came over the wire, for those who send it on."""
     return message._wire  # pyright: ignore[reportPrivateUsage] - of this file
 

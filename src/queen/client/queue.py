@@ -12,11 +12,11 @@ import msgspec
 from queen import errors
 from queen.client import tracing
 from queen.client.durations import seconds_of
-from queen.client.message import Message, T
+from queen.client.message import Message, Popped, T
 from queen.client.outcomes import outcome
 from queen.client.payloads import Codec, encode
 from queen.client.transport import decoded
-from queen.wire.messages import PopAnswer, Pushed, PushItem
+from queen.wire.messages import Pushed, PushItem
 from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 H = TypeVar("H", bound=Callable[..., Any])
 
 _DECODE_CONFIGURED = msgspec.json.Decoder(Configured).decode
-_DECODE_POP = msgspec.json.Decoder(PopAnswer).decode
+_DECODE_POP = msgspec.json.Decoder(Popped).decode
 _ITEM_FIELDS = {
     "data", "payload", "transactionId", "transaction_id", "headers", "delaySeconds", "delay",
     "availableAt", "available_at", "ttlSeconds", "ttl", "priority", "traceId", "trace_id",

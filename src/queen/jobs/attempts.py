@@ -9,6 +9,7 @@ import msgspec
 from queen import errors
 from queen.client import tracing
 from queen.client.outcomes import DeadLetter, Retry
+from queen.client.payloads import encode
 from queen.jobs.holding import Held, Holding
 from queen.jobs.job import Job
 from queen.jobs.options import Backoff, delay_of
@@ -92,44 +93,25 @@ class Attempts:
             why = f"stalled: its worker was lost in attempt {attempts} of {attempts}"
             await self._give_up(held, why, envelope.workflow)
             return
-        held.job = job = Job(
-            message,
-            processor.codec,
-            max_attempts=attempts,
-            queen=self._app.queen,
-            calls=self._app.calls,
-        )
-        tally.running += 1
-        try:
-            await self._attempt(held, processor, job, runner)
-        finally:
-            tally.running -= 1
-
-    async def _attempt(
-        self,
-        held: Held,
-        processor: Processor[Any, Any, Any],
-        job: Job[Any],
-        runner: "asyncio.Task[None]",
-    ) -> None:
+        held.job = job = Job(message, processor.codec, attempts, self._app.queen, self._app.calls)
         held.runner = runner
-        seconds = job.envelope.timeout_seconds or processor.settings.timeout_seconds
+        tally.running += 1
+        seconds = envelope.timeout_seconds or processor.settings.timeout_seconds
         try:
             if seconds is None and not tracing.is_on():
                 result = await self._running.run(processor, job)
-            else:
-                place = job.envelope.workflow
-                with tracing.processing(
-                    [held.message], job=job.name, workflow=place.id if place else None
-                ):
-                    async with asyncio.timeout(seconds):
-                        result = await self._running.run(processor, job)
-                    if not held.is_gone:
-                        # Inside: what follows from it is in its trace.
-                        await self._complete(held, processor, job, result)
+                if not held.is_gone:
+                    await self._complete(held, processor, job, result)
                 return
-            if not held.is_gone:
-                await self._complete(held, processor, job, result)
+            place = envelope.workflow
+            with tracing.processing(
+                [message], job=job.name, workflow=place.id if place else None
+            ):
+                async with asyncio.timeout(seconds):
+                    result = await self._running.run(processor, job)
+                if not held.is_gone:
+                    # Inside: what follows from it is in its trace.
+                    await self._complete(held, processor, job, result)
         except asyncio.CancelledError as error:
             if held.is_gone and not self.is_ending:
                 return
@@ -145,6 +127,7 @@ class Attempts:
             if not held.is_gone:
                 await self._fail(held, job.envelope, processor.settings, error)
         finally:
+            tally.running -= 1
             held.runner = None
             while held.is_gone and not self.is_ending and runner.cancelling():
                 runner.uncancel()  # It was told to leave this job, not to end.
@@ -154,11 +137,17 @@ class Attempts:
         held: Held,
         processor: Processor[Any, Any, Any],
         job: Job[Any],
-        result: msgspec.Raw | None,
+        returned: object,
     ) -> None:
         envelope, pushed = job.envelope, job.pushed()
-        acknowledgment = held.message.done()
         place = envelope.workflow
+        has_more = envelope.chain or pushed or place is not None
+        if returned is None and not has_more:
+            self._completed(held)
+            self._settling.say_done(held)
+            return
+        result = None if returned is None else encode(returned)
+        acknowledgment = held.message.done()
         # The result of a step is the workflow's to keep.
         if result is not None and place is None:
             acknowledgment = msgspec.structs.replace(
@@ -167,7 +156,7 @@ class Attempts:
                 result=result,
                 result_seconds=envelope.result_seconds or processor.settings.result_seconds,
             )
-        if not envelope.chain and not pushed and place is None:
+        if not has_more:
             self._completed(held)
             self._settling.say(held, acknowledgment)
             return

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,7 @@ class Held(msgspec.Struct, eq=False, gc=False):
     """Where it is counted, once its name is known."""
     runner: "asyncio.Task[None] | None" = None
     """Who runs it just now."""
+    lease_id: str = ""
     is_lost: bool = False
     """Another worker has it, or will."""
     is_cancelled: bool = False
@@ -78,8 +80,8 @@ class Holding:
 
     def hold(self, messages: Sequence[Message[Envelope]]) -> list[Held]:
         """From now on these are kept."""
-        found = [Held(message) for message in messages]
-        for lease_id, some in groupby(found, lambda held: held.message.lease_id or ""):
+        found = [Held(each, lease_id=each.lease_id or "") for each in messages]
+        for lease_id, some in groupby(found, attrgetter("lease_id")):
             lease = self._leases.get(lease_id)
             if lease is None:
                 lease = self._leases[lease_id] = _Lease()
@@ -90,23 +92,26 @@ class Holding:
 
     def let_go(self, held: Held) -> None:
         """The server knows what became of it."""
-        lease_id = held.message.lease_id or ""
-        lease = self._leases.get(lease_id)
+        lease = self._leases.get(held.lease_id)
         if lease is not None:
             lease.held.discard(held)
             if not lease.held:
-                del self._leases[lease_id]
+                del self._leases[held.lease_id]
 
-    def count(self, lease_id: str | None) -> int:
+    def let_all_go(self, lease_id: str) -> None:
+        """The server knows what became of all jobs of a delivery."""
+        self._leases.pop(lease_id, None)
+
+    def count(self, lease_id: str) -> int:
         """How many jobs were popped under a lease that still holds some."""
-        lease = self._leases.get(lease_id or "")
+        lease = self._leases.get(lease_id)
         return lease.count if lease else 0
 
     def by_lease(self, some: Sequence[Held]) -> dict[str | None, list[Held]]:
         """Under each lease those that are all it holds; under None those that are not."""
         found: dict[str | None, list[Held]] = {}
         for held in some:
-            found.setdefault(held.message.lease_id, []).append(held)
+            found.setdefault(held.lease_id, []).append(held)
         parts = [id_ for id_, each in found.items() if len(each) < len(self._held(id_))]
         rest = [held for id_ in parts for held in found.pop(id_)]
         return {**found, None: rest} if rest else found

@@ -100,7 +100,6 @@ class Job(Generic[T]):
         self,
         message: Message[Envelope],
         codec: Codec[T],
-        *,
         max_attempts: int,
         queen: "Queen | None",
         calls: "JobCalls | None",

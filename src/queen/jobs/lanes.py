@@ -101,21 +101,23 @@ class Lane:
             self._wake()
         return rest
 
-    async def next(self) -> Held | None:
-        """The next job; None when the lane stops."""
-        while True:
-            while self.waiting and not self.is_stopping:
-                held = self.waiting.popleft()
-                if len(self.waiting) <= _MOST_AHEAD // 2:
-                    self._wanted.set()
-                if not held.is_gone:
-                    return held
-            if self.is_stopping:
-                return None
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._idle.append(future)
-            self._wanted.set()
-            await future
+    def take(self) -> Held | None:
+        """The next job that is at hand; None for none."""
+        waiting = self.waiting
+        while waiting and not self.is_stopping:
+            held = waiting.popleft()
+            if len(waiting) <= _MOST_AHEAD // 2:
+                self._wanted.set()
+            if not held.is_gone:
+                return held
+        return None
+
+    async def some(self) -> None:
+        """Wait until there may be a job at hand, or the lane stops."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(future)
+        self._wanted.set()
+        await future
 
     async def fetch_for_ever(self) -> None:
         """Pop as much as there is room for, and wait where there is nothing."""

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
@@ -16,12 +16,11 @@ from typing import Any, Final
 import msgspec
 
 from queen.client import tracing
-from queen.client.message import Message, wire_of
+from queen.client.message import Delivered, Message, wire_of
 from queen.client.payloads import Codec, encode
 from queen.jobs.job import Job
 from queen.jobs.processors import Processor
 from queen.wire.jobs import Envelope
-from queen.wire.messages import Message as WireMessage
 
 _MOST_ERROR: Final = 8_000
 _NONE: Final = b"null"
@@ -41,15 +40,14 @@ class Running:
         """Processes that wait for a job, each alone: one that dies takes no other job along."""
         self._is_closed = False
 
-    async def run(self, processor: Processor[Any, Any, Any], job: Job[Any]) -> msgspec.Raw | None:
-        """The result as JSON; None for none. Raises what the function raises."""
+    def run(self, processor: Processor[Any, Any, Any], job: Job[Any]) -> Awaitable[object]:
+        """To be awaited: what the function returns, or raises."""
         if processor.is_async:
-            result = await processor.function(job)
-        elif processor.settings.is_process:
-            return await self._in_process(processor, job)
-        else:
-            result = await self._in_thread(processor, job)
-        return None if result is None else encode(result)
+            found: Awaitable[object] = processor.function(job)
+            return found
+        if processor.settings.is_process:
+            return self._in_process(processor, job)
+        return self._in_thread(processor, job)
 
     async def _in_thread(self, processor: Processor[Any, Any, Any], job: Job[Any]) -> object:
         loop = asyncio.get_running_loop()
@@ -132,11 +130,9 @@ def run_here(module: str, name: str, message: bytes, max_attempts: int) -> bytes
         processor = getattr(processor, step)
     function: Callable[..., Any] = getattr(processor, "function", processor)
     codec: Codec[Any] = getattr(processor, "codec", None) or Codec(None)
-    wire = msgspec.json.decode(message, type=WireMessage)
+    wire = msgspec.json.decode(message, type=Delivered)
     none: Any = None  # A process has no connection of its own.
-    job = Job(
-        Message(wire, _ENVELOPES, none), codec, max_attempts=max_attempts, queen=None, calls=None
-    )
+    job = Job(Message(wire, _ENVELOPES, none), codec, max_attempts, queen=None, calls=None)
     return bytes(encode(function(job)))
 
 

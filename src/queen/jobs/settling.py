@@ -12,7 +12,7 @@ import msgspec
 from queen import errors
 from queen.client import tracing
 from queen.client.transport import decoded
-from queen.jobs.holding import Held
+from queen.jobs.holding import Held, Holding
 from queen.wire.messages import (
     Acknowledgment,
     AckOperation,
@@ -32,8 +32,9 @@ _MOST: Final = 5_000
 """Jobs of one call."""
 _WORTH_A_CALL: Final = 16
 """So many jobs of one delivery are settled in a call of their own, which costs the server least."""
-_WORTH_NO_WAIT: Final = 500
 _GATHER_SECONDS: Final = 0.005
+_SHARES: Final = 32
+"""A delivery is waited for while so great a part of it is done in each moment."""
 _PAUSE_SECONDS: Final = 0.5
 """Between two tries to reach a server that is away."""
 
@@ -56,6 +57,17 @@ _DECODE_WHOLE: Final = msgspec.json.Decoder(Completed).decode
 Said = tuple[Held, Acknowledgment]
 
 
+class _Delivery:
+    """Jobs that were popped under one lease and are done, with nothing to be said of them."""
+
+    __slots__ = ("jobs", "seen")
+
+    def __init__(self) -> None:
+        self.jobs: list[Held] = []
+        self.seen = 0
+        """How many there were when it was last looked at."""
+
+
 class Settling:
     """Gathers what jobs came to while the call before is under way."""
 
@@ -64,22 +76,31 @@ class Settling:
         queen: "Queen",
         *,
         lease_seconds: float,
-        count: Callable[[str | None], int],
+        holding: Holding,
         is_busy: Callable[[], bool],
         settled: Callable[[Held, bool], None],
     ) -> None:
         self._queen = queen
         self._lease_seconds = lease_seconds
         """For so long a server that is away is asked again: so long the lease may last."""
-        self._count = count
-        """How many jobs a delivery had."""
+        self._holding = holding
         self._is_busy = is_busy
         """Whether more jobs are at hand, so that it pays to wait a moment for them."""
         self._settled = settled
         """Called with each job once the server knows, and whether it took what was said."""
+        self._done: dict[str, _Delivery] = {}
         self._said: list[Said] = []
         self._some = asyncio.Event()
         self._under_way = 0
+
+    def say_done(self, held: Held) -> None:
+        """A job is done, and that is all; told with the others of its delivery."""
+        held.is_said = True
+        delivery = self._done.get(held.lease_id)
+        if delivery is None:
+            delivery = self._done[held.lease_id] = _Delivery()
+            self._some.set()
+        delivery.jobs.append(held)
 
     def say(self, held: Held, acknowledgment: Acknowledgment) -> None:
         """Of one job what became of it; told with the next call."""
@@ -90,14 +111,17 @@ class Settling:
     async def settle_for_ever(self) -> None:
         while True:
             await self._some.wait()
-            if len(self._said) < _WORTH_NO_WAIT and self._is_busy():
+            if self._is_busy():
                 await asyncio.sleep(_GATHER_SECONDS)
-            await self._flush()
+            await self._flush(is_last=False)
 
     async def finish(self) -> None:
         """Tell what is left to tell."""
-        while self._said or self._under_way:
-            await self._flush() if self._said else await asyncio.sleep(0.001)
+        while self._done or self._said or self._under_way:
+            if self._done or self._said:
+                await self._flush(is_last=True)
+            else:
+                await asyncio.sleep(0.001)
 
     async def commit(
         self,
@@ -120,7 +144,7 @@ class Settling:
                     operations=list(given), producer_id=producer.id, sequence=producer.sequence
                 )
                 await self._commit(held, _ENCODE(request))
-        self._settled(held, True)
+        self._end(held, True)
 
     async def _commit(self, held: Held, body: bytes) -> None:
         until = time.monotonic() + self._lease_seconds
@@ -136,33 +160,48 @@ class Settling:
                 _LOG.warning("jobs.not_settled: %s: %s", held.message, error)
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _flush(self) -> None:
-        said, self._said = self._said[:_MOST], self._said[_MOST:]
-        if not self._said:
+    async def _flush(self, *, is_last: bool) -> None:
+        whole, rest = self._take(is_last=is_last)
+        if not (self._done or self._said):
             self._some.clear()
+        parts = [rest[first : first + _MOST] for first in range(0, len(rest), _MOST)]
         self._under_way += 1
         try:
-            await asyncio.gather(*(self._tell(part) for part in _parts(said)))
+            calls = [self._send_whole(lease_id, jobs) for lease_id, jobs in whole.items()]
+            await asyncio.gather(*calls, *(self._send(part) for part in parts))
         finally:
             self._under_way -= 1
 
-    async def _tell(self, said: list[Said]) -> None:
-        """What became of some jobs; of a whole delivery that went well, in one word."""
-        lease_id = said[0][1].lease_id
-        is_whole = len(said) >= _WORTH_A_CALL and len(said) == self._count(lease_id)
-        if lease_id is None or not is_whole or not _are_done(said, lease_id):
-            await self._send(said)
-            return
+    def _take(self, *, is_last: bool) -> tuple[dict[str, list[Held]], list[Said]]:
+        """What to tell now: whole deliveries, and what is left of others that come to a halt."""
+        whole: dict[str, list[Held]] = {}
+        rest, self._said = self._said, []
+        is_busy = not is_last and self._is_busy()
+        for lease_id, delivery in list(self._done.items()):
+            done, count = len(delivery.jobs), self._holding.count(lease_id)
+            if done == count and done >= _WORTH_A_CALL:
+                whole[lease_id] = delivery.jobs
+            elif is_busy and done < count and _SHARES * (done - delivery.seen) >= count:
+                delivery.seen = done
+                continue
+            else:
+                rest += [(held, held.message.done()) for held in delivery.jobs]
+            del self._done[lease_id]
+        return whole, rest
+
+    async def _send_whole(self, lease_id: str, jobs: list[Held]) -> None:
+        """All jobs of a delivery went well: told in one word."""
         path = f"/api/v1/lease/{quote(lease_id, safe='')}/ack"
         try:
             reply = await self._queen.transport.exchange("POST", path)
+            settled = decoded(reply, _DECODE_WHOLE).settled
         except errors.QueenError:
             # Perhaps it is done, and the answer that said so got lost.
-            await self._send(said)
+            await self._send([(held, held.message.done()) for held in jobs])
             return
-        settled = decoded(reply, _DECODE_WHOLE).settled
-        for number, (held, _) in enumerate(said):
-            self._settled(held, number < settled)
+        self._holding.let_all_go(lease_id)
+        for held in jobs[settled:]:
+            self._settled(held, False)
 
     async def _send(self, said: list[Said]) -> None:
         body = _ENCODE(AckRequest(acknowledgments=[each for _, each in said]))
@@ -177,7 +216,7 @@ class Settling:
                         await self._send([each])
                     return
                 _LOG.error("jobs.refused: %s: %s", said[0][0].message, error)
-                self._settled(said[0][0], False)
+                self._end(said[0][0], False)
                 return
             except errors.QueenError as error:
                 _LOG.warning("jobs.not_settled: %d jobs: %s", len(said), error)
@@ -185,26 +224,11 @@ class Settling:
                 continue
             brief = decoded(reply, _DECODE)
             for result in brief.results:
-                self._settled(said[result.index][0], result.success)
+                self._end(said[result.index][0], result.success)
             return
         for held, _ in said:
-            self._settled(held, False)  # Their leases run out, and they come again.
+            self._end(held, False)  # Their leases run out, and they come again.
 
-
-def _are_done(said: list[Said], lease_id: str) -> bool:
-    return all(
-        each.lease_id == lease_id and each.status == "completed" and each.result is msgspec.UNSET
-        for _, each in said
-    )
-
-
-def _parts(said: list[Said]) -> list[list[Said]]:
-    """Calls to make: large deliveries each alone, all others together."""
-    by_lease: dict[str | None, list[Said]] = {}
-    for each in said:
-        by_lease.setdefault(each[1].lease_id, []).append(each)
-    if len(by_lease) == 1:
-        return [said]
-    parts = [part for part in by_lease.values() if len(part) >= _WORTH_A_CALL]
-    rest = [each for part in by_lease.values() if len(part) < _WORTH_A_CALL for each in part]
-    return [*parts, rest] if rest else parts
+    def _end(self, held: Held, is_taken: bool) -> None:
+        self._holding.let_go(held)
+        self._settled(held, is_taken)

@@ -115,7 +115,7 @@ class Worker:
         self._settling = Settling(
             self._queen,
             lease_seconds=self._lease_seconds,
-            count=self._holding.count,
+            holding=self._holding,
             is_busy=lambda: any(lane.waiting for lane in self._lanes),
             settled=self._settled,
         )
@@ -211,15 +211,20 @@ class Worker:
     async def _run_lane(self, lane: Lane) -> None:
         runner = asyncio.current_task()
         assert runner is not None
+        pace, attempts = lane.pace, self._attempts
         in_a_row = 0
-        while (held := await lane.next()) is not None:
+        while not lane.is_stopping:
+            held = lane.take()
+            if held is None:
+                await lane.some()
+                continue
             began = time.monotonic()
-            lane.pace.begin(began)
+            pace.begin(began)
             try:
-                await self._attempts.run(held, runner)
+                await attempts.run(held, runner)
             finally:
                 ended = time.monotonic()
-                lane.pace.end(ended)
+                pace.end(ended)
                 if held.job is not None and held.tally is not None:
                     held.tally.took(ended - began)
             in_a_row += 1
@@ -230,7 +235,6 @@ class Worker:
     # What is heard of jobs.
 
     def _settled(self, held: Held, is_taken: bool) -> None:
-        self._holding.let_go(held)
         if not is_taken and not held.is_gone:
             self._stats.lost += 1
 
