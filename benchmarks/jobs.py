@@ -1,9 +1,10 @@
 """
 No-op jobs end to end, beside job runners on the same PostgreSQL, in one run.
 
-Bulk: added by `add_bulk`, run by one worker until the last is done and acked. One by one: each
-added by a call of its own while the worker runs. With `--peers FOLDER` the scripts in that folder
-measure others, round by round in turn with ours. The last line is one JSON object.
+Bulk: added by `add_bulk`, then run by worker processes until the last is done and acked. One by
+one: each added by a call of its own while a worker runs in the same process. With `--peers FOLDER`
+the scripts in that folder measure others, round by round in turn with ours. The last line is one
+JSON object.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import asyncpg
 import uvloop
@@ -37,14 +38,103 @@ BULK: Final = 1_000
 CALLERS: Final = 16
 """Who add one by one at once, of ours and of the others, and their consumers."""
 BULK_CLIENTS: Final = 4
-"""Calls that add the bulk at once; of the others also consumers, where ours is one worker."""
+"""Calls that add the bulk at once; of the others also connections that consume."""
+
+
+def noop_app(queen: Queen, queue: str) -> QueueManager:
+    jobs = QueueManager(queen)
+
+    async def noop(job: Job[dict[str, Any]]) -> None:
+        pass
+
+    jobs.register_processor(queue, noop, name="noop")
+    return jobs
+
+
+async def work(url: str, concurrency: int) -> None:
+    """
+    A process of workers: told a queue it runs its jobs, and told nothing it ends that.
+
+    It says how many are done as they are done, and at the end that the server knows.
+    """
+    loop = asyncio.get_running_loop()
+    told = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(told), sys.stdin)
+    async with Queen(url) as queen:
+        while queue := (await told.readline()).decode().strip():
+            jobs = noop_app(queen, queue)
+            worker = await jobs.start_workers(concurrency=concurrency)
+            end = asyncio.create_task(told.readline())
+            done = 0
+            while not end.done():
+                if worker.stats.completed != done:
+                    done = worker.stats.completed
+                    print(done, flush=True)
+                await asyncio.sleep(0.005)
+            await jobs.shutdown()
+            print("settled", flush=True)
+
+
+class WorkerProcesses:
+    """Processes that run jobs and nothing else, as those of `queen worker` do."""
+
+    def __init__(self, url: str, arguments: argparse.Namespace) -> None:
+        self._command = [sys.executable, "-m", "benchmarks.jobs", "--work", url]
+        self._command += ["--concurrency", str(arguments.concurrency)]
+        self._count: int = arguments.processes
+        self._processes: list[asyncio.subprocess.Process] = []
+
+    async def __aenter__(self) -> Self:
+        pipe = asyncio.subprocess.PIPE
+        self._processes = [
+            await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe)
+            for _ in range(self._count)
+        ]
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        for each in self._processes:
+            assert each.stdin is not None
+            each.stdin.close()
+            await each.wait()
+
+    async def run(self, queue: str, count: int) -> None:
+        """So many jobs, until each is done and the server knows."""
+        left = asyncio.Event()
+        done = dict.fromkeys(self._processes, 0)
+
+        async def watch(process: asyncio.subprocess.Process) -> None:
+            assert process.stdout is not None
+            while (said := (await process.stdout.readline()).strip()) != b"settled":
+                done[process] = int(said)
+                if sum(done.values()) >= count:
+                    left.set()
+
+        watching = [asyncio.create_task(watch(each)) for each in self._processes]
+        self._tell(queue)
+        await left.wait()
+        self._tell("")
+        await asyncio.gather(*watching)
+        assert sum(done.values()) == count, done
+
+    def _tell(self, line: str) -> None:
+        for each in self._processes:
+            assert each.stdin is not None
+            each.stdin.write(line.encode() + b"\n")
 
 
 class Bench:
-    """One server, one application, one worker at a time; each point on a queue of its own."""
+    """One server and one application; each point on a queue of its own."""
 
-    def __init__(self, server: Server, queen: Queen, arguments: argparse.Namespace) -> None:
+    def __init__(
+        self,
+        server: Server,
+        queen: Queen,
+        processes: WorkerProcesses,
+        arguments: argparse.Namespace,
+    ) -> None:
         self.server = server
+        self._processes = processes
         self._queen = queen
         self._jobs: int = arguments.jobs
         self._seconds: float = arguments.seconds
@@ -76,7 +166,9 @@ class Bench:
 
     async def bulk(self) -> float:
         """From the first call that adds to the last job run and acked, one after the other."""
-        jobs, queue = self.app()
+        self._number += 1
+        queue = f"bench{self._number}"
+        jobs = noop_app(self._queen, queue)
         await jobs.configure((queue,))
         calls = iter(range(0, self._jobs, BULK))
 
@@ -90,11 +182,8 @@ class Bench:
         await asyncio.gather(*(add() for _ in range(BULK_CLIENTS)))
         added = time.perf_counter() - began
         began_running = time.perf_counter()
-        worker = await jobs.start_workers(concurrency=self._concurrency)
-        await self.settled(worker, self._jobs)
-        await jobs.shutdown()
+        await self._processes.run(queue, self._jobs)
         running = time.perf_counter() - began_running
-        assert self.done == self._jobs
         print(f"  added {self._jobs / added:,.0f}/s, run {self._jobs / running:,.0f}/s", flush=True)
         return self._jobs / (added + running)
 
@@ -158,6 +247,11 @@ def peers(
         said: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
         if "rate" in said:
             found.setdefault(said["peer"], {})[said["phase"]] = said["rate"]
+            print(
+                f"  {said['peer']} {said['phase']} in {batch}: {said['rate']:,.0f}/s, its process "
+                f"at {said['client_cpu']:.2f} of a core",
+                flush=True,
+            )
         elif "error" in said:
             print(f"  {said['peer']}: {said['error'][-200:]}", flush=True)
     return found
@@ -226,7 +320,6 @@ async def rounds(bench: Bench, arguments: argparse.Namespace, dsn: str) -> Figur
                 figures.bulk.setdefault(name, []).append(rate)
             if rate := of_single.get(name, {}).get("mixed"):
                 figures.single.setdefault(name, []).append(rate)
-        print(f"  others: bulk {of_bulk}, one by one {of_single}", flush=True)
     return figures
 
 
@@ -240,10 +333,10 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         async with (
             Server(dsn, {"LOG_LEVEL": "warning"}) as server,
             Queen(server.base_url) as queen,
+            WorkerProcesses(server.base_url, arguments) as processes,
         ):
-            figures = await rounds(
-                Bench(server, queen, arguments), arguments, postgres.dsn("postgres")
-            )
+            bench = Bench(server, queen, processes, arguments)
+            figures = await rounds(bench, arguments, postgres.dsn("postgres"))
     return {
         **figures.result(),
         "configuration": {
@@ -258,7 +351,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             "clients_in_bulk": BULK_CLIENTS,
             "concurrency": arguments.concurrency,
             "servers": 1,
-            "worker_processes": 1,
+            "worker_processes": {"bulk": arguments.processes, "one by one": 1},
             "data_bytes": round(statistics.mean(map(len, payloads(1000, seed=7)))),
         },
     }
@@ -268,11 +361,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--jobs", type=int, default=50_000, help="of the bulk")
+    parser.add_argument("--jobs", type=int, default=100_000, help="of the bulk")
     parser.add_argument("--concurrency", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=2, help="of workers, for the bulk")
+    parser.add_argument("--work", metavar="URL", help=argparse.SUPPRESS)
     parser.add_argument("--peers", type=Path, help="folder with the scripts that measure others")
     parser.add_argument("--peers-python", help="the Python that has what those scripts import")
     given = parser.parse_args(arguments)
+    if given.work is not None:
+        uvloop.run(work(given.work, given.concurrency))
+        return
     if given.peers is None:
         print("peers: skipped, for no folder of theirs was given (--peers)", flush=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -100,16 +100,14 @@ class Attempts:
         try:
             if seconds is None and not tracing.is_on():
                 result = await self._running.run(processor, job)
-                if not held.is_gone:
+                if not (held.is_gone or self._is_all(held, job, result)):
                     await self._complete(held, processor, job, result)
                 return
             place = envelope.workflow
-            with tracing.processing(
-                [message], job=job.name, workflow=place.id if place else None
-            ):
+            with tracing.processing([message], job=job.name, workflow=place.id if place else None):
                 async with asyncio.timeout(seconds):
                     result = await self._running.run(processor, job)
-                if not held.is_gone:
+                if not (held.is_gone or self._is_all(held, job, result)):
                     # Inside: what follows from it is in its trace.
                     await self._complete(held, processor, job, result)
         except asyncio.CancelledError as error:
@@ -132,6 +130,15 @@ class Attempts:
             while held.is_gone and not self.is_ending and runner.cancelling():
                 runner.uncancel()  # It was told to leave this job, not to end.
 
+    def _is_all(self, held: Held, job: Job[Any], returned: object) -> bool:
+        """Whether it is done and nothing follows from it, as of most; then that is said."""
+        envelope = job.envelope
+        if returned is not None or envelope.chain or envelope.workflow or job.pushed():
+            return False
+        self._completed(held)
+        self._settling.say_done(held)
+        return True
+
     async def _complete(
         self,
         held: Held,
@@ -140,14 +147,9 @@ class Attempts:
         returned: object,
     ) -> None:
         envelope, pushed = job.envelope, job.pushed()
-        place = envelope.workflow
-        has_more = envelope.chain or pushed or place is not None
-        if returned is None and not has_more:
-            self._completed(held)
-            self._settling.say_done(held)
-            return
         result = None if returned is None else encode(returned)
         acknowledgment = held.message.done()
+        place = envelope.workflow
         # The result of a step is the workflow's to keep.
         if result is not None and place is None:
             acknowledgment = msgspec.structs.replace(
@@ -156,7 +158,7 @@ class Attempts:
                 result=result,
                 result_seconds=envelope.result_seconds or processor.settings.result_seconds,
             )
-        if not has_more:
+        if not envelope.chain and not pushed and place is None:
             self._completed(held)
             self._settling.say(held, acknowledgment)
             return
