@@ -12,6 +12,7 @@ from playwright.async_api import Locator, Page, expect
 from tests.browser.conftest import FAST
 from tests.server.access import KEYS, Caller, make_key
 from tests.server.server import Server
+from tests.server.test_workflows import job, settle, take
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -381,3 +382,26 @@ async def test_a_signal_of_failure_fails_its_step_and_a_second_one_is_refused(
     await expect(dialog).to_have_count(0)
     await expect(page.get_by_role("region", name="Step later")).to_contain_text("not wanted")
     assert await state_of(demo, id_) == "failed"
+
+
+@pytest.mark.parametrize("is_undone", [True, False])
+async def test_a_cancelled_run_is_undone_or_left_as_it_is(
+    page: Page, demo: Server, is_undone: bool
+) -> None:
+    made = {"queue": "work", "options": {"ordered": False}}
+    assert (await demo.post("/configure", made)).status == 200
+    undo = {"queue": "work", "job": "give-back"}
+    id_ = await start(demo, job("book", compensate=undo), {"signal": "go", "after": ["book"]})
+    await settle(demo, await take(demo))
+    await page.goto(f"{demo.base_url}/workflows/{id_}")
+    await page.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Undo what was done").set_checked(is_undone)
+    await dialog.get_by_label("to confirm").fill("cancel")
+    await dialog.get_by_role("button", name="Cancel the run").click()
+    await expect(dialog).to_have_count(0)
+    if is_undone:
+        await settle(demo, await take(demo))
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("cancelled")
+    done = "completed" if is_undone else "skipped"
+    await expect(node(page, "book:undo").locator("[data-state]")).to_have_text(done)
