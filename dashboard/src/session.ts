@@ -6,7 +6,7 @@ import { computed, ref } from "vue";
 
 import { ask, http, Refusal, type Schemas, speakAs } from "./api";
 import { farewell, finish, type Grant, renew, takeReturn } from "./oidc";
-import { provider } from "./site";
+import { prefix, provider } from "./site";
 import { useWork } from "./work";
 
 export type Permission =
@@ -22,6 +22,7 @@ export type Permission =
 const KEY = "queen.token";
 const GRANT = "queen.grant";
 const MOST_MILLIS = 2 ** 31 - 1;
+const ELSEWHERE = "You signed out in another tab.";
 const OVER = "You were signed out: this key or token is no longer taken. Sign in again.";
 
 export const useSession = defineStore("session", () => {
@@ -37,6 +38,11 @@ export const useSession = defineStore("session", () => {
   const keyId = ref<string | null>(null);
   let timer: ReturnType<typeof setTimeout> | undefined;
   let renewal: Promise<void> | null = null;
+  /** The others of this browser at this server. */
+  const tabs = new BroadcastChannel(`queen${prefix}`);
+  tabs.onmessage = ({ data }: MessageEvent<string>) => {
+    if (data === me.value?.name) forget(ELSEWHERE);
+  };
 
   async function become(token: string | null): Promise<void> {
     speakAs(token);
@@ -146,10 +152,11 @@ export const useSession = defineStore("session", () => {
     work.forget();
   }
 
-  /** Here, and at the provider if it has a page for it. */
+  /** Here, in other tabs of the same caller, and at the provider if it has a page for it. */
   function signOut(): void {
     const grant = grantKept();
     const address = grant && provider?.endpoints ? farewell(grant) : null;
+    tabs.postMessage(me.value?.name);
     forget();
     if (address) location.assign(address);
   }

@@ -1,6 +1,6 @@
 """Who may look, and who may act: the page offers no more, and the server allows no more."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import pytest_asyncio
@@ -8,6 +8,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.conftest import FAST
 from tests.browser.looks import keep, violations
+from tests.browser.test_palette import choose
 from tests.server.access import KEYS, Caller, make_key
 from tests.server.server import Server
 
@@ -138,3 +139,59 @@ async def test_a_queue_outside_the_scope_is_neither_listed_nor_shown(
     await expect(page.locator("[data-row]")).to_have_text(["orders"])
     await page.goto(f"{guarded.base_url}/queues/secret")
     await expect(page.locator("[data-failure=forbidden]")).to_be_visible()
+
+
+async def test_who_signs_out_is_signed_out_in_all_tabs(
+    page: Page, guarded: Server, own_dsn: str
+) -> None:
+    key = await make_key(own_dsn, role="read-only", name="ann")
+    await sign_in(page, guarded, key, "/queues")
+    await expect(page.locator("[data-row]").first).to_be_visible()
+    same, other = await page.context.new_page(), await page.context.new_page()
+    await sign_in(same, guarded, key)
+    await expect(same.get_by_role("heading", name="Overview")).to_be_visible()
+    await sign_in(other, guarded, await make_key(own_dsn, role="read-only", name="ben"))
+    await expect(other.get_by_role("heading", name="Overview")).to_be_visible()
+
+    await page.bring_to_front()
+    await choose(page, "Sign out")
+
+    await expect(page.get_by_label("Key or token")).to_be_visible()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    await expect(same.get_by_role("alert")).to_have_text("You signed out in another tab.")
+    assert await same.evaluate("sessionStorage.getItem('queen.token')") is None
+    await same.reload()
+    await expect(same.get_by_label("Key or token")).to_be_visible()
+    # Another caller stays, whoever else goes.
+    await other.reload()
+    await expect(other.get_by_role("heading", name="Overview")).to_be_visible()
+
+
+def is_told(event: str, queue: str = "") -> Callable[[bytes | str], bool]:
+    return lambda frame: f'"{event}"' in str(frame) and queue in str(frame)
+
+
+async def test_whoever_sees_some_queues_hears_of_no_work_on_others(
+    page: Page, guarded: Server, own_dsn: str
+) -> None:
+    admin = Caller(guarded, await make_key(own_dsn, role="admin", name="admin"))
+    key = await make_key(own_dsn, role="admin", name="scoped", scopes=[{"queue": "ord*"}])
+    frames: list[str] = []
+
+    async def purge(queue: str) -> None:
+        reply = await admin.post(f"/resources/queues/{queue}/purge", {"scope": "all"})
+        assert reply.status == 202
+
+    async with page.expect_websocket() as opened:
+        await sign_in(page, guarded, key, "/queues")
+    socket = await opened.value
+    socket.on("framereceived", lambda frame: frames.append(str(frame)))
+    async with socket.expect_event("framereceived", is_told("system.stats")):
+        pass
+    await purge("secret")
+    async with socket.expect_event("framereceived", is_told("operation.updated", "orders")):
+        await purge("orders")
+    # Of one moment the system is told last.
+    async with socket.expect_event("framereceived", is_told("system.stats")):
+        pass
+    assert "secret" not in "".join(frames)

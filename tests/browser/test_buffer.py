@@ -71,3 +71,23 @@ async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Ser
     for _ in range(2):
         reply = await buffered.get("/pop/queue/changed", wait="true", timeout=10_000)
         assert reply.body["messages"][0]["data"] == 8
+
+
+async def test_what_failed_is_told_and_tried_again(page: Page, buffered: Server) -> None:
+    await page.goto(f"{buffered.base_url}/system")
+    await turn(page, "Begin")
+    pushed = await buffered.post("/push", {"items": [{"queue": "mended", "payload": 9}]})
+    assert pushed.status == 202
+    await turn(page, "End")
+    problem = {"code": "database_unavailable", "detail": "the database is away"}
+    await page.route("**/buffer/flush", lambda route: route.fulfill(status=503, json=problem))
+    await page.get_by_role("button", name="Store what is on disk").click()
+    await expect(page.locator("[data-failure=failed]")).to_contain_text("the database is away")
+    await expect(page.get_by_text("Stored what was on disk.")).to_have_count(0)
+    await page.unroute("**/buffer/flush")
+    async with page.expect_response("**/buffer/flush") as flushed:
+        await page.get_by_role("button", name="Try again").click()
+    assert (await flushed.value).status == 200
+    await expect(page.get_by_text("Stored what was on disk.")).to_be_visible()
+    await expect(page.locator("[data-failure]")).to_have_count(0)
+    assert (await buffered.get("/pop/queue/mended")).body["messages"][0]["data"] == 9

@@ -98,6 +98,54 @@ async def test_the_menu_of_a_narrow_window_is_for_the_keyboard(page: Page, demo:
     await expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
 
 
+async def test_the_menu_of_a_narrow_window_goes_to_a_page_and_closes(
+    page: Page, demo: Server
+) -> None:
+    await page.set_viewport_size({"width": 375, "height": 812})
+    await page.goto(demo.base_url)
+    menu = page.get_by_role("navigation", name="Pages")
+    opener = page.get_by_role("button", name="Open the menu")
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await expect(menu).to_be_hidden()
+    await opener.click()
+    await menu.get_by_role("link", name="Groups").click()
+    await expect(page.get_by_role("heading", name="Consumer groups")).to_be_visible()
+    await expect(menu).to_be_hidden()
+    await opener.click()
+    await expect(menu).to_be_visible()
+    # The page that is open already is a page to go to as well.
+    await menu.get_by_role("link", name="Groups").click()
+    await expect(menu).to_be_hidden()
+    await opener.click()
+    await page.get_by_role("button", name="Close the menu").click()
+    await expect(menu).to_be_hidden()
+    await expect(opener).to_be_focused()
+
+
+async def test_the_first_link_leads_past_the_menu(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/queues")
+    await expect(page.locator("[data-row]").first).to_be_visible()
+    skip = page.get_by_role("link", name="To the content")
+    await expect(skip).not_to_be_in_viewport(ratio=1)
+    await page.keyboard.press("Tab")
+    await expect(skip).to_be_focused()
+    await expect(skip).to_be_in_viewport(ratio=1)
+    await page.keyboard.press("Enter")
+    await expect(page.locator("main")).to_be_focused()
+    await expect(page).to_have_url(f"{demo.base_url}/queues")
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_placeholder("Search by name")).to_be_focused()
+
+
+async def test_one_key_pauses_and_resumes(page: Page, demo: Server) -> None:
+    await page.goto(demo.base_url)
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+    await page.keyboard.press("p")
+    await expect(page.locator("[data-live]")).to_contain_text("Paused")
+    await page.keyboard.press("p")
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+
+
 async def test_keys_that_stand_for_themselves_can_be_turned_off(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.locator("[data-live]")).to_contain_text("Live")

@@ -113,3 +113,19 @@ async def test_a_group_goes_on_with_new_messages_alone(page: Page, empty: Server
     await dialog.get_by_role("button", name="Seek").click()
     await expect(page.locator("[data-tile=Lag] [data-value]")).to_have_text("0")
     assert await payloads(empty, "skipped") == []
+
+
+async def test_groups_that_are_behind_are_found(page: Page, empty: Server) -> None:
+    await read_one(empty, "behind")
+    await read_one(empty, "caught up")
+    await payloads(empty, "caught up")
+    await page.goto(f"{empty.base_url}/groups?queue=caught%20up")
+    rows = page.get_by_role("table", name="Consumer groups").locator("[data-row]")
+    await expect(rows).to_have_count(1)
+    await page.get_by_label("Behind").select_option("by an hour")
+    await expect(page.locator("[data-empty]")).to_contain_text("No group matches")
+    assert "behind=3600" in page.url
+    await page.get_by_label("Behind").select_option("or not")
+    await expect(rows).to_have_count(1)
+    await page.get_by_role("link", name="caught up").click()
+    await expect(page.get_by_role("heading", name="caught up")).to_be_visible()

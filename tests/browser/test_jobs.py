@@ -79,3 +79,13 @@ async def test_a_schedule_is_run_paused_resumed_and_deleted(page: Page, demo: Se
     await expect(dialog).to_have_count(0)  # Behind it no role is seen.
     await expect(row).to_have_count(0)
     assert (await demo.get("/schedules/hourly")).status == 404
+
+
+async def test_a_job_leads_to_its_message_and_back_to_the_others(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/jobs?queue=media&status=completed")
+    await page.locator("tr[aria-rowindex] [data-row]").click()
+    await page.get_by_role("link", name="Its message").click()
+    await expect(page.get_by_role("region", name="Tree of the payload")).to_contain_text(str(BIG))
+    await page.go_back()
+    await page.get_by_role("link", name="Jobs of media").click()
+    await expect(page).to_have_url(f"{demo.base_url}/jobs?queue=media")

@@ -212,3 +212,19 @@ async def test_without_authentication_the_page_says_that_keys_are_not_asked_for(
         await expect(page.locator("main")).to_contain_text("asks nobody who they are")
         # Before its server: it would miss what it still loads.
         await page.goto("about:blank")
+
+
+async def test_a_line_that_names_queues_is_taken_back(page: Page, admin: Caller) -> None:
+    await page.get_by_role("button", name="Create a key").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name", exact=True).fill("narrow")
+    for line, queue in ((1, "wrong"), (2, "right")):
+        await dialog.get_by_role("button", name="Name queues").click()
+        await dialog.get_by_label(f"Queue of line {line}").fill(queue)
+    await dialog.get_by_role("button", name="Remove line 1").click()
+    await expect(dialog.get_by_label("Queue of line 1")).to_have_value("right")
+    await dialog.get_by_role("button", name="Create", exact=True).click()
+
+    told = await me(admin.server, await secret(page, "narrow"))
+
+    assert told["scopes"] == [{"queue": "right"}]

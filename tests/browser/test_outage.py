@@ -1,8 +1,11 @@
 """A server that goes away while somebody looks."""
 
-import pytest
-from playwright.async_api import Page, expect
+from datetime import datetime, timedelta
 
+import pytest
+from playwright.async_api import Page, Route, expect
+
+from tests.browser.test_looks import PAGES
 from tests.server.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -39,3 +42,57 @@ async def test_a_timeout_is_told_apart(page: Page, demo: Server) -> None:
     )
     await page.goto(f"{demo.base_url}/queues")
     await expect(page.locator("[data-failure=timeout]")).to_be_visible()
+
+
+async def refuse(route: Route) -> None:
+    """All but who somebody is."""
+    if "/auth/" in route.request.url:
+        await route.continue_()
+    else:
+        problem = {"code": "database_unavailable", "detail": "the database is away"}
+        await route.fulfill(status=503, json=problem)
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in ("missing", "tail")])
+async def test_what_failed_says_so_and_is_tried_again(page: Page, demo: Server, name: str) -> None:
+    path, ready = PAGES[name]
+    # Paused: nothing is asked for again but by hand.
+    await page.add_init_script("sessionStorage.setItem('queen.paused', 'true')")
+    await page.route("**/api/v1/**", refuse)
+    await page.goto(demo.base_url + path)
+    await expect(page.locator("[data-failure]").first).to_contain_text("the database is away")
+    await expect(page.locator("[data-empty]")).to_have_count(0)
+    await expect(page.locator(ready)).to_have_count(0)
+    await page.unroute("**/api/v1/**")
+    again = page.get_by_role("button", name="Try again")
+    # Behind one that is mended there may be others.
+    while await again.count():
+        button = await again.first.element_handle()
+        await button.click()
+        await button.wait_for_element_state("hidden")
+    await expect(page.locator(ready).first).to_be_visible()
+    await expect(page.locator("[data-failure]")).to_have_count(0)
+
+
+async def test_a_server_that_cannot_say_who_somebody_is_is_asked_again(
+    page: Page, demo: Server
+) -> None:
+    await page.route("**/auth/me", lambda route: route.abort())
+    await page.goto(f"{demo.base_url}/queues")
+    await expect(page.locator("[data-failure=unreachable]")).to_be_visible()
+    await page.unroute("**/auth/me")
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.locator("[data-row]").first).to_be_visible()
+
+
+async def test_a_tail_that_failed_says_so_and_is_tried_again(page: Page, demo: Server) -> None:
+    path, ready = PAGES["tail"]
+    await page.clock.install()
+    await page.route("**/api/v1/messages?**", refuse)
+    await page.goto(demo.base_url + path)
+    await expect(page.locator("[data-failure]")).to_contain_text("the database is away")
+    await page.clock.pause_at(datetime.now() + timedelta(hours=1))
+    await expect(page.locator("[data-failure]")).to_be_visible()
+    await page.unroute("**/api/v1/messages?**")
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.locator(ready).first).to_be_visible()

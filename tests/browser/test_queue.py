@@ -245,3 +245,83 @@ async def test_a_zoom_is_ended_and_a_preset_chosen(page: Page, demo: Server) -> 
     await page.get_by_role("button", name="End the zoom").click()
     await expect(page.locator("[data-zoom]")).to_have_count(0)
     assert "from=" not in page.url
+
+
+async def test_what_was_changed_is_undone_before_it_is_saved(page: Page, demo: Server) -> None:
+    await fill(demo, "undone")
+    await page.goto(f"{demo.base_url}/queues/undone?tab=configuration")
+    lease = page.locator("#option-leaseTime")
+    await lease.fill("60")
+    await page.locator("#option-encryptionEnabled").check()
+    await expect(page.get_by_text("2 options changed")).to_be_visible()
+    await page.get_by_role("button", name="Undo").click()
+    await expect(lease).to_have_value("300")
+    await expect(page.locator("#option-encryptionEnabled")).not_to_be_checked()
+    await expect(page.get_by_role("button", name="Review and save")).to_have_count(0)
+
+
+async def test_a_queue_leads_to_its_messages_its_tail_and_its_groups(
+    page: Page, demo: Server
+) -> None:
+    url = f"{demo.base_url}/queues/demo.exports"
+    for link, path in {
+        "Messages": "/messages?queue=demo.exports",
+        "Follow": "/tail?queue=demo.exports",
+    }.items():
+        await page.goto(url)
+        await page.locator("main").get_by_role("link", name=link, exact=True).click()
+        await expect(page).to_have_url(demo.base_url + path)
+        await expect(page.locator("[data-row]").first).to_be_visible()
+    await page.goto(f"{url}?tab=groups")
+    await page.get_by_role("link", name="exporter").click()
+    await expect(page).to_have_url(f"{demo.base_url}/groups/exporter/queues/demo.exports")
+    await expect(page.get_by_role("heading", name="exporter")).to_be_visible()
+
+
+async def test_deliveries_are_those_of_one_group(page: Page, demo: Server) -> None:
+    await fill(demo, "shared")
+    for group in ("first", "second"):
+        await demo.get("/pop/queue/shared", consumerGroup=group)
+    await page.goto(f"{demo.base_url}/queues/shared?tab=deliveries")
+    rows = page.get_by_role("table", name="Deliveries").locator("[data-row]")
+    await expect(rows).to_have_count(2)
+    await page.get_by_label("Group").select_option("second")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("second")
+    assert "group=second" in page.url
+    await page.reload()
+    await expect(rows).to_have_count(1)
+    await expect(page.get_by_label("Group")).to_have_value("second")
+
+
+async def test_work_that_is_done_is_dismissed(page: Page, demo: Server) -> None:
+    await fill(demo, "dismissed")
+    await page.goto(f"{demo.base_url}/queues/dismissed")
+    await page.get_by_role("button", name="More actions").click()
+    await page.get_by_role("menuitem", name="Delete").click()
+    await page.get_by_label("to confirm").fill("dismissed")
+    await page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    card = page.get_by_role("region", name="Operations").locator("[data-operation=done]")
+    await card.get_by_role("button", name="Dismiss").click()
+    await expect(page.locator("[data-operation]")).to_have_count(0)
+
+
+async def test_a_push_that_is_refused_says_so_and_can_be_mended(page: Page, demo: Server) -> None:
+    schema = {"type": "object", "required": ["n"]}
+    made = {"queue": "strict", "options": {"schema": schema}}
+    assert (await demo.post("/configure", made)).status == 200
+    await page.goto(f"{demo.base_url}/queues/strict")
+    await page.get_by_role("button", name="Push", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    push = dialog.get_by_role("button", name="Push", exact=True)
+    await dialog.get_by_label("Payload").fill("{}")
+    await push.click()
+    await expect(dialog.get_by_role("alert")).to_be_visible()
+    await dialog.get_by_label("Payload").fill('{"n": 1}')
+    await push.click()
+    await expect(dialog.locator("[data-pushed]")).to_contain_text("offset 0")
+    await expect(dialog.get_by_role("alert")).to_have_count(0)
+    await dialog.get_by_role("button", name="Close", exact=True).last.click()
+    await expect(dialog).to_have_count(0)
+    found = await demo.get("/messages", queue="strict")
+    assert [each["data"] for each in found.body["messages"]] == [{"n": 1}]

@@ -87,3 +87,84 @@ async def test_no_match_is_not_no_queue(page: Page, many: Server) -> None:
 async def test_a_sort_that_is_none_counts_as_by_name(page: Page, many: Server) -> None:
     await page.goto(f"{many.base_url}/queues?sort=<script>alert(1)</script>")
     await expect(page.locator("[data-row]").first).to_have_text("queue-0000")
+
+
+async def scrolled(page: Page) -> float:
+    return await page.evaluate("window.scrollY")
+
+
+async def test_a_refresh_leaves_the_list_where_it_was_scrolled_to(page: Page, many: Server) -> None:
+    await page.goto(f"{many.base_url}/queues")
+    await expect(page.locator("[data-live]")).to_contain_text("Live")
+    await page.get_by_role("link", name="queue-0000").wait_for()
+    await page.evaluate("window.scrollTo(0, 2_000)")
+    row = page.get_by_role("link", name="queue-0050")
+    await row.focus()
+    place, box = await scrolled(page), await row.bounding_box()
+    async with page.expect_response("**/resources/queues?**") as asked:
+        item = {"queue": "queue-0050", "payload": 1}
+        assert (await many.post("/push", {"items": [item]})).status == 201
+    await (await asked.value).finished()
+    cell = page.get_by_role("row").filter(has=row).get_by_role("cell").nth(2)
+    await expect(cell).to_have_text("2", timeout=20_000)
+    assert (await scrolled(page), await row.bounding_box()) == (place, box)
+    await expect(row).to_be_focused()
+
+
+async def test_what_changes_the_url_of_a_page_does_not_scroll_it(page: Page, many: Server) -> None:
+    await page.set_viewport_size({"width": 1440, "height": 300})
+    await page.goto(f"{many.base_url}/queues/queue-0007?tab=configuration")
+    await page.locator("#option-leaseTime").wait_for()
+    await page.evaluate("window.scrollTo(0, 120)")
+    await page.get_by_role("link", name="partitions").click()
+    await expect(page).to_have_url(f"{many.base_url}/queues/queue-0007?tab=partitions")
+    await expect(page.locator("[data-row]")).to_be_visible()
+    assert await scrolled(page) > 0
+    await page.get_by_role("link", name="Queues", exact=True).first.click()
+    await expect(page.get_by_role("link", name="queue-0000")).to_be_visible()
+    assert await scrolled(page) == 0
+
+
+async def test_the_way_back_leads_to_where_the_list_was_left(page: Page, many: Server) -> None:
+    await page.goto(f"{many.base_url}/queues")
+    await page.get_by_role("link", name="queue-0000").wait_for()
+    await page.evaluate("window.scrollTo(0, 2_000)")
+    row = page.get_by_role("link", name="queue-0050")
+    await expect(row).to_be_in_viewport()
+    place = await scrolled(page)
+    await row.click()
+    await expect(page.get_by_role("heading", name="queue-0050")).to_be_visible()
+    assert await scrolled(page) == 0
+    await page.go_back()
+    await expect(row).to_be_in_viewport()
+    assert await scrolled(page) == place
+
+
+async def test_queues_are_narrowed_to_a_namespace_and_a_task(page: Page, many: Server) -> None:
+    for queue, task in (("shop.bills", "bill"), ("shop.parcels", "send")):
+        body = {"queue": queue, "namespace": "shop", "task": task}
+        assert (await many.post("/configure", body)).status == 200
+    await page.goto(f"{many.base_url}/queues?search=shop")
+    rows = page.locator("[data-row]")
+    await page.get_by_role("button", name="shop", exact=True).first.click()
+    await expect(page).to_have_url(f"{many.base_url}/queues?search=shop&namespace=shop")
+    await page.get_by_placeholder("Search by name").fill("")
+    await expect(page).to_have_url(f"{many.base_url}/queues?namespace=shop")
+    await expect(rows).to_have_text(["shop.bills", "shop.parcels"])
+    await page.get_by_role("button", name="send", exact=True).click()
+    await expect(rows).to_have_text(["shop.parcels"])
+    await page.reload()
+    await expect(rows).to_have_text(["shop.parcels"])
+    await page.get_by_role("button", name="task send").click()
+    await expect(rows).to_have_count(2)
+    await page.get_by_role("button", name="namespace shop").click()
+    await expect(rows.first).to_have_text("queue-0000")
+
+
+async def test_names_are_turned_round(page: Page, many: Server) -> None:
+    await page.goto(f"{many.base_url}/queues?search=queue-")
+    name = page.get_by_role("button", name="Queue", exact=True)
+    await name.click()
+    await expect(page.locator("[data-row]").first).to_have_text(f"queue-{MANY - 1:04}")
+    await name.click()
+    await expect(page.locator("[data-row]").first).to_have_text("queue-0000")

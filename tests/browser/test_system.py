@@ -1,5 +1,10 @@
 """Traces, analytics, pipelines, and the system: its processes, upkeep, database and audit log."""
 
+import json
+import re
+from datetime import datetime
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from playwright.async_api import Page, Route, expect
 
@@ -7,6 +12,9 @@ from tests.browser.shop import BIG
 from tests.server.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LONG = 205
+"""Events; a page of a trace has 200."""
 
 
 async def test_a_trace_leads_through_its_messages(page: Page, demo: Server) -> None:
@@ -133,3 +141,121 @@ async def test_the_audit_log_is_narrowed_by_what_is_typed(page: Page, demo: Serv
     await page.get_by_label("Who").press("Enter")
     await expect(page.locator("[data-empty]")).to_contain_text("No record matches")
     assert "actor=nobody" in page.url
+
+
+async def test_a_long_trace_is_read_further(page: Page, demo: Server) -> None:
+    item = {"queue": "traced", "payload": 1}
+    (pushed,) = (await demo.post("/push", {"items": [item]})).body["messages"]
+    for number in range(LONG):
+        trace = {
+            "transactionId": pushed["transactionId"],
+            "partitionId": pushed["partitionId"],
+            "traceName": "long",
+            "data": {"step": number},
+        }
+        assert (await demo.post("/traces", trace)).status == 201
+    await page.goto(f"{demo.base_url}/traces/long")
+    events = page.locator("[data-event]")
+    further = page.get_by_role("button", name="Read further")
+    await expect(events).to_have_count(200)
+    await further.click()
+    await expect(events).to_have_count(LONG)
+    await expect(further).to_have_count(0)
+    shown = await events.locator("code").all_inner_texts()
+    assert [json.loads(each)["step"] for each in shown] == [*range(LONG)]
+    await expect(page.locator("main")).to_contain_text(f"{LONG} events of 1 message")
+
+
+async def test_maintenance_that_is_refused_says_so_and_is_in_force_once_it_is_not(
+    page: Page, demo: Server
+) -> None:
+    async def push() -> int:
+        return (await demo.post("/push", {"items": [{"queue": "kept", "payload": 1}]})).status
+
+    problem = {"code": "database_unavailable", "detail": "the database is away"}
+    pushes = page.locator("[data-maintenance=push]")
+    dialog = page.get_by_role("dialog")
+    await page.goto(f"{demo.base_url}/system")
+    await pushes.get_by_role("button", name="Begin push maintenance").click()
+    await dialog.get_by_label("to confirm").fill("maintenance")
+    await page.route(
+        "**/system/maintenance",
+        lambda route: (
+            route.fulfill(status=503, json=problem)
+            if route.request.method == "POST"
+            else route.continue_()
+        ),
+    )
+    await dialog.get_by_role("button", name="Begin").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("the database is away")
+    assert await push() == 201
+    await page.unroute("**/system/maintenance")
+    await dialog.get_by_role("button", name="Try again").click()
+    await expect(dialog).to_have_count(0)
+    await expect(pushes).to_contain_text("stopped")
+    assert await push() == 503
+    await page.reload()
+    await expect(pushes).to_contain_text("stopped")
+    await pushes.get_by_role("button", name="End push maintenance").click()
+    await dialog.get_by_role("button", name="End", exact=True).click()
+    await expect(dialog).to_have_count(0)
+    await expect(pushes).to_contain_text("normal")
+    assert await push() == 201
+
+
+async def test_maintenance_that_nobody_confirms_does_not_begin(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/system")
+    await page.get_by_role("button", name="Begin pop maintenance").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("to confirm").fill("maintenance")
+    await dialog.get_by_role("button", name="Leave it").click()
+    await expect(dialog).to_have_count(0)
+    await expect(page.locator("[data-maintenance=pop]")).to_contain_text("normal")
+    assert (await demo.get("/system/maintenance/pop")).body["enabled"] is False
+
+
+async def test_a_comparison_is_sent_to_somebody_else_by_its_url(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/analytics")
+    await page.get_by_role("button", name="Between two times").click()
+    await page.get_by_label("From").fill("-6h")
+    await page.get_by_label("To", exact=True).fill("-4h")
+    await page.get_by_role("button", name="Show", exact=True).click()
+    await page.get_by_role("combobox", name="Queue").fill("demo.orders")
+    await page.get_by_role("combobox", name="Queue").press("Enter")
+    await expect(page).to_have_url(re.compile("queue=demo.orders"))
+    start, end = (
+        datetime.fromisoformat(parse_qs(urlsplit(page.url).query)[name][0])
+        for name in ("from", "to")
+    )
+    pushed: list[int] = []
+    for since in (start, start - (end - start)):
+        until = since + (end - start)
+        between = {"from": since.isoformat(), "to": until.isoformat()}
+        found = await demo.get("/analytics", queue="demo.orders", **between)
+        pushed.append(found.body["totals"]["pushed"])
+    assert 0 < pushed[0] != pushed[1] > 0
+    change = round((pushed[0] - pushed[1]) / pushed[1] * 100)
+    tile = page.locator("[data-tile=In]")
+    await expect(tile).to_contain_text(f"{change:+} % against")
+    shown = await tile.inner_text()
+
+    other = await page.context.new_page()
+    await other.goto(page.url)
+    await expect(other.locator("[data-tile=In]")).to_contain_text("against")
+    assert await other.locator("[data-tile=In]").inner_text() == shown
+    await expect(other.locator("[data-zoom]")).to_be_visible()
+
+
+async def test_analytics_are_narrowed_to_a_task_and_lead_to_a_queue(
+    page: Page, demo: Server
+) -> None:
+    await page.goto(f"{demo.base_url}/analytics?range=6h")
+    rows = page.get_by_role("table", name="Queues in this time").locator("[data-row]")
+    await expect(rows.filter(has_text="demo.refunds")).to_be_visible()
+    await page.get_by_label("Task").select_option("bill")
+    await expect(rows).to_have_text(["demo.orders"])
+    assert "task=bill" in page.url
+    await rows.click()
+    # The time goes along.
+    await expect(page).to_have_url(f"{demo.base_url}/queues/demo.orders?range=6h")
+    await expect(page.get_by_role("button", name="6h")).to_have_attribute("aria-pressed", "true")

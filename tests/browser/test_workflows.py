@@ -12,6 +12,7 @@ from playwright.async_api import Locator, Page, expect
 from tests.browser.conftest import FAST
 from tests.server.access import KEYS, Caller, make_key
 from tests.server.server import Server
+from tests.server.test_workflows import job, settle, take
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -292,3 +293,115 @@ async def test_a_narrow_window_scrolls_the_graph_alone(page: Page, demo: Server)
     assert inner > outer
     await node(page, "pay").focus()
     await expect(node(page, "pay")).to_be_in_viewport()
+
+
+async def test_parts_beyond_the_first_page_are_read_too(page: Page, demo: Server) -> None:
+    step = {"name": "load", "queue": "demo.trips", "job": "load", "over": [*range(60)]}
+    id_ = await start(demo, step)
+    await page.goto(f"{demo.base_url}/workflows/{id_}?step=load")
+    parts = page.locator("[data-part]")
+    further = page.get_by_role("region", name="Parts").get_by_role("button", name="Read further")
+    await expect(parts).to_have_count(50)
+    await further.click()
+    await expect(parts).to_have_count(60)
+    await expect(parts.last).to_contain_text("Part 59")
+    await expect(further).to_have_count(0)
+
+
+async def test_the_state_of_the_parts_is_in_the_url_and_of_one_step(
+    page: Page, demo: Server
+) -> None:
+    await page.goto(f"{demo.base_url}/workflows/demo-import-1?step=load")
+    parts = page.locator("[data-part]")
+    state = page.get_by_role("region", name="Parts").get_by_label("State")
+    await expect(state).to_have_value("failed")
+    await state.select_option("completed")
+    await expect(parts).to_have_count(9)
+    url = f"{demo.base_url}/workflows/demo-import-1?step=load&parts=completed"
+    await expect(page).to_have_url(url)
+    await page.reload()
+    await expect(parts).to_have_count(9)
+    await expect(state).to_have_value("completed")
+    await node(page, "index").click()
+    await expect(page).to_have_url(f"{demo.base_url}/workflows/demo-import-1?step=index")
+    await node(page, "load").click()
+    await expect(state).to_have_value("failed")
+    await state.select_option("any")
+    await expect(parts).to_have_count(12)
+    await page.get_by_role("button", name="Close the step").click()
+    await expect(page).to_have_url(f"{demo.base_url}/workflows/demo-import-1")
+    await page.goto(f"{demo.base_url}/workflows/demo-import-1?step=load&parts=odd")
+    await expect(state).to_have_value("failed")
+
+
+async def test_steps_are_opened_from_the_error_and_from_the_table(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows/demo-refund-1")
+    await page.locator("main").get_by_role("button", name="transfer", exact=True).first.click()
+    panel = page.get_by_role("region", name="Step transfer")
+    await expect(panel.get_by_role("heading").first).to_be_focused()
+    await expect(panel).to_contain_text("the bank does not answer")
+    steps = page.get_by_role("table", name="Steps")
+    await steps.get_by_role("button", name="check", exact=True).click()
+    panel = page.get_by_role("region", name="Step check")
+    await expect(panel.get_by_role("heading").first).to_be_focused()
+    await panel.get_by_role("link", name="Queue demo.trips").click()
+    await expect(page.get_by_role("heading", name="demo.trips")).to_be_visible()
+
+
+async def test_runs_of_one_correlation_id_stand_together(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/workflows?name=trip")
+    rows = page.get_by_role("table", name="Workflows").locator("tr[aria-rowindex]")
+    await page.get_by_role("button", name="customer-7").first.click()
+    await expect(page).to_have_url(re.compile("correlationId=customer-7"))
+    await expect(page.get_by_placeholder("Correlation id")).to_have_value("customer-7")
+    await expect(rows).to_have_count(2)
+    await page.get_by_placeholder("Correlation id").fill("customer-8")
+    await page.get_by_placeholder("Correlation id").press("Enter")
+    await expect(page.locator("[data-empty]")).to_contain_text("No run matches")
+
+
+async def test_a_signal_of_failure_fails_its_step_and_a_second_one_is_refused(
+    page: Page, demo: Server
+) -> None:
+    id_ = await start(demo, SIGNAL, {"signal": "later"})
+    await page.goto(f"{demo.base_url}/workflows/{id_}?step=go")
+    await page.get_by_role("button", name="Send the signal").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Outcome").select_option("failure")
+    await dialog.get_by_label("Data, JSON").fill('"not wanted"')
+    # Somebody was faster.
+    assert (await demo.post(f"/workflows/{id_}/signal", {"signal": "go"})).status == 200
+    await dialog.get_by_role("button", name="Send").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("No step took it")
+    await page.keyboard.press("Escape")
+    await node(page, "later").click()
+    await page.get_by_role("button", name="Send the signal").click()
+    await dialog.get_by_label("Outcome").select_option("failure")
+    await dialog.get_by_label("Data, JSON").fill('"not wanted"')
+    await dialog.get_by_role("button", name="Send").click()
+    await expect(dialog).to_have_count(0)
+    await expect(page.get_by_role("region", name="Step later")).to_contain_text("not wanted")
+    assert await state_of(demo, id_) == "failed"
+
+
+@pytest.mark.parametrize("is_undone", [True, False])
+async def test_a_cancelled_run_is_undone_or_left_as_it_is(
+    page: Page, demo: Server, is_undone: bool
+) -> None:
+    made = {"queue": "work", "options": {"ordered": False}}
+    assert (await demo.post("/configure", made)).status == 200
+    undo = {"queue": "work", "job": "give-back"}
+    id_ = await start(demo, job("book", compensate=undo), {"signal": "go", "after": ["book"]})
+    await settle(demo, await take(demo))
+    await page.goto(f"{demo.base_url}/workflows/{id_}")
+    await page.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Undo what was done").set_checked(is_undone)
+    await dialog.get_by_label("to confirm").fill("cancel")
+    await dialog.get_by_role("button", name="Cancel the run").click()
+    await expect(dialog).to_have_count(0)
+    if is_undone:
+        await settle(demo, await take(demo))
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("cancelled")
+    done = "completed" if is_undone else "skipped"
+    await expect(node(page, "book:undo").locator("[data-state]")).to_have_text(done)

@@ -1,0 +1,45 @@
+"""The overview: each figure leads to the list that it is of."""
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.server.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TILES = {
+    "In": "/queues",
+    "Out": "/queues",
+    "Pending": "/queues?sort=-pending",
+    "Oldest": "/queues?sort=-oldestAgeSeconds",
+    "Failures": "/queues?sort=-oldestAgeSeconds",
+    "Dead letters": "/dead-letters",
+    "Database": "/system?tab=database",
+    "Failover buffer": "/system",
+}
+
+
+async def test_every_figure_leads_to_its_list(page: Page, demo: Server) -> None:
+    await page.goto(demo.base_url)
+    await expect(page.locator("[data-tile]")).to_have_count(len(TILES))
+    for label, path in TILES.items():
+        await page.locator(f'[data-tile="{label}"]').click()
+        await expect(page).to_have_url(demo.base_url + path)
+        await expect(page.locator("[data-row]").first).to_be_visible()
+        await page.go_back()
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await page.get_by_role("link", name="All queues").click()
+    await expect(page).to_have_url(f"{demo.base_url}/queues")
+
+
+async def test_what_needs_attention_leads_to_what_is_wrong(page: Page, demo: Server) -> None:
+    await page.goto(demo.base_url)
+    row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="demo.refunds"))
+    await row.get_by_role("link").filter(has_text="dead letter").click()
+    await expect(page).to_have_url(f"{demo.base_url}/dead-letters?queue=demo.refunds")
+
+
+async def test_a_page_that_is_none_leads_back(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/nowhere")
+    await page.get_by_role("link", name="To the overview").click()
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()

@@ -1,0 +1,174 @@
+"""Every action of the palette, and every page by its key: each does what it says."""
+
+import re
+from collections.abc import Awaitable, Callable
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.browser.test_frame import theme
+from tests.server.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PAGES = {
+    "o": ("Overview", "/", "Overview"),
+    "q": ("Queues", "/queues", "Queues"),
+    "m": ("Messages", "/messages", "Messages"),
+    "d": ("Dead letters", "/dead-letters", "Dead letters"),
+    "g": ("Groups", "/groups", "Consumer groups"),
+    "j": ("Jobs", "/jobs", "Jobs"),
+    "w": ("Workflows", "/workflows", "Workflows"),
+    "t": ("Traces", "/traces", "Traces"),
+    "a": ("Analytics", "/analytics", "Analytics"),
+    "p": ("Pipelines", "/pipelines", "Pipelines"),
+    "s": ("System", "/system", "System"),
+}
+"""By the key after `g`: what the menu calls it, its path, its heading."""
+LEADS = {
+    **{f"Go to {label.lower()}": (path, title) for label, path, title in PAGES.values()},
+    "Follow a queue: live tail": ("/tail", "Live tail"),
+    "Groups that are behind by a minute": ("/groups?behind=60", "Consumer groups"),
+    "Queues with the most pending messages": ("/queues?sort=-pending", "Queues"),
+    "Queues with the oldest messages": ("/queues?sort=-oldestAgeSeconds", "Queues"),
+    "Queues with dead letters": ("/queues?sort=-deadLetters", "Queues"),
+    "Workflows that failed": ("/workflows?state=failed", "Workflows"),
+}
+SORTS = {"-pending": "Pending", "-oldestAgeSeconds": "Oldest", "-deadLetters": "Dead letters"}
+
+
+def actions(page: Page) -> Locator:
+    return page.get_by_role("group", name="Actions").get_by_role("option")
+
+
+async def choose(page: Page, label: str) -> None:
+    """By its name, with the keyboard alone."""
+    await page.keyboard.press("Control+k")
+    await page.get_by_placeholder("Find a queue or an action").fill(label)
+    await expect(page.get_by_role("option")).to_have_text([label])
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("dialog", name="Find a queue")).to_have_count(0)
+
+
+async def pauses(page: Page) -> None:
+    live = page.locator("[data-live]")
+    await expect(live).to_contain_text("Live")
+    await choose(page, "Pause live figures")
+    await expect(live).to_contain_text("Paused")
+    await choose(page, "Resume live figures")
+    await expect(live).to_contain_text("Live")
+
+
+async def themes(page: Page) -> None:
+    await choose(page, "Dark theme")
+    await expect(page.locator("html[data-theme=dark]")).to_be_attached()
+    await choose(page, "Theme of the system")
+    await expect(page.locator("html[data-theme=light]")).to_be_attached()
+    await page.emulate_media(color_scheme="dark")
+    await expect(page.locator("html[data-theme=dark]")).to_be_attached()
+    await choose(page, "Light theme")
+    await expect(page.locator("html[data-theme=light]")).to_be_attached()
+    assert await theme(page) == "light"
+
+
+async def times(page: Page) -> None:
+    seen = page.get_by_role("table", name="Deliveries").locator("td[title]").nth(1)
+    await choose(page, "Times in UTC")
+    await expect(seen).to_have_attribute("title", re.compile(r"\d\dZ$"))
+    await choose(page, "Times as this machine has them")
+    await expect(seen).to_have_attribute("title", re.compile(r"\d\d$"))
+
+
+async def rows(page: Page) -> None:
+    row = page.locator("tr[data-row]").first
+    await choose(page, "Dense rows")
+    await expect(row).to_have_css("height", "30px")
+    await choose(page, "Rows of 40 pixels")
+    await expect(row).to_have_css("height", "40px")
+
+
+async def shows_keys(page: Page) -> None:
+    await choose(page, "Show the keys")
+    await expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Search in this list")
+
+
+DOES: dict[tuple[str, ...], Callable[[Page], Awaitable[None]]] = {
+    ("Pause live figures",): pauses,
+    ("Light theme", "Dark theme", "Theme of the system"): themes,
+    ("Times in UTC",): times,
+    ("Dense rows",): rows,
+    ("Show the keys",): shows_keys,
+}
+
+
+@pytest.mark.parametrize("label", LEADS)
+async def test_an_action_leads_to_its_page(page: Page, demo: Server, label: str) -> None:
+    path, title = LEADS[label]
+    await page.goto(f"{demo.base_url}/nowhere")
+    await expect(page.locator("[data-empty]")).to_be_visible()
+    await choose(page, label)
+    await expect(page).to_have_url(demo.base_url + path)
+    await expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    if "sort=" in path:
+        column = page.get_by_role("columnheader", name=SORTS[path.partition("=")[2]])
+        await expect(column).to_have_attribute("aria-sort", "descending")
+    elif "?" in path:
+        field = "Behind" if "behind" in path else "State"
+        await expect(page.get_by_label(field)).to_have_value(path.partition("=")[2])
+
+
+@pytest.mark.parametrize("labels", DOES, ids=lambda labels: labels[0])
+async def test_an_action_changes_what_it_says(
+    page: Page, demo: Server, labels: tuple[str, ...]
+) -> None:
+    await page.goto(f"{demo.base_url}/queues/demo.payments?tab=deliveries")
+    await expect(page.locator("[data-row]").first).to_be_visible()
+    await DOES[labels](page)
+
+
+async def test_no_action_is_untried(page: Page, demo: Server) -> None:
+    await page.goto(demo.base_url)
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await page.get_by_role("button", name="Find a queue or an action").click()
+    await expect(actions(page).first).to_be_visible()
+    tried = {*LEADS, *(each for labels in DOES for each in labels)}
+    assert set(await actions(page).all_inner_texts()) == tried
+    await page.keyboard.type("nothing is called so")
+    await expect(page.get_by_role("dialog")).to_contain_text("Nothing is called so")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_enter_chooses_also_when_the_pointer_has_left_the_list(
+    page: Page, demo: Server
+) -> None:
+    await page.goto(demo.base_url)
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await page.keyboard.press("Control+k")
+    async with page.expect_response("**/resources/queues?search=dark*theme*") as asked:
+        await page.get_by_placeholder("Find a queue or an action").fill("dark theme")
+    await (await asked.value).finished()
+    await actions(page).hover()
+    await page.mouse.move(5, 5)
+    await page.keyboard.press("Enter")
+    await expect(page.locator("html[data-theme=dark]")).to_be_attached()
+
+
+async def test_every_page_has_its_key_and_its_place_in_the_menu(page: Page, demo: Server) -> None:
+    await page.goto(f"{demo.base_url}/nowhere")
+    menu = page.get_by_role("navigation", name="Pages")
+    await expect(menu.get_by_role("link")).to_have_text([label for label, _, _ in PAGES.values()])
+    for key, (label, path, title) in PAGES.items():
+        await page.keyboard.press("g")
+        await page.keyboard.press(key)
+        await expect(page.get_by_role("heading", level=1)).to_have_text(title)
+        await expect(page).to_have_url(demo.base_url + path)
+        await expect(menu.locator("[aria-current=page]")).to_have_text(label)
+    for label, path, title in PAGES.values():
+        await menu.get_by_role("link", name=label, exact=True).click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text(title)
+        await expect(page).to_have_url(demo.base_url + path)
+    await page.get_by_role("button", name="Keys").click()
+    keys = page.get_by_role("dialog", name="Keys")
+    for key in PAGES:
+        await expect(keys).to_contain_text(f"g {key}")
