@@ -12,7 +12,7 @@ from queen.server.routes.figures import DETAIL, LIST, figures, group_summary, le
 from queen.server.routes.operations import started
 from queen.server.routing import API, Route
 from queen.store.database import Record
-from queen.wire.options import QueueOptions
+from queen.wire.options import QueueOptions, RateLimit
 from queen.wire.resources import (
     Namespaces,
     OperationStarted,
@@ -55,6 +55,17 @@ _SAMPLED: Final = {
     "-deadLetters": "dead_letters",
 }
 _LARGEST: Final = 1e300
+_SHOWN: Final = (
+    "name",
+    "namespace",
+    "task",
+    "version",
+    "created_at",
+    "paused",
+    "ordered",
+    "priority",
+    "concurrency_limit",
+)
 _HISTORY_MINUTES: Final = 30
 
 
@@ -182,8 +193,11 @@ async def _figures(call: Call, ids: list[int], most: int = LIST) -> list[Record]
 
 
 def _summary(row: Record) -> dict[str, Any]:
-    names = ("name", "namespace", "task", "version", "created_at", "paused", "ordered", "priority")
-    return {name: row[name] for name in names} | figures(row)
+    return {
+        **{name: row[name] for name in _SHOWN},
+        **figures(row),
+        "rate_limit": RateLimit.of_row(row),
+    }
 
 
 async def show(call: Call) -> Answer:

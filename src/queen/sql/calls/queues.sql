@@ -138,7 +138,7 @@ group by k.id;
 -- Queues with what is known of each without visiting all partitions, and rates over $3 seconds, in the order asked.
 select
   q.id, q.name, q.namespace, q.task, q.version, q.created_at, q.paused, q.priority, q.ordered,
-  f.partitions, f.groups, f.pending, f.held, f.waiting, f.scheduled, f.dead_letters,
+  q.concurrency_limit, q.rate_max, q.rate_ms, q.rate_per, f.partitions, f.groups, f.pending, f.held, f.waiting, f.scheduled, f.dead_letters,
   case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds,
   r.pushed_per_second, r.popped_per_second, s.depth as sampled_pending, s.oldest_age_seconds as sampled_oldest_seconds
 from unnest($1::bigint[]) with ordinality k (id, ordinal)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from queen.wire.messages import Request, Wire
-from queen.wire.options import QueueOptions
+from queen.wire.options import QueueOptions, RateLimit
 from queen.wire.resources.groups import GroupSummary, LeaseInfo
 from queen.wire.resources.paging import Name, PageQuery, Text
 
@@ -95,6 +95,9 @@ class QueueSummary(Figures, frozen=True, kw_only=True):
     paused: bool
     ordered: bool
     priority: int
+    rate_limit: RateLimit | None = None
+    concurrency_limit: int = 0
+    """Deliveries that a group may hold; 0: any number."""
     history: list[int | None] | None = None
     """The depth in each of the last thirty minutes, where asked for; null where not sampled."""
 
