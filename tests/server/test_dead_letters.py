@@ -95,8 +95,12 @@ async def test_a_dry_run_counts_and_does_nothing(server: Server) -> None:
     by_filter = {"filter": {"queue": "orders"}, "dryRun": True}
     by_ids = {"filter": {"ids": [*ids[:2], "0.4711", "odd"]}, "dryRun": True}
 
-    assert (await server.post("/dlq/redrive", by_filter)).body == {"count": 3}
-    assert (await server.post("/dlq/redrive", by_ids)).body == {"count": 2}
+    assert (await server.post("/dlq/redrive", by_filter)).body == {"count": 3, "complete": True}
+    assert (await server.post("/dlq/redrive", by_ids)).body == {"count": 2, "complete": True}
+    purged = await server.delete("/dlq?queue=orders&partition=Default&dryRun=true")
+    assert (purged.status, purged.body) == (200, {"count": 3, "complete": True})
+    nothing = await server.delete("/dlq?queue=orders&partition=other&dryRun=true")
+    assert nothing.body == {"count": 0, "complete": True}
     assert len(await letters(server)) == 3
 
 
@@ -107,7 +111,7 @@ async def test_named_dead_letters_are_redriven_to_their_group_at_once(server: Se
 
     reply = await server.post("/dlq/redrive", {"filter": {"ids": [letter["id"]]}})
 
-    assert (reply.status, reply.body) == (200, {"count": 1})
+    assert (reply.status, reply.body) == (200, {"count": 1, "complete": True})
     assert await letters(server) == []
     (again,) = await pop(server, "orders", consumerGroup="g")
     assert (again["id"], again["attempt"]) == (letter["messageId"], 1)
@@ -179,7 +183,7 @@ async def test_one_dead_letter_is_purged(server: Server) -> None:
     first = await bury(server, "orders")
     await bury(server, "orders")
 
-    assert (await server.delete(f"/dlq/{first['id']}")).body == {"count": 1}
+    assert (await server.delete(f"/dlq/{first['id']}")).body == {"count": 1, "complete": True}
 
     assert await letters(server) == [2]
     assert (await server.delete(f"/dlq/{first['id']}")).code == "not_found"

@@ -65,6 +65,11 @@ class Admin(Analytics, Access, Schedules, Pipelines):
             await self._send("POST", f"{_queue(queue)}/purge", body, wire.OperationStarted)
         ).operation
 
+    async def count_purge(self, queue: str, **request: Any) -> wire.Counted:  # noqa: ANN401 - of PurgeRequest
+        """How many messages a purge would remove."""
+        body = wire.PurgeRequest(**request, dry_run=True)
+        return await self._send("POST", f"{_queue(queue)}/purge", body, wire.Counted)
+
     async def delete_queue(self, queue: str) -> wire.Operation:
         return (await self._send("DELETE", _queue(queue), None, wire.OperationStarted)).operation
 
@@ -151,6 +156,11 @@ class Admin(Analytics, Access, Schedules, Pipelines):
     async def purge_dead_letters(self, queue: str, **filters: Any) -> wire.Operation:  # noqa: ANN401
         path = f"/dlq{query_of({'queue': queue, **filters})}"
         return (await self._send("DELETE", path, None, wire.OperationStarted)).operation
+
+    async def count_dead_letters(self, queue: str, **filters: Any) -> wire.Counted:  # noqa: ANN401
+        """How many of them a purge would remove."""
+        path = f"/dlq{query_of({'queue': queue, **filters, 'dryRun': 'true'})}"
+        return await self._send("DELETE", path, None, wire.Counted)
 
     # Traces.
 

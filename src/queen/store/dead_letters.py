@@ -52,10 +52,8 @@ class DeadLetters:
         return await self._database.fetch("dead_letter_errors", queue, most)
 
     async def count(self, queue: str, wanted: LetterFilter, *, most: int) -> Record:
-        """How many match, counted up to ``most``, and the newest id."""
-        rows = await self._database.fetch(
-            "count_dead_letters", queue, 2**63 - 1, *wanted.columns(), most
-        )
+        """How many of the newest ``most`` match, the newest of all, and how many were looked at."""
+        rows = await self._database.fetch("count_dead_letters", queue, *wanted.columns(), most)
         return rows[0]
 
     async def matching(

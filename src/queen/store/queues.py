@@ -84,6 +84,21 @@ class Queues:
         )
         return (rows[0]["partition_id"], rows[0]["messages"]) if rows else None
 
+    async def count_purge(
+        self,
+        queue: str,
+        *,
+        partition: str | None,
+        is_completed: bool,
+        before: datetime | None,
+        most: int,
+    ) -> tuple[int, bool]:
+        """How many messages a purge would remove, and whether that is all of them."""
+        rows = await self._database.fetch(
+            "count_purge", queue, partition, is_completed, before, most
+        )
+        return rows[0]["messages"], rows[0]["is_complete"]
+
     async def delete(self, queue: str) -> int:
         rows = await self._database.fetch("delete_queue", queue)
         return rows[0]["id"]

@@ -14,7 +14,7 @@ from queen.server.http import Answer, Call
 from queen.server.paging import Int, cursor_to, place_of
 from queen.server.routes.operations import started
 from queen.server.routing import API, Route
-from queen.server.work import letter_arguments, redrive_letters
+from queen.server.work import count_letters, redrive_letters
 from queen.store.database import Record
 from queen.store.dead_letters import LetterFilter
 from queen.wire.resources import (
@@ -27,12 +27,13 @@ from queen.wire.resources import (
     ErrorKinds,
     ErrorsQuery,
     OperationStarted,
+    PurgeLettersQuery,
     RedriveFilter,
     RedriveRequest,
 )
 
 _MOST_COUNTED: Final = 10_000
-"""Above this, the total of a list is null."""
+"""Of a queue with more, the total of a list is null."""
 _AT_ONCE: Final = 500
 """Dead letters, named one by one, that a redrive delivers before its answer."""
 _LAST: Final = 2**63 - 1
@@ -61,7 +62,7 @@ async def list_dead_letters(call: Call) -> Answer:
     total: int | None = None
     if query.queue is not None:
         counted = await store.dead_letters.count(query.queue, wanted, most=_MOST_COUNTED + 1)
-        total = counted["messages"] if counted["messages"] <= _MOST_COUNTED else None
+        total = counted["messages"] if counted["looked_at"] <= _MOST_COUNTED else None
     seen = await call.visible({row["queue"] for row in found})
     shown = [row for row in found if row["queue"] in seen]
     opened = await call.state.engine.seals.open_rows(shown)
@@ -143,11 +144,10 @@ async def redrive(call: Call) -> Answer:
     queue, wanted = _of_queue(request.filter)
     await call.require_queues(Permission.OPERATE, {queue})
     call.note(queue=queue)
-    counted = await call.state.engine.store.dead_letters.count(queue, wanted, most=_LAST)
+    count, total, arguments = await count_letters(call.state.engine, queue, wanted)
     if request.dry_run:
-        return Answer(Counted(count=counted["messages"]))
-    arguments = letter_arguments(queue, wanted, counted["last_id"] or 0)
-    return await _begin_redrive(call, request, queue, arguments, counted["messages"], destination)
+        return Answer(Counted(count=count, complete=total is not None))
+    return await _begin_redrive(call, request, queue, arguments, total, destination)
 
 
 async def _redrive_ids(
@@ -178,7 +178,7 @@ async def _begin_redrive(
     request: RedriveRequest,
     queue: str | None,
     arguments: dict[str, Any],
-    total: int,
+    total: int | None,
     destination: dict[str, str] | None,
 ) -> Answer:
     return started(
@@ -217,17 +217,19 @@ async def delete(call: Call) -> Answer:
 
 async def purge(call: Call) -> Answer:
     """Remove the dead letters of a queue that match, in steps."""
-    query = call.query(DeadLetterFilter)
+    query = call.query(PurgeLettersQuery)
     queue, wanted = _of_queue(query)
     await call.require_queues(Permission.DESTROY, {queue})
     call.note(queue=queue)
-    counted = await call.state.engine.store.dead_letters.count(queue, wanted, most=_LAST)
+    count, total, arguments = await count_letters(call.state.engine, queue, wanted)
+    if query.dry_run:
+        return Answer(Counted(count=count, complete=total is not None))
     return started(
         await call.state.operations.begin(
             "purge_dead_letters",
             queue=queue,
-            arguments=letter_arguments(queue, wanted, counted["last_id"] or 0),
-            total=counted["messages"],
+            arguments=arguments,
+            total=total,
             by=call.caller.name,
         )
     )
@@ -317,7 +319,7 @@ ROUTES: Final = (
         handler=purge,
         summary="Remove dead letters",
         permission=Permission.DESTROY,
-        query=DeadLetterFilter,
-        answers={202: OperationStarted},
+        query=PurgeLettersQuery,
+        answers={200: Counted, 202: OperationStarted},
     ),
 )

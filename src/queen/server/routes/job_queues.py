@@ -12,14 +12,13 @@ from queen.server.routes.figures import DETAIL
 from queen.server.routes.jobs import JOBS
 from queen.server.routes.operations import started
 from queen.server.routing import Route
-from queen.server.work import letter_arguments
+from queen.server.work import count_letters
 from queen.store.database import Record
 from queen.store.dead_letters import LetterFilter
 from queen.wire.jobs import AllMetrics, CleanRequest, MetricsQuery, Millis, QueueMetrics
 from queen.wire.resources import OperationStarted
 
 _PAST: Final = timedelta(hours=1)
-_MOST: Final = 2**63 - 1
 
 
 async def metrics(call: Call) -> Answer:
@@ -79,9 +78,8 @@ async def clean(call: Call) -> Answer:
         }
     else:
         wanted = LetterFilter(until=before)
-        counted = await engine.store.dead_letters.count(request.queue, wanted, most=_MOST)
-        kind, total = "purge_dead_letters", counted["messages"]
-        arguments = letter_arguments(request.queue, wanted, counted["last_id"] or 0)
+        kind = "purge_dead_letters"
+        _, total, arguments = await count_letters(engine, request.queue, wanted)
     return started(
         await call.state.operations.begin(
             kind, queue=request.queue, arguments=arguments, total=total, by=call.caller.name

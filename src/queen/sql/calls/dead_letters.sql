@@ -98,21 +98,21 @@ group by k.fingerprint
 order by messages desc, k.fingerprint;
 
 -- name: count_dead_letters
--- How many dead letters of a queue match, up to an id, and the newest of them; counts no further than $8.
-select count(*) as messages, max(l.id) as last_id
+-- How many of the newest $7 dead letters of a queue match, the newest of all, and how many were looked at.
+select count(*) filter (where k.is_match) as messages, max(k.id) as last_id, count(*) as looked_at
 from (
-  select l.id
+  select
+    l.id,
+    ($2::text is null or l."group" = $2)
+      and ($3::text is null or l.partition = $3)
+      and ($4::text is null or l.fingerprint = $4)
+      and ($5::timestamptz is null or l.failed_at >= $5)
+      and ($6::timestamptz is null or l.failed_at < $6) as is_match
   from queen.dead_letters l
   where l.queue = $1
-    and l.id <= $2
-    and ($3::text is null or l."group" = $3)
-    and ($4::text is null or l.partition = $4)
-    and ($5::text is null or l.fingerprint = $5)
-    and ($6::timestamptz is null or l.failed_at >= $6)
-    and ($7::timestamptz is null or l.failed_at < $7)
   order by l.id desc
-  limit $8
-) l;
+  limit $7
+) k;
 
 -- name: matching_dead_letters
 -- The next dead letters of a queue that match, behind an id and up to another; the last row looked at is $9 away at most.

@@ -29,6 +29,10 @@ select queen.configure_partition($1, $2, $3);
 -- Remove messages of more partitions.
 select partition_id, messages from queen.purge($1, $2, $3, $4, $5, $6);
 
+-- name: count_purge
+-- How many messages a purge would remove, as far as so many partitions tell.
+select messages, is_complete from queen.count_purge($1, $2, $3, $4, $5);
+
 -- name: delete_queue
 -- Let a queue be gone.
 select queen.delete_queue($1) as id;

@@ -10,6 +10,7 @@ from queen.wire.resources.dead_letters import (
     ErrorKind,
     ErrorKinds,
     ErrorsQuery,
+    PurgeLettersQuery,
     RedriveFilter,
     RedriveRequest,
 )
@@ -164,6 +165,7 @@ __all__ = [
     "Paused",
     "Pipeline",
     "Pipelines",
+    "PurgeLettersQuery",
     "PurgeRequest",
     "QueueDetail",
     "QueueSummary",

@@ -28,6 +28,12 @@ class DeadLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
     cursor: Text | None = None
 
 
+class PurgeLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
+    """Which to remove, or only to count."""
+
+    dry_run: bool = False
+
+
 class DeadLetter(Wire, frozen=True, kw_only=True):
     """A message that gave up, with its own copy."""
 
@@ -109,6 +115,7 @@ class RedriveRequest(Request, frozen=True, kw_only=True):
 
 
 class Counted(Wire, frozen=True, kw_only=True):
-    """How many it concerns."""
+    """How many it concerns; at least so many, where not all could be looked at."""
 
     count: int
+    complete: bool = True

@@ -194,3 +194,5 @@ class PurgeRequest(Request, frozen=True, kw_only=True):
     scope: Literal["completed", "all"]
     older_than_seconds: Annotated[float, Meta(ge=0, le=3_153_600_000)] | None = None
     partition: Name | None = None
+    dry_run: bool = False
+    """Count alone."""
