@@ -104,6 +104,57 @@ async def test_a_dry_run_counts_and_does_nothing(server: Server) -> None:
     assert len(await letters(server)) == 3
 
 
+async def test_named_dead_letters_are_purged_at_once_and_the_others_stay(server: Server) -> None:
+    await push(server, "orders", *range(3))
+    ids = [(await bury(server, "orders"))["id"] for _ in range(3)]
+    chosen = {"filter": {"ids": [*ids[:2], "0.4711", "odd"]}}
+
+    dry = await server.post("/dlq/purge", {**chosen, "dryRun": True})
+    purged = await server.post("/dlq/purge", chosen)
+    again = await server.post("/dlq/purge", chosen)
+
+    assert [each.status for each in (dry, purged, again)] == [200, 200, 200]
+    assert [each.body["count"] for each in (dry, purged, again)] == [2, 2, 0]
+    assert await letters(server) == [2]
+
+
+async def test_many_named_dead_letters_are_purged_by_an_operation(server: Server) -> None:
+    await server.post("/configure", {"queue": "orders", "options": {"ordered": False}})
+    await push(server, "orders", *range(502))
+    messages = await pop(server, "orders", batch=502)
+    told = [
+        {
+            **{name: each[name] for name in ("transactionId", "partitionId", "leaseId")},
+            "status": "dlq",
+        }
+        for each in messages
+    ]
+    await server.post("/ack/batch", {"acknowledgments": told})
+    found = await pages(server, "/dlq", "messages", queue="orders", limit=1000)
+    ids = [each["id"] for page in found for each in page]
+
+    reply = await server.post("/dlq/purge", {"filter": {"ids": ids[:501]}})
+    operation = await finished(server, reply.body)
+
+    assert (reply.status, operation["done"], operation["total"]) == (202, 501, 501)
+    assert len(await letters(server, queue="orders")) == 1
+
+
+async def test_a_purge_by_filter_is_that_of_a_delete(server: Server) -> None:
+    await push(server, "orders", 1, partition="a")
+    await push(server, "orders", 2, partition="b")
+    for _ in range(2):
+        await bury(server, "orders")
+
+    both = await server.post("/dlq/purge", {"filter": {"queue": "orders", "ids": []}})
+    neither = await server.post("/dlq/purge", {"filter": {}})
+    reply = await server.post("/dlq/purge", {"filter": {"queue": "orders", "partition": "a"}})
+
+    assert (both.code, neither.code) == ("bad_request", "bad_request")
+    assert (await finished(server, reply.body))["done"] == 1
+    assert await letters(server) == [2]
+
+
 async def test_named_dead_letters_are_redriven_to_their_group_at_once(server: Server) -> None:
     await push(server, "orders", 1)
     letter = await bury(server, "orders", consumerGroup="g")

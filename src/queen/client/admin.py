@@ -1,7 +1,7 @@
 """Management: queues, groups, messages, dead letters, operations, the system."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -143,15 +143,24 @@ class Admin(Analytics, Access, Schedules, Pipelines):
 
     async def redrive(self, **request: Any) -> wire.Counted | wire.Operation:  # noqa: ANN401 - of RedriveRequest
         """Deliver dead letters again: a count at once, or the operation that goes on with it."""
-        body = msgspec.json.encode(msgspec.convert(request, wire.RedriveRequest))
-        path = f"{API}/dlq/redrive"
-        reply = await self._queen.transport.exchange("POST", path, body, is_repeatable=False)
+        return await self._begin("/dlq/redrive", msgspec.convert(request, wire.RedriveRequest))
+
+    async def _begin(self, path: str, request: object) -> wire.Counted | wire.Operation:
+        body = msgspec.json.encode(request)
+        reply = await self._queen.transport.exchange(
+            "POST", f"{API}{path}", body, is_repeatable=False
+        )
         if reply.status == 202:
             return answer(reply, wire.OperationStarted).operation
         return answer(reply, wire.Counted)
 
     async def delete_dead_letter(self, id_: str) -> wire.Counted:
         return await self._send("DELETE", f"/dlq/{name_of(id_)}", None, wire.Counted)
+
+    async def delete_dead_letters(self, ids: Sequence[str]) -> wire.Counted | wire.Operation:
+        """Those alone: a count at once, or the operation that goes on with it."""
+        request = wire.PurgeLettersRequest(filter=wire.RedriveFilter(ids=list(ids)))
+        return await self._begin("/dlq/purge", request)
 
     async def purge_dead_letters(self, queue: str, **filters: Any) -> wire.Operation:  # noqa: ANN401
         path = f"/dlq{query_of({'queue': queue, **filters})}"

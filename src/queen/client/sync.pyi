@@ -313,6 +313,8 @@ class SyncAdmin:
     def redrive(self, **request: Any) -> _resources.Counted | _resources.Operation:
         """Deliver dead letters again: a count at once, or the operation that goes on with it."""
     def delete_dead_letter(self, id_: str) -> _resources.Counted: ...
+    def delete_dead_letters(self, ids: Sequence[str]) -> _resources.Counted | _resources.Operation:
+        """Those alone: a count at once, or the operation that goes on with it."""
     def purge_dead_letters(self, queue: str, **filters: Any) -> _resources.Operation: ...
     def count_dead_letters(self, queue: str, **filters: Any) -> _resources.Counted:
         """How many of them a purge would remove."""

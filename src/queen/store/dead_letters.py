@@ -47,6 +47,10 @@ class DeadLetters:
     async def with_ids(self, ids: Sequence[int]) -> list[Record]:
         return await self._database.fetch("dead_letters_with_ids", ids)
 
+    async def queues(self, ids: Sequence[int]) -> list[Record]:
+        """Id and queue of those that are there."""
+        return await self._database.fetch("queues_of_dead_letters", ids)
+
     async def errors(self, queue: str, most: int) -> list[Record]:
         """The newest of a queue by fingerprint, the most frequent first."""
         return await self._database.fetch("dead_letter_errors", queue, most)

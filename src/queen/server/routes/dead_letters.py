@@ -28,6 +28,7 @@ from queen.wire.resources import (
     ErrorsQuery,
     OperationStarted,
     PurgeLettersQuery,
+    PurgeLettersRequest,
     RedriveFilter,
     RedriveRequest,
 )
@@ -35,7 +36,7 @@ from queen.wire.resources import (
 _MOST_COUNTED: Final = 10_000
 """Of a queue with more, the total of a list is null."""
 _AT_ONCE: Final = 500
-"""Dead letters, named one by one, that a redrive delivers before its answer."""
+"""Dead letters, named one by one, that a redrive or purge deals with before its answer."""
 _LAST: Final = 2**63 - 1
 
 
@@ -153,24 +154,33 @@ async def redrive(call: Call) -> Answer:
 async def _redrive_ids(
     call: Call, request: RedriveRequest, destination: dict[str, str] | None
 ) -> Answer:
-    if len(request.filter.ids or ()) > call.state.settings.max_items:
-        raise errors.TooManyItems(f"at most {call.state.settings.max_items} ids fit")
-    if request.filter != RedriveFilter(ids=request.filter.ids):
-        raise errors.BadRequest("give ids, or what the dead letters have in common, not both")
-    ids = sorted({id_ for ref in request.filter.ids or () if (id_ := partition_of(ref))})
-    letters = await call.state.engine.store.dead_letters.with_ids(ids)
-    await call.require_queues(Permission.OPERATE, {letter["queue"] for letter in letters})
-    if len(letters) < len(ids) and call.caller.scopes is not None:
-        raise call.missing(errors.NotFound("some of the dead letters are not there"))
+    found, queue = await _named(call, request.filter, Permission.OPERATE)
     if request.dry_run:
-        return Answer(Counted(count=len(letters)))
-    found = sorted(letter["id"] for letter in letters)
+        return Answer(Counted(count=len(found)))
     if len(found) <= _AT_ONCE and request.rate_per_second is None:
         count = await redrive_letters(call.state.engine, found, destination) if found else 0
         return Answer(Counted(count=count))
-    queues = {letter["queue"] for letter in letters}
-    queue = queues.pop() if len(queues) == 1 else None
     return await _begin_redrive(call, request, queue, {"ids": found}, len(found), destination)
+
+
+async def _named(
+    call: Call, wanted: RedriveFilter, permission: Permission
+) -> tuple[list[int], str | None]:
+    """Those of the ids that are there, and their queue, where it is one."""
+    if len(wanted.ids or ()) > call.state.settings.max_items:
+        raise errors.TooManyItems(f"at most {call.state.settings.max_items} ids fit")
+    if wanted != RedriveFilter(ids=wanted.ids):
+        raise errors.BadRequest("give ids, or what the dead letters have in common, not both")
+    ids = sorted({id_ for ref in wanted.ids or () if (id_ := partition_of(ref))})
+    letters = await call.state.engine.store.dead_letters.queues(ids)
+    queues = {letter["queue"] for letter in letters}
+    await call.require_queues(permission, queues)
+    if len(letters) < len(ids) and call.caller.scopes is not None:
+        raise call.missing(errors.NotFound("some of the dead letters are not there"))
+    queue = queues.pop() if len(queues) == 1 else None
+    if queue is not None:
+        call.note(queue=queue)
+    return [letter["id"] for letter in letters], queue
 
 
 async def _begin_redrive(
@@ -218,12 +228,35 @@ async def delete(call: Call) -> Answer:
 async def purge(call: Call) -> Answer:
     """Remove the dead letters of a queue that match, in steps."""
     query = call.query(PurgeLettersQuery)
+    return await _purge(call, query, is_dry_run=query.dry_run)
+
+
+async def purge_chosen(call: Call) -> Answer:
+    """The same; those that are few and named at once."""
+    request = await call.body(PurgeLettersRequest)
+    if request.filter.ids is None:
+        return await _purge(call, request.filter, is_dry_run=request.dry_run)
+    found, queue = await _named(call, request.filter, Permission.DESTROY)
+    if request.dry_run:
+        return Answer(Counted(count=len(found)))
+    if len(found) <= _AT_ONCE:
+        return Answer(Counted(count=await call.state.engine.store.dead_letters.purge(found)))
+    return await _begin_purge(call, queue, {"ids": found}, len(found))
+
+
+async def _purge(call: Call, query: DeadLetterFilter, *, is_dry_run: bool) -> Answer:
     queue, wanted = _of_queue(query)
     await call.require_queues(Permission.DESTROY, {queue})
     call.note(queue=queue)
     count, total, arguments = await count_letters(call.state.engine, queue, wanted)
-    if query.dry_run:
+    if is_dry_run:
         return Answer(Counted(count=count, complete=total is not None))
+    return await _begin_purge(call, queue, arguments, total)
+
+
+async def _begin_purge(
+    call: Call, queue: str | None, arguments: dict[str, Any], total: int | None
+) -> Answer:
     return started(
         await call.state.operations.begin(
             "purge_dead_letters",
@@ -303,6 +336,16 @@ ROUTES: Final = (
         body=RedriveRequest,
         answers={200: Counted, 202: OperationStarted},
         problems=(errors.QueueNotFound, errors.TooManyItems, errors.InvalidName),
+    ),
+    Route(
+        method="POST",
+        path=f"{_LETTERS}/purge",
+        handler=purge_chosen,
+        summary="Remove dead letters by id or filter",
+        permission=Permission.DESTROY,
+        body=PurgeLettersRequest,
+        answers={200: Counted, 202: OperationStarted},
+        problems=(errors.TooManyItems,),
     ),
     Route(
         method="DELETE",

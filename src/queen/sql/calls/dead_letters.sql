@@ -80,6 +80,10 @@ select
 from queen.dead_letters l
 where l.id = any ($1);
 
+-- name: queues_of_dead_letters
+-- Dead letters by id, with the names of their queues alone.
+select l.id, l.queue from queen.dead_letters l where l.id = any ($1) order by l.id;
+
 -- name: dead_letter_errors
 -- The newest $2 dead letters of a queue by fingerprint.
 with looked_at as materialized (

@@ -11,6 +11,7 @@ from queen.wire.resources.dead_letters import (
     ErrorKinds,
     ErrorsQuery,
     PurgeLettersQuery,
+    PurgeLettersRequest,
     RedriveFilter,
     RedriveRequest,
 )
@@ -166,6 +167,7 @@ __all__ = [
     "Pipeline",
     "Pipelines",
     "PurgeLettersQuery",
+    "PurgeLettersRequest",
     "PurgeRequest",
     "QueueDetail",
     "QueueSummary",

@@ -98,6 +98,13 @@ class RedriveFilter(DeadLetterFilter, frozen=True, kw_only=True):
     ids: list[Text] | None = None
 
 
+class PurgeLettersRequest(Request, frozen=True, kw_only=True):
+    """Remove them for ever."""
+
+    filter: RedriveFilter
+    dry_run: bool = False
+
+
 class Destination(Request, frozen=True, kw_only=True):
     """Where new messages go."""
 
