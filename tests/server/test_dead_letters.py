@@ -45,6 +45,23 @@ async def test_dead_letters_are_listed_newest_first_in_pages(server: Server) -> 
     assert found == every
 
 
+@pytest.mark.parametrize("parameters", [{"queue": "orders"}, {}])
+async def test_dead_letters_are_listed_oldest_first(
+    server: Server, parameters: dict[str, str]
+) -> None:
+    await push(server, "orders", *range(5))
+    for _ in range(5):
+        await bury(server, "orders", consumerGroup="g")
+    await push(server, "mails", "m")
+    await bury(server, "mails", consumerGroup="h")
+
+    found = await pages(
+        server, "/dlq", "messages", sort="failedAt", consumerGroup="g", limit=2, **parameters
+    )
+
+    assert [[each["data"] for each in page] for page in found] == [[0, 1], [2, 3], [4]]
+
+
 async def test_dead_letters_are_found_by_all_that_they_have_in_common(
     server: Server, clock: Clock
 ) -> None:

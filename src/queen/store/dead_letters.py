@@ -36,10 +36,17 @@ class DeadLetters:
         return await self._database.fetch("redrive", ids)
 
     async def browse(
-        self, queue: str | None, wanted: LetterFilter, *, before: int, limit: int, most: int
+        self,
+        queue: str | None,
+        wanted: LetterFilter,
+        *,
+        after: int,
+        is_oldest_first: bool,
+        limit: int,
+        most: int,
     ) -> list[Record]:
-        """Newest first; the first row says how many were looked at, and down to which id."""
-        rest = (before, *wanted.columns(), limit, most)
+        """Behind an id; the first row says how many were looked at, and up to which id."""
+        rest = (after, *wanted.columns(), limit, most, is_oldest_first)
         if queue is None:
             return await self._database.fetch("browse_all_dead_letters", *rest)
         return await self._database.fetch("browse_dead_letters", queue, *rest)

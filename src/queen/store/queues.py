@@ -157,6 +157,10 @@ class Queues:
     async def names(self, limit: int) -> list[Record]:
         return await self._database.fetch("queue_names", limit)
 
+    async def unordered(self, after: str, limit: int) -> list[Record]:
+        """Those that may have jobs, by name."""
+        return await self._database.fetch("unordered_queues", after, limit)
+
     async def namespaces(self, after: str, limit: int) -> list[Record]:
         return await self._database.fetch("namespaces", after, limit)
 

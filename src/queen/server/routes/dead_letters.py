@@ -41,7 +41,7 @@ _LAST: Final = 2**63 - 1
 
 
 async def list_dead_letters(call: Call) -> Answer:
-    """Dead letters, newest first."""
+    """Dead letters by when they gave up, newest first unless asked otherwise."""
     query = call.query(DeadLettersQuery)
     store = call.state.engine.store
     wanted = _filter(query)
@@ -50,9 +50,15 @@ async def list_dead_letters(call: Call) -> Answer:
         call.note(queue=query.queue)
     settings = call.state.settings
     limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
-    (before,) = place_of(query.cursor, tuple[Int], (_LAST,))
+    is_oldest_first = query.sort == "failedAt"
+    (after,) = place_of(query.cursor, tuple[Int], (0 if is_oldest_first else _LAST,))
     rows = await store.dead_letters.browse(
-        query.queue, wanted, before=before, limit=limit, most=MOST_READ
+        query.queue,
+        wanted,
+        after=after,
+        is_oldest_first=is_oldest_first,
+        limit=limit,
+        most=MOST_READ,
     )
     head, found = rows[0], [row for row in rows if row["id"] is not None]
     cursor = None

@@ -7,7 +7,7 @@ from queen import errors
 from queen.codec.identity import partition_ref
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
-from queen.server.paging import Int, Level, cursor_to, limit_of, place_of
+from queen.server.paging import LARGEST, Int, Level, cursor_to, limit_of, place_of
 from queen.server.routes.figures import DETAIL, LIST, figures, group_summary, lease_info, total
 from queen.server.routes.operations import started
 from queen.server.routing import API, Route
@@ -57,7 +57,6 @@ _SAMPLED: Final = {
     "-oldestAgeSeconds": "oldest_age_seconds",
     "-deadLetters": "dead_letters",
 }
-_LARGEST: Final = 1e300
 _SHOWN: Final = (
     "name",
     "namespace",
@@ -180,7 +179,7 @@ async def _by_name_or_age(
 async def _by_sample(call: Call, query: QueuesQuery, limit: int) -> tuple[list[Record], str | None]:
     rows = await call.state.engine.store.queues.page_by_sample(
         _SAMPLED[query.sort],
-        place_of(query.cursor, tuple[float, Int], (_LARGEST, 0)),
+        place_of(query.cursor, tuple[float, Int], (LARGEST, 0)),
         namespace=query.namespace,
         task=query.task,
         search=query.search,
@@ -199,7 +198,7 @@ def _summary(row: Record) -> dict[str, Any]:
     return {
         **{name: row[name] for name in _SHOWN},
         **figures(row),
-        "rate_limit": RateLimit.of_row(row),
+        "rate_limit": RateLimit.of_row(dict(row)),
     }
 
 
@@ -208,14 +207,15 @@ async def show(call: Call) -> Answer:
     row = await _find(call, Permission.BROWSE)
     store = call.state.engine.store
     (found,) = await _figures(call, [row["id"]], DETAIL)
-    groups = await store.groups.page(
-        after=0, queue_id=row["id"], limit=call.state.settings.api_max_limit, most=DETAIL
-    )
+    limit = call.state.settings.api_max_limit
+    named = await store.groups.page("age", (0,), queue_id=row["id"], limit=limit)
+    groups = await store.groups.figures([each["id"] for each in named], DETAIL)
     return Answer(
         QueueDetail(
             **_summary(found),
             options=QueueOptions.of_row(dict(row)),
             groups=[group_summary(each) for each in groups],
+            most_counted=DETAIL,
         )
     )
 

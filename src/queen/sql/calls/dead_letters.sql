@@ -15,13 +15,24 @@ order by id
 limit $4;
 
 -- name: browse_dead_letters
--- Dead letters of a queue, newest first, before an id: at most $9 are looked at. The first row says how far.
+-- Dead letters of a queue, newest first or, with $10, oldest first, behind an id: at most $9 are looked at. The first row
+-- says how far.
 with looked_at as materialized (
-  select l.id, l."group", l.partition, l.fingerprint, l.failed_at
-  from queen.dead_letters l
-  where l.queue = $1 and l.id < $2
-  order by l.id desc
-  limit $9
+  (
+    select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+    from queen.dead_letters l
+    where not $10::boolean and l.queue = $1 and l.id < $2
+    order by l.id desc
+    limit $9
+  )
+  union all
+  (
+    select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+    from queen.dead_letters l
+    where $10::boolean and l.queue = $1 and l.id > $2
+    order by l.id
+    limit $9
+  )
 ),
 found as (
   select k.id
@@ -31,26 +42,38 @@ found as (
     and ($5::text is null or k.fingerprint = $5)
     and ($6::timestamptz is null or k.failed_at >= $6)
     and ($7::timestamptz is null or k.failed_at < $7)
-  order by k.id desc
+  order by case when $10 then k.id else -k.id end
   limit $8
 )
 select
   s.last_id, s.looked_at, l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras,
   l.created_at, l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
-from (select min(k.id) as last_id, count(*) as looked_at from looked_at k) s
+from (
+  select case when $10 then max(k.id) else min(k.id) end as last_id, count(*) as looked_at from looked_at k
+) s
 left join (
   select l.* from found f cross join lateral (select l.* from queen.dead_letters l where l.id = f.id offset 0) l
 ) l on true
-order by l.id desc;
+order by case when $10 then l.id else -l.id end;
 
 -- name: browse_all_dead_letters
 -- The same over all queues.
 with looked_at as materialized (
-  select l.id, l."group", l.partition, l.fingerprint, l.failed_at
-  from queen.dead_letters l
-  where l.id < $1
-  order by l.id desc
-  limit $8
+  (
+    select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+    from queen.dead_letters l
+    where not $9::boolean and l.id < $1
+    order by l.id desc
+    limit $8
+  )
+  union all
+  (
+    select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+    from queen.dead_letters l
+    where $9::boolean and l.id > $1
+    order by l.id
+    limit $8
+  )
 ),
 found as (
   select k.id
@@ -60,17 +83,19 @@ found as (
     and ($4::text is null or k.fingerprint = $4)
     and ($5::timestamptz is null or k.failed_at >= $5)
     and ($6::timestamptz is null or k.failed_at < $6)
-  order by k.id desc
+  order by case when $9 then k.id else -k.id end
   limit $7
 )
 select
   s.last_id, s.looked_at, l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras,
   l.created_at, l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
-from (select min(k.id) as last_id, count(*) as looked_at from looked_at k) s
+from (
+  select case when $9 then max(k.id) else min(k.id) end as last_id, count(*) as looked_at from looked_at k
+) s
 left join (
   select l.* from found f cross join lateral (select l.* from queen.dead_letters l where l.id = f.id offset 0) l
 ) l on true
-order by l.id desc;
+order by case when $9 then l.id else -l.id end;
 
 -- name: dead_letters_with_ids
 -- Dead letters by id.

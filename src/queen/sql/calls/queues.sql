@@ -49,6 +49,14 @@ select queen.backlog($1, $2) as messages;
 -- Two numbers that change when a queue is made, deleted or configured.
 select count(*) as queues, coalesce(sum(version + id), 0)::bigint as versions from queen.queues where deleted_at is null;
 
+-- name: unordered_queues
+-- Queues that may have jobs, by name, behind a name.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null and not q.ordered and q.name > $1
+order by q.name
+limit $2;
+
 -- name: queues_by_name
 -- Queues by name, behind a name.
 select q.id, q.name

@@ -1,7 +1,7 @@
 """Messages that gave up: found, counted by error, delivered again."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, field
@@ -24,6 +24,7 @@ class DeadLetterFilter(Request, frozen=True, kw_only=True):
 class DeadLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
     """A page of them."""
 
+    sort: Literal["-failedAt", "failedAt"] = "-failedAt"
     limit: Annotated[int, Meta(ge=1)] | None = None
     cursor: Text | None = None
 
@@ -60,7 +61,7 @@ class DeadLetter(Wire, frozen=True, kw_only=True):
 
 
 class DeadLetters(Wire, frozen=True, kw_only=True):
-    """A page of dead letters, newest first; ``total`` is null when there are very many."""
+    """A page of dead letters; ``total`` is null when there are very many."""
 
     messages: list[DeadLetter]
     next_cursor: str | None

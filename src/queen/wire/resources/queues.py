@@ -114,6 +114,8 @@ class QueueDetail(QueueSummary, frozen=True, kw_only=True):
 
     options: QueueOptions
     groups: list[GroupSummary]
+    most_counted: int | None = None
+    """Up to this many of a kind are counted; a figure that is null is of more."""
 
 
 class PartitionsQuery(PageQuery, frozen=True, kw_only=True):
