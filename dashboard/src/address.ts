@@ -4,7 +4,7 @@ import { refDebounced } from "@vueuse/core";
 import { computed, type Ref, ref, watch, type WritableComputedRef } from "vue";
 import { type LocationQueryRaw, type Router, useRoute, useRouter } from "vue-router";
 
-const TYPING_MILLIS = 200;
+export const TYPING_MILLIS = 200;
 
 /** Changes of one moment are one change of the URL: each for itself would undo the others. */
 let changes: LocationQueryRaw | null = null;

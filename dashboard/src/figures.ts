@@ -1,7 +1,7 @@
 /** Questions to the server that are asked again while the page is live. */
 
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/vue-query";
-import { computed, type MaybeRefOrGetter, toValue } from "vue";
+import { computed, type MaybeRefOrGetter, type Ref, toValue } from "vue";
 
 import { isRefreshed, useLive } from "./live";
 
@@ -35,6 +35,17 @@ interface Manner {
   enabled?: () => boolean;
   /** False: what was found stays until somebody asks again. */
   isLive?: () => boolean;
+}
+
+/** What a table needs of a list in pages. */
+export interface Listed<T> {
+  rows: Readonly<Ref<T[]>>;
+  error: Readonly<Ref<Error | null>>;
+  isSuccess: Readonly<Ref<boolean>>;
+  hasNextPage: Readonly<Ref<boolean>>;
+  isFetchingNextPage: Readonly<Ref<boolean>>;
+  fetchNextPage: () => unknown;
+  refetch: () => unknown;
 }
 
 /** A list that grows as somebody scrolls; all that is loaded is asked for again. */

@@ -106,7 +106,7 @@ export interface LetterFilter {
 
 export async function listDeadLetters(
   filter: LetterFilter,
-  page: { limit: number; cursor?: string },
+  page: { sort?: "failedAt" | "-failedAt"; limit: number; cursor?: string },
   signal?: AbortSignal,
 ): Promise<{ rows: DeadLetter[]; nextCursor: string | null; total: number | null; raws: string[] }> {
   const text = await ask(

@@ -45,12 +45,12 @@ describe("troubles", () => {
     ["dead letters", { deadLetters: 2 }, ["dead-letters"]],
     [
       "a rate limit",
-      { ...stuck, options: { rateLimit: { max: 1, durationMillis: 60_000, per: "queue" } } },
+      { ...stuck, rateLimit: { max: 1, durationMillis: 60_000, per: "queue" } },
       ["rate-limit"],
     ],
     [
       "a concurrency limit that is reached",
-      { ...stuck, held: 2, poppedPerSecond: 1, options: { concurrencyLimit: 2 } },
+      { ...stuck, held: 2, poppedPerSecond: 1, concurrencyLimit: 2 },
       ["concurrency-limit"],
     ],
   ])("%s", (_, said, kinds) => {

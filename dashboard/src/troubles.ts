@@ -3,7 +3,7 @@
 import type { Schemas } from "./api";
 import { backlog, count, duration } from "./format";
 
-export type Queue = Schemas["QueueSummary"] & { options?: Schemas["QueueOptions"] };
+export type Queue = Schemas["QueueSummary"];
 
 export interface Trouble {
   kind:
@@ -66,7 +66,7 @@ function hindrances(queue: Queue): Trouble[] {
       tab: "deliveries",
     });
   }
-  const { rateLimit, concurrencyLimit } = queue.options ?? {};
+  const { rateLimit, concurrencyLimit } = queue;
   if (rateLimit) {
     found.push({
       kind: "rate-limit",

@@ -114,6 +114,22 @@ async def test_those_that_were_picked_go_alone(page: Page, empty: Server) -> Non
     await expect(page.get_by_text("1 redriven")).to_be_visible()
 
 
+async def test_those_that_were_picked_are_purged_alone(page: Page, empty: Server) -> None:
+    await bury(empty, "thrown away", 3)
+    await page.goto(f"{empty.base_url}/dead-letters?queue=thrown%20away")
+    for partition in ("p0", "p2"):
+        await page.get_by_role("checkbox", name=f"Pick offset 0 of {partition}").check()
+    await page.get_by_role("button", name="Purge 2 picked").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.locator("[data-dry-run]")).to_have_text("2 would go.")
+    await dialog.get_by_label("to confirm").fill("thrown away")
+    await dialog.get_by_role("button", name="Purge", exact=True).click()
+    await expect(page.get_by_text("2 purged")).to_be_visible()
+    left = (await empty.get("/dlq", queue="thrown away")).body["messages"]
+    assert [each["partition"] for each in left] == ["p1"]
+    await expect(page.get_by_role("button", name="Purge all that match")).to_be_visible()
+
+
 async def test_what_is_picked_follows_what_is_done(page: Page, empty: Server) -> None:
     await bury(empty, "all of them", 3)
     await page.goto(f"{empty.base_url}/dead-letters?queue=all%20of%20them")
@@ -144,6 +160,7 @@ async def test_one_error_is_purged_and_the_others_stay(page: Page, empty: Server
     await bury(empty, "partly", 1, "the card is stolen")
     await page.goto(f"{empty.base_url}/dead-letters?queue=partly")
     await page.get_by_role("button", name="Purge: the card is stolen").click()
+    await expect(page.locator("[data-dry-run]")).to_have_text("1 would go.")
     await page.get_by_label("to confirm").fill("partly")
     await page.get_by_role("dialog").get_by_role("button", name="Purge", exact=True).click()
     await expect(page.locator("[data-operation=done]")).to_be_visible()
@@ -154,6 +171,7 @@ async def test_a_purge_wants_the_name_of_the_queue(page: Page, empty: Server) ->
     await bury(empty, "purged", 2)
     await page.goto(f"{empty.base_url}/dead-letters?queue=purged")
     await page.get_by_role("button", name="Purge all that match").click()
+    await expect(page.locator("[data-dry-run]")).to_have_text("2 would go.")
     purge = page.get_by_role("dialog").get_by_role("button", name="Purge", exact=True)
     await expect(purge).to_be_disabled()
     await page.get_by_label("to confirm").fill("purged")

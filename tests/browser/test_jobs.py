@@ -31,7 +31,7 @@ async def test_jobs_are_found_by_queue_status_and_name(page: Page, demo: Server)
 
 async def test_a_job_shows_its_data_and_its_result(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/jobs?queue=media&status=completed")
-    await page.locator("tr[aria-rowindex] [data-row]").click()
+    await page.get_by_role("table", name="Jobs", exact=True).locator("[data-row]").click()
     await expect(page.get_by_role("region", name="Tree of the data")).to_contain_text(str(BIG))
     await expect(page.get_by_role("region", name="Tree of the result")).to_contain_text("800")
     await expect(page.get_by_label("Facts")).to_contain_text(f'"id":{BIG}')
@@ -41,7 +41,7 @@ async def test_a_job_shows_its_data_and_its_result(page: Page, demo: Server) -> 
 
 async def test_a_failed_job_is_tried_again(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/jobs?queue=media&status=failed")
-    await page.locator("tr[aria-rowindex] [data-row]").click()
+    await page.get_by_role("table", name="Jobs", exact=True).locator("[data-row]").click()
     await expect(page.locator("main")).to_contain_text("worker.py, line 12")
     await page.get_by_role("button", name="Retry").click()
     await page.get_by_role("dialog").get_by_role("button", name="Retry").click()

@@ -10,11 +10,11 @@ from tests.server.server import Server
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CASES = {
-    "demo.emails": ("paused", "Pops get nothing until somebody resumes"),
-    "demo.reports": ("no-consumer", "Nobody has ever popped"),
-    "demo.payments": ("retrying", "wait"),
-    "demo.sms": ("rate-limit", "at most 1 message in 10m"),
-    "demo.exports": ("held", "held and nothing moves"),
+    "demo.emails": ("paused", "Paused", "Pops get nothing until somebody resumes"),
+    "demo.reports": ("no-consumer", "No consumer", "Nobody has ever popped"),
+    "demo.payments": ("retrying", "Retrying", "wait"),
+    "demo.sms": ("rate-limit", "Rate limit", "at most 1 message in 10m"),
+    "demo.exports": ("held", "Held", "held and nothing moves"),
 }
 
 
@@ -39,9 +39,11 @@ async def stuck(demo: Server, own_dsn: str) -> Server:
 
 @pytest.mark.parametrize("queue", CASES)
 async def test_the_reason_is_found(page: Page, stuck: Server, queue: str) -> None:
-    kind, why = CASES[queue]
+    kind, label, why = CASES[queue]
     await page.goto(stuck.base_url)
     row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name=queue, exact=True))
+    await expect(row).to_contain_text(label)
+    await expect(row.get_by_text("No consumer")).to_have_count(int(kind == "no-consumer"))
     await row.get_by_role("link", name=queue, exact=True).click()
     trouble = page.locator(f"[data-trouble={kind}]")
     await expect(trouble).to_contain_text(why)

@@ -4,6 +4,7 @@ import pytest
 
 from queen.codec.identity import partition_ref
 from queen.engine.engine import Engine
+from queen.store.dead_letters import LetterFilter
 from tests.clock import Clock
 from tests.engine.helpers import ack, drain, lease, message, pop, pop_one, push, settle, values
 
@@ -247,3 +248,16 @@ async def test_a_redrive_to_a_partition_that_was_removed_makes_it_anew(
 
     assert moved == [letter["id"]]
     assert values(await pop_one(engine, "target")) == ["again"]
+
+
+async def test_a_count_looks_at_the_newest_and_says_how_many(engine: Engine) -> None:
+    await push(engine, "orders", *range(3))
+    newest = [await give_up(engine, "orders", group) for group in ("g", "g", "h")][-1]
+    letters, of_g = engine.store.dead_letters, LetterFilter(group="g")
+
+    everything = await letters.count("orders", of_g, most=10)
+    some = await letters.count("orders", of_g, most=2)
+
+    names = ("messages", "looked_at", "last_id")
+    assert [everything[name] for name in names] == [2, 3, newest]
+    assert [some[name] for name in names] == [1, 2, newest]

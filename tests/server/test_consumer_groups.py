@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.clock import Clock
-from tests.server.server import Server
+from tests.server.server import Server, until
 from tests.server.verbs import pages, pop, push, settle
 
 IN_ORDERS = "/consumer-groups/g/queues/orders"
@@ -59,6 +59,39 @@ async def test_groups_are_listed_in_pages_by_queue_and_by_lag(server: Server, cl
     assert [each["consumerGroup"] for each in of_queue] == ["g", "h"]
     found = [each for page in late for each in page]
     assert [(each["queue"], each["consumerGroup"]) for each in found] == [("orders", "h")]
+    named = (await server.get("/consumer-groups", queue="mails", consumerGroup="h")).body
+    assert [(each["queue"], each["consumerGroup"]) for each in named["consumerGroups"]] == [
+        ("mails", "h")
+    ]
+
+
+SORTED = {
+    "createdAt": ["b", "c", "a"],
+    "name": ["a", "b", "c"],
+    "-name": ["c", "b", "a"],
+    "-lag": ["c", "b", "a"],
+    "-lagSeconds": ["c", "b", "a"],
+}
+
+
+async def test_groups_are_sorted_by_what_was_sampled_of_them(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
+        for n in range(3):
+            await push(server, "orders", n)
+        for group, settled in (("b", 2), ("c", 1), ("a", 3)):
+            for _ in range(settled):
+                (message,) = await pop(server, "orders", consumerGroup=group)
+                await settle(server, message)
+        for sort, groups in SORTED.items():
+
+            async def is_so(sort: str = sort, groups: list[str] = groups) -> bool:
+                found = await pages(
+                    server, "/consumer-groups", "consumerGroups", sort=sort, limit=2
+                )
+                names = [[each["consumerGroup"] for each in page] for page in found]
+                return names == [groups[:2], groups[2:]]
+
+            await until(is_so, seconds=20)
 
 
 async def test_pops_without_a_group_are_a_group_with_a_name_of_its_own(server: Server) -> None:

@@ -45,6 +45,23 @@ async def test_dead_letters_are_listed_newest_first_in_pages(server: Server) -> 
     assert found == every
 
 
+@pytest.mark.parametrize("parameters", [{"queue": "orders"}, {}])
+async def test_dead_letters_are_listed_oldest_first(
+    server: Server, parameters: dict[str, str]
+) -> None:
+    await push(server, "orders", *range(5))
+    for _ in range(5):
+        await bury(server, "orders", consumerGroup="g")
+    await push(server, "mails", "m")
+    await bury(server, "mails", consumerGroup="h")
+
+    found = await pages(
+        server, "/dlq", "messages", sort="failedAt", consumerGroup="g", limit=2, **parameters
+    )
+
+    assert [[each["data"] for each in page] for page in found] == [[0, 1], [2, 3], [4]]
+
+
 async def test_dead_letters_are_found_by_all_that_they_have_in_common(
     server: Server, clock: Clock
 ) -> None:
@@ -95,9 +112,64 @@ async def test_a_dry_run_counts_and_does_nothing(server: Server) -> None:
     by_filter = {"filter": {"queue": "orders"}, "dryRun": True}
     by_ids = {"filter": {"ids": [*ids[:2], "0.4711", "odd"]}, "dryRun": True}
 
-    assert (await server.post("/dlq/redrive", by_filter)).body == {"count": 3}
-    assert (await server.post("/dlq/redrive", by_ids)).body == {"count": 2}
+    assert (await server.post("/dlq/redrive", by_filter)).body == {"count": 3, "complete": True}
+    assert (await server.post("/dlq/redrive", by_ids)).body == {"count": 2, "complete": True}
+    purged = await server.delete("/dlq?queue=orders&partition=Default&dryRun=true")
+    assert (purged.status, purged.body) == (200, {"count": 3, "complete": True})
+    nothing = await server.delete("/dlq?queue=orders&partition=other&dryRun=true")
+    assert nothing.body == {"count": 0, "complete": True}
     assert len(await letters(server)) == 3
+
+
+async def test_named_dead_letters_are_purged_at_once_and_the_others_stay(server: Server) -> None:
+    await push(server, "orders", *range(3))
+    ids = [(await bury(server, "orders"))["id"] for _ in range(3)]
+    chosen = {"filter": {"ids": [*ids[:2], "0.4711", "odd"]}}
+
+    dry = await server.post("/dlq/purge", {**chosen, "dryRun": True})
+    purged = await server.post("/dlq/purge", chosen)
+    again = await server.post("/dlq/purge", chosen)
+
+    assert [each.status for each in (dry, purged, again)] == [200, 200, 200]
+    assert [each.body["count"] for each in (dry, purged, again)] == [2, 2, 0]
+    assert await letters(server) == [2]
+
+
+async def test_many_named_dead_letters_are_purged_by_an_operation(server: Server) -> None:
+    await server.post("/configure", {"queue": "orders", "options": {"ordered": False}})
+    await push(server, "orders", *range(502))
+    messages = await pop(server, "orders", batch=502)
+    told = [
+        {
+            **{name: each[name] for name in ("transactionId", "partitionId", "leaseId")},
+            "status": "dlq",
+        }
+        for each in messages
+    ]
+    await server.post("/ack/batch", {"acknowledgments": told})
+    found = await pages(server, "/dlq", "messages", queue="orders", limit=1000)
+    ids = [each["id"] for page in found for each in page]
+
+    reply = await server.post("/dlq/purge", {"filter": {"ids": ids[:501]}})
+    operation = await finished(server, reply.body)
+
+    assert (reply.status, operation["done"], operation["total"]) == (202, 501, 501)
+    assert len(await letters(server, queue="orders")) == 1
+
+
+async def test_a_purge_by_filter_is_that_of_a_delete(server: Server) -> None:
+    await push(server, "orders", 1, partition="a")
+    await push(server, "orders", 2, partition="b")
+    for _ in range(2):
+        await bury(server, "orders")
+
+    both = await server.post("/dlq/purge", {"filter": {"queue": "orders", "ids": []}})
+    neither = await server.post("/dlq/purge", {"filter": {}})
+    reply = await server.post("/dlq/purge", {"filter": {"queue": "orders", "partition": "a"}})
+
+    assert (both.code, neither.code) == ("bad_request", "bad_request")
+    assert (await finished(server, reply.body))["done"] == 1
+    assert await letters(server) == [2]
 
 
 async def test_named_dead_letters_are_redriven_to_their_group_at_once(server: Server) -> None:
@@ -107,7 +179,7 @@ async def test_named_dead_letters_are_redriven_to_their_group_at_once(server: Se
 
     reply = await server.post("/dlq/redrive", {"filter": {"ids": [letter["id"]]}})
 
-    assert (reply.status, reply.body) == (200, {"count": 1})
+    assert (reply.status, reply.body) == (200, {"count": 1, "complete": True})
     assert await letters(server) == []
     (again,) = await pop(server, "orders", consumerGroup="g")
     assert (again["id"], again["attempt"]) == (letter["messageId"], 1)
@@ -179,7 +251,7 @@ async def test_one_dead_letter_is_purged(server: Server) -> None:
     first = await bury(server, "orders")
     await bury(server, "orders")
 
-    assert (await server.delete(f"/dlq/{first['id']}")).body == {"count": 1}
+    assert (await server.delete(f"/dlq/{first['id']}")).body == {"count": 1, "complete": True}
 
     assert await letters(server) == [2]
     assert (await server.delete(f"/dlq/{first['id']}")).code == "not_found"

@@ -6,6 +6,7 @@ from tests.clock import Clock
 from tests.server.calls import a_queue, configure, pop, push, settle
 from tests.server.jobs import add, cancel, done, path, show, status, take
 from tests.server.server import Server, until
+from tests.server.verbs import pages
 
 
 async def test_a_job_is_a_message_with_a_name(shared: Server) -> None:
@@ -336,6 +337,17 @@ async def test_figures_tell_what_was_done_lately(shared: Server) -> None:
     await until(is_counted, seconds=20)
     every = (await shared.get("/jobs/metrics")).body["queues"]
     assert queue in {each["queue"] for each in every}
+
+
+async def test_figures_of_queues_come_in_pages(server: Server) -> None:
+    for queue in ("a", "b", "c"):
+        await configure(server, queue, ordered=False)
+    await configure(server, "ordered", ordered=True)
+
+    found = await pages(server, "/jobs/metrics", "queues", limit=2)
+
+    assert [[each["queue"] for each in page] for page in found] == [["a", "b"], ["c"]]
+    assert (await server.get("/jobs/metrics")).body["nextCursor"] is None
 
 
 async def test_old_jobs_are_cleaned(server: Server, clock: Clock) -> None:

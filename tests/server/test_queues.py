@@ -1,5 +1,7 @@
 """Queues as people see them: figures, partitions, deliveries; pause, purge, delete."""
 
+from typing import Any
+
 import pytest
 
 from tests.clock import Clock
@@ -288,6 +290,58 @@ async def test_a_purge_may_be_of_a_partition_and_of_what_is_old(
         ("a", "new"),
         ("b", "old"),
     ]
+
+
+@pytest.mark.parametrize(
+    "purge",
+    [
+        {"scope": "all"},
+        {"scope": "completed"},
+        {"scope": "all", "olderThanSeconds": 50},
+        {"scope": "completed", "olderThanSeconds": 50},
+        {"scope": "all", "partition": "a"},
+        {"scope": "completed", "partition": "b"},
+    ],
+)
+async def test_a_dry_run_counts_what_a_purge_removes(
+    server: Server, clock: Clock, purge: dict[str, Any]
+) -> None:
+    for partition in "abc":
+        await push(server, "orders", 1, 2, partition=partition)
+        await push(server, "orders", 3, partition=partition)
+    for _ in range(2):
+        for message in await pop(server, "orders", batch=4, partitions=2):
+            await settle(server, message)
+    emptied = await server.post(
+        "/resources/queues/orders/purge", {"scope": "all", "partition": "c"}
+    )
+    await finished(server, emptied.body)
+    await clock.advance(seconds=100)
+    for partition in "abc":
+        await push(server, "orders", 4, 5, partition=partition)
+
+    dry = await server.post("/resources/queues/orders/purge", {**purge, "dryRun": True})
+    again = await server.post("/resources/queues/orders/purge", {**purge, "dryRun": True})
+    reply = await server.post("/resources/queues/orders/purge", purge)
+
+    assert (dry.status, again.body) == (200, dry.body)
+    done = (await finished(server, reply.body))["done"]
+    assert done > 0
+    assert dry.body == {"count": done, "complete": True}
+
+
+async def test_a_dry_run_counts_scheduled_messages_and_looks_at_some_hundred_partitions(
+    server: Server,
+) -> None:
+    await push(server, "orders", 1, partition="a")
+    await push(server, "orders", 2, partition="a", delaySeconds=60)
+    path, purge = "/resources/queues/orders/purge", {"scope": "all", "dryRun": True}
+    assert (await server.post(path, purge)).body == {"count": 2, "complete": True}
+
+    items = [{"queue": "orders", "partition": str(n), "payload": n} for n in range(250)]
+    await server.post("/push", {"items": items})
+
+    assert (await server.post(path, purge)).body == {"count": 251, "complete": False}
 
 
 async def test_a_deleted_queue_is_gone_at_once_and_its_dead_letters_stay(server: Server) -> None:

@@ -576,6 +576,21 @@ CREATE FUNCTION queen.count_of(p_offsets int8multirange) RETURNS bigint
 
 
 --
+-- Name: count_purge(text, text, boolean, timestamp with time zone, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.count_purge(p_queue text, p_partition text, p_completed boolean, p_before timestamp with time zone, p_most integer) RETURNS TABLE(messages bigint, is_complete boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: cut(bigint, bigint, bigint, integer, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1732,6 +1747,15 @@ CREATE FUNCTION queen.purge(p_queue text, p_partition text, p_completed boolean,
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: purge_end(bigint, bigint, boolean, timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.purge_end(p_partition_id bigint, p_queue_id bigint, p_completed boolean, p_before timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql STABLE
     AS $$ … $$;
 
 
@@ -4798,6 +4822,13 @@ REVOKE ALL ON FUNCTION queen.count_of(p_offsets int8multirange) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION count_purge(p_queue text, p_partition text, p_completed boolean, p_before timestamp with time zone, p_most integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.count_purge(p_queue text, p_partition text, p_completed boolean, p_before timestamp with time zone, p_most integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION cut(p_partition_id bigint, p_queue_id bigint, p_end bigint, p_most integer, p_reason text, OUT messages bigint, OUT segments integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5558,6 +5589,13 @@ REVOKE ALL ON FUNCTION queen.pulse(p_id text, p_host text, p_pid integer, p_vers
 --
 
 REVOKE ALL ON FUNCTION queen.purge(p_queue text, p_partition text, p_completed boolean, p_before timestamp with time zone, p_after bigint, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION purge_end(p_partition_id bigint, p_queue_id bigint, p_completed boolean, p_before timestamp with time zone); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.purge_end(p_partition_id bigint, p_queue_id bigint, p_completed boolean, p_before timestamp with time zone) FROM PUBLIC;
 
 
 --

@@ -63,7 +63,8 @@ async def test_figures_and_lists_read_no_more_at_20_000_partitions_than_at_2_000
         )
         calls: dict[str, tuple[object, ...]] = {
             "list_queues": (f"{{{queue_id}}}", 1_000, 60),
-            "list_groups": (0, None, 100, 1_000),
+            "list_groups": (f"{{{group_id}}}", 1_000),
+            "count_purge": ("wide", None, True, "2030-01-01", 250),
             "list_partitions": (queue_id, "", -1, "", 100, None),
             "list_deliveries": (queue_id, None, 0, -1, "-infinity", 0, 100),
             "newest_segments": (queue_id, str(2**62), 2**62, 2**62, 100),

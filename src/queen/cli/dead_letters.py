@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from queen.cli.commands import group
-from queen.cli.operations import ended, follow
+from queen.cli.operations import counted, ended, follow
 from queen.cli.output import Format, instant, say, show, show_one
 from queen.cli.remote import DryRun, Limit, Output, Server, Yes, confirm, run, some
 
@@ -125,7 +125,7 @@ def redrive(
     if hasattr(done, "state"):
         ended(done, "dead letters")
         return
-    say(f"{done.count} dead letters" + (" would be delivered again" if dry_run else ""))
+    say(f"{counted(done)} dead letters" + (" would be delivered again" if dry_run else ""))
 
 
 @app.command("purge")
@@ -146,8 +146,8 @@ def purge(
     """
     chosen = _filter(queue, consumer_group, fingerprint, since, until)
     if dry_run:
-        would = run(server, lambda q: q.admin.redrive(filter=chosen, dryRun=True))
-        say(f"{getattr(would, 'count', 'an unknown number of')} dead letters would be removed")
+        would = run(server, lambda q: q.admin.count_dead_letters(**chosen))
+        say(f"{counted(would)} dead letters would be removed")
         return
     confirm(f"remove the dead letters of {queue} for ever", yes=yes)
 

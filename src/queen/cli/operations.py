@@ -13,7 +13,7 @@ from queen.cli.remote import Limit, Output, Server, run, some
 
 if TYPE_CHECKING:
     from queen import Queen
-    from queen.wire.resources import Operation
+    from queen.wire.resources import Counted, Operation
 
 app = group("Long work on the server.")
 
@@ -62,6 +62,11 @@ def ended(operation: "Operation", what: str) -> None:
         if operation.error:
             say(f"queen: {operation.error}")
         raise typer.Exit(exits.FAILED)
+
+
+def counted(found: "Counted") -> str:
+    """How many it concerns, as far as the server looked."""
+    return f"{'' if found.complete else 'at least '}{found.count}"
 
 
 @app.command("ls")

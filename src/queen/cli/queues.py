@@ -6,7 +6,7 @@ import typer
 
 from queen import errors
 from queen.cli.commands import group
-from queen.cli.operations import ended, follow
+from queen.cli.operations import counted, ended, follow
 from queen.cli.output import Format, say, show, show_one
 from queen.cli.remote import DryRun, Limit, Output, Server, Yes, confirm, run, some
 
@@ -124,13 +124,6 @@ def queue_purge(
 
     Example: queen queue purge orders --older-than 2h --yes
     """
-    what = "all messages" if everything else "all settled messages"
-    if dry_run:
-        detail = run(server, lambda q: q.admin.queue(queue))
-        pending = "an unknown number" if detail.pending is None else detail.pending
-        say(f"would remove {what} of {queue}; {pending} are not settled")
-        return
-    confirm(f"remove {what} of {queue}", yes=yes)
     request: dict[str, Any] = {
         "scope": "all" if everything else "completed",
         "partition": partition,
@@ -139,6 +132,11 @@ def queue_purge(
         from queen.client.durations import seconds_of
 
         request["older_than_seconds"] = seconds_of(older_than)
+    if dry_run:
+        would = run(server, lambda q: q.admin.count_purge(queue, **request))
+        say(f"would remove {counted(would)} messages of {queue}")
+        return
+    confirm(f"remove all {'' if everything else 'settled '}messages of {queue}", yes=yes)
 
     async def work(queen: "Queen") -> "Operation":
         return await follow(queen, await queen.admin.purge(queue, **request))

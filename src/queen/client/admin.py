@@ -1,7 +1,7 @@
 """Management: queues, groups, messages, dead letters, operations, the system."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -64,6 +64,11 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return (
             await self._send("POST", f"{_queue(queue)}/purge", body, wire.OperationStarted)
         ).operation
+
+    async def count_purge(self, queue: str, **request: Any) -> wire.Counted:  # noqa: ANN401 - of PurgeRequest
+        """How many messages a purge would remove."""
+        body = wire.PurgeRequest(**request, dry_run=True)
+        return await self._send("POST", f"{_queue(queue)}/purge", body, wire.Counted)
 
     async def delete_queue(self, queue: str) -> wire.Operation:
         return (await self._send("DELETE", _queue(queue), None, wire.OperationStarted)).operation
@@ -138,9 +143,13 @@ class Admin(Analytics, Access, Schedules, Pipelines):
 
     async def redrive(self, **request: Any) -> wire.Counted | wire.Operation:  # noqa: ANN401 - of RedriveRequest
         """Deliver dead letters again: a count at once, or the operation that goes on with it."""
-        body = msgspec.json.encode(msgspec.convert(request, wire.RedriveRequest))
-        path = f"{API}/dlq/redrive"
-        reply = await self._queen.transport.exchange("POST", path, body, is_repeatable=False)
+        return await self._begin("/dlq/redrive", msgspec.convert(request, wire.RedriveRequest))
+
+    async def _begin(self, path: str, request: object) -> wire.Counted | wire.Operation:
+        body = msgspec.json.encode(request)
+        reply = await self._queen.transport.exchange(
+            "POST", f"{API}{path}", body, is_repeatable=False
+        )
         if reply.status == 202:
             return answer(reply, wire.OperationStarted).operation
         return answer(reply, wire.Counted)
@@ -148,9 +157,19 @@ class Admin(Analytics, Access, Schedules, Pipelines):
     async def delete_dead_letter(self, id_: str) -> wire.Counted:
         return await self._send("DELETE", f"/dlq/{name_of(id_)}", None, wire.Counted)
 
+    async def delete_dead_letters(self, ids: Sequence[str]) -> wire.Counted | wire.Operation:
+        """Those alone: a count at once, or the operation that goes on with it."""
+        request = wire.PurgeLettersRequest(filter=wire.RedriveFilter(ids=list(ids)))
+        return await self._begin("/dlq/purge", request)
+
     async def purge_dead_letters(self, queue: str, **filters: Any) -> wire.Operation:  # noqa: ANN401
         path = f"/dlq{query_of({'queue': queue, **filters})}"
         return (await self._send("DELETE", path, None, wire.OperationStarted)).operation
+
+    async def count_dead_letters(self, queue: str, **filters: Any) -> wire.Counted:  # noqa: ANN401
+        """How many of them a purge would remove."""
+        path = f"/dlq{query_of({'queue': queue, **filters, 'dryRun': 'true'})}"
+        return await self._send("DELETE", path, None, wire.Counted)
 
     # Traces.
 

@@ -78,7 +78,8 @@ class JobCalls(Calls):
 
     async def metrics(self, queue: str | None = None) -> list[QueueMetrics]:
         """Figures of one queue, or of all that have jobs."""
-        return (await self._get("/jobs/metrics", AllMetrics, {"queue": queue})).queues
+        pages = self._pages("/jobs/metrics", AllMetrics, "queues", {"queue": queue})
+        return [each async for each in pages]
 
     async def clean(self, request: CleanRequest) -> Operation:
         """Remove old jobs; the operation goes on in the server."""

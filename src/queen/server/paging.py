@@ -17,6 +17,8 @@ Priority = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Level = Annotated[int, msgspec.Meta(ge=-1, le=9)]
 DUE = tuple[datetime, Int]
 """A place among messages that are not due yet."""
+LARGEST = 1e300
+"""Before it come all places of a list that is sorted by a figure, the largest first."""
 FIRST_DUE = (datetime(1, 1, 1, tzinfo=UTC), 0)
 
 

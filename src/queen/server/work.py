@@ -8,7 +8,7 @@ import msgspec
 
 from queen.codec.extras import Extra
 from queen.codec.identity import message_id
-from queen.engine.browse import extra_of
+from queen.engine.browse import MOST_READ, extra_of
 from queen.engine.engine import Engine
 from queen.server.operations import Step, Work
 from queen.store.dead_letters import LetterFilter
@@ -58,9 +58,18 @@ def kinds(engine: Engine) -> Mapping[str, Work]:
     }
 
 
-def letter_arguments(queue: str, wanted: LetterFilter, last: int) -> dict[str, Any]:
-    """Which dead letters an operation is about: those that match now, and none that come later."""
-    return {"queue": queue, "last": last, **msgspec.to_builtins(wanted)}
+async def count_letters(
+    engine: Engine, queue: str, wanted: LetterFilter
+) -> tuple[int, int | None, dict[str, Any]]:
+    """
+    How many dead letters match, all told or None, and the arguments of an operation on them.
+
+    It is about those that match now, and none that come later.
+    """
+    found = await engine.store.dead_letters.count(queue, wanted, most=MOST_READ)
+    count: int = found["messages"]
+    arguments = {"queue": queue, "last": found["last_id"] or 0, **msgspec.to_builtins(wanted)}
+    return count, count if found["looked_at"] < MOST_READ else None, arguments
 
 
 async def _next_letters(

@@ -36,10 +36,17 @@ class DeadLetters:
         return await self._database.fetch("redrive", ids)
 
     async def browse(
-        self, queue: str | None, wanted: LetterFilter, *, before: int, limit: int, most: int
+        self,
+        queue: str | None,
+        wanted: LetterFilter,
+        *,
+        after: int,
+        is_oldest_first: bool,
+        limit: int,
+        most: int,
     ) -> list[Record]:
-        """Newest first; the first row says how many were looked at, and down to which id."""
-        rest = (before, *wanted.columns(), limit, most)
+        """Behind an id; the first row says how many were looked at, and up to which id."""
+        rest = (after, *wanted.columns(), limit, most, is_oldest_first)
         if queue is None:
             return await self._database.fetch("browse_all_dead_letters", *rest)
         return await self._database.fetch("browse_dead_letters", queue, *rest)
@@ -47,15 +54,17 @@ class DeadLetters:
     async def with_ids(self, ids: Sequence[int]) -> list[Record]:
         return await self._database.fetch("dead_letters_with_ids", ids)
 
+    async def queues(self, ids: Sequence[int]) -> list[Record]:
+        """Id and queue of those that are there."""
+        return await self._database.fetch("queues_of_dead_letters", ids)
+
     async def errors(self, queue: str, most: int) -> list[Record]:
         """The newest of a queue by fingerprint, the most frequent first."""
         return await self._database.fetch("dead_letter_errors", queue, most)
 
     async def count(self, queue: str, wanted: LetterFilter, *, most: int) -> Record:
-        """How many match, counted up to ``most``, and the newest id."""
-        rows = await self._database.fetch(
-            "count_dead_letters", queue, 2**63 - 1, *wanted.columns(), most
-        )
+        """How many of the newest ``most`` match, the newest of all, and how many were looked at."""
+        rows = await self._database.fetch("count_dead_letters", queue, *wanted.columns(), most)
         return rows[0]
 
     async def matching(

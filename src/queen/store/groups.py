@@ -48,10 +48,32 @@ class Groups:
         return [row["group_id"] for row in rows]
 
     async def page(
-        self, *, after: int, queue_id: int | None, limit: int, most: int
+        self,
+        order: str,
+        after: Sequence[object],
+        *,
+        queue_id: int | None,
+        name: str | None = None,
+        limit: int,
     ) -> list[Record]:
-        """Groups with how far each is behind, from at most so many rows of anything."""
-        return await self._database.fetch("list_groups", after, queue_id, limit, most)
+        """Ids and queues in an order: age, name, name_down."""
+        return await self._database.fetch(f"groups_by_{order}", *after, queue_id, name, limit)
+
+    async def page_by_sample(
+        self,
+        figure: str,
+        after: tuple[float, int],
+        *,
+        queue_id: int | None,
+        name: str | None,
+        limit: int,
+    ) -> list[Record]:
+        """Ids and queues, the largest first: lag or lag_seconds."""
+        return await self._database.fetch("groups_by_sample", figure, *after, queue_id, name, limit)
+
+    async def figures(self, ids: Sequence[int], most: int) -> list[Record]:
+        """How far each is behind, from at most so many rows of anything."""
+        return await self._database.fetch("list_groups", ids, most)
 
     async def queues(self, group: str) -> list[str]:
         """Queues that groups of this name read."""

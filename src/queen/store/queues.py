@@ -84,6 +84,21 @@ class Queues:
         )
         return (rows[0]["partition_id"], rows[0]["messages"]) if rows else None
 
+    async def count_purge(
+        self,
+        queue: str,
+        *,
+        partition: str | None,
+        is_completed: bool,
+        before: datetime | None,
+        most: int,
+    ) -> tuple[int, bool]:
+        """How many messages a purge would remove, and whether that is all of them."""
+        rows = await self._database.fetch(
+            "count_purge", queue, partition, is_completed, before, most
+        )
+        return rows[0]["messages"], rows[0]["is_complete"]
+
     async def delete(self, queue: str) -> int:
         rows = await self._database.fetch("delete_queue", queue)
         return rows[0]["id"]
@@ -141,6 +156,10 @@ class Queues:
 
     async def names(self, limit: int) -> list[Record]:
         return await self._database.fetch("queue_names", limit)
+
+    async def unordered(self, after: str, limit: int) -> list[Record]:
+        """Those that may have jobs, by name."""
+        return await self._database.fetch("unordered_queues", after, limit)
 
     async def namespaces(self, after: str, limit: int) -> list[Record]:
         return await self._database.fetch("namespaces", after, limit)

@@ -262,8 +262,8 @@ class RenewResponse(Wire, frozen=True, kw_only=True):
     cancelled: list[int]
 
 
-class MetricsQuery(Request, frozen=True, kw_only=True):
-    """One queue, or all that have jobs."""
+class MetricsQuery(PageQuery, frozen=True, kw_only=True):
+    """One queue, or a page of all that may have jobs."""
 
     queue: Name | None = None
 
@@ -303,6 +303,7 @@ class AllMetrics(Wire, frozen=True, kw_only=True):
     """A row a queue, by name."""
 
     queues: list[QueueMetrics]
+    next_cursor: str | None = None
 
 
 class CleanRequest(Request, frozen=True, kw_only=True):

@@ -18,6 +18,13 @@ class RateLimit(Request, frozen=True, kw_only=True):
     duration_millis: Annotated[int, Meta(ge=16, le=2**31 - 1)]
     per: Literal["queue", "partition"] = "queue"
 
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "RateLimit | None":
+        """That of a queue; None: it has none."""
+        if row["rate_max"] is None:
+            return None
+        return cls(max=row["rate_max"], duration_millis=row["rate_ms"], per=row["rate_per"])
+
 
 class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
     """What a queue does. Absent keeps, ``null`` stands for the default."""
@@ -74,11 +81,7 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
         """All options of a queue as they are in force."""
         found: dict[str, Any] = {name: plain(row[column]) for name, column in _COLUMNS.items()}
         found["dead_letter_queue"] = UNSET
-        found["rate_limit"] = None
-        if row["rate_max"] is not None:
-            found["rate_limit"] = RateLimit(
-                max=row["rate_max"], duration_millis=row["rate_ms"], per=row["rate_per"]
-            )
+        found["rate_limit"] = RateLimit.of_row(row)
         return cls(**found)
 
 

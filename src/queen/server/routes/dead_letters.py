@@ -14,7 +14,7 @@ from queen.server.http import Answer, Call
 from queen.server.paging import Int, cursor_to, place_of
 from queen.server.routes.operations import started
 from queen.server.routing import API, Route
-from queen.server.work import letter_arguments, redrive_letters
+from queen.server.work import count_letters, redrive_letters
 from queen.store.database import Record
 from queen.store.dead_letters import LetterFilter
 from queen.wire.resources import (
@@ -27,19 +27,21 @@ from queen.wire.resources import (
     ErrorKinds,
     ErrorsQuery,
     OperationStarted,
+    PurgeLettersQuery,
+    PurgeLettersRequest,
     RedriveFilter,
     RedriveRequest,
 )
 
 _MOST_COUNTED: Final = 10_000
-"""Above this, the total of a list is null."""
+"""Of a queue with more, the total of a list is null."""
 _AT_ONCE: Final = 500
-"""Dead letters, named one by one, that a redrive delivers before its answer."""
+"""Dead letters, named one by one, that a redrive or purge deals with before its answer."""
 _LAST: Final = 2**63 - 1
 
 
 async def list_dead_letters(call: Call) -> Answer:
-    """Dead letters, newest first."""
+    """Dead letters by when they gave up, newest first unless asked otherwise."""
     query = call.query(DeadLettersQuery)
     store = call.state.engine.store
     wanted = _filter(query)
@@ -48,9 +50,15 @@ async def list_dead_letters(call: Call) -> Answer:
         call.note(queue=query.queue)
     settings = call.state.settings
     limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
-    (before,) = place_of(query.cursor, tuple[Int], (_LAST,))
+    is_oldest_first = query.sort == "failedAt"
+    (after,) = place_of(query.cursor, tuple[Int], (0 if is_oldest_first else _LAST,))
     rows = await store.dead_letters.browse(
-        query.queue, wanted, before=before, limit=limit, most=MOST_READ
+        query.queue,
+        wanted,
+        after=after,
+        is_oldest_first=is_oldest_first,
+        limit=limit,
+        most=MOST_READ,
     )
     head, found = rows[0], [row for row in rows if row["id"] is not None]
     cursor = None
@@ -61,7 +69,7 @@ async def list_dead_letters(call: Call) -> Answer:
     total: int | None = None
     if query.queue is not None:
         counted = await store.dead_letters.count(query.queue, wanted, most=_MOST_COUNTED + 1)
-        total = counted["messages"] if counted["messages"] <= _MOST_COUNTED else None
+        total = counted["messages"] if counted["looked_at"] <= _MOST_COUNTED else None
     seen = await call.visible({row["queue"] for row in found})
     shown = [row for row in found if row["queue"] in seen]
     opened = await call.state.engine.seals.open_rows(shown)
@@ -143,34 +151,42 @@ async def redrive(call: Call) -> Answer:
     queue, wanted = _of_queue(request.filter)
     await call.require_queues(Permission.OPERATE, {queue})
     call.note(queue=queue)
-    counted = await call.state.engine.store.dead_letters.count(queue, wanted, most=_LAST)
+    count, total, arguments = await count_letters(call.state.engine, queue, wanted)
     if request.dry_run:
-        return Answer(Counted(count=counted["messages"]))
-    arguments = letter_arguments(queue, wanted, counted["last_id"] or 0)
-    return await _begin_redrive(call, request, queue, arguments, counted["messages"], destination)
+        return Answer(Counted(count=count, complete=total is not None))
+    return await _begin_redrive(call, request, queue, arguments, total, destination)
 
 
 async def _redrive_ids(
     call: Call, request: RedriveRequest, destination: dict[str, str] | None
 ) -> Answer:
-    if len(request.filter.ids or ()) > call.state.settings.max_items:
-        raise errors.TooManyItems(f"at most {call.state.settings.max_items} ids fit")
-    if request.filter != RedriveFilter(ids=request.filter.ids):
-        raise errors.BadRequest("give ids, or what the dead letters have in common, not both")
-    ids = sorted({id_ for ref in request.filter.ids or () if (id_ := partition_of(ref))})
-    letters = await call.state.engine.store.dead_letters.with_ids(ids)
-    await call.require_queues(Permission.OPERATE, {letter["queue"] for letter in letters})
-    if len(letters) < len(ids) and call.caller.scopes is not None:
-        raise call.missing(errors.NotFound("some of the dead letters are not there"))
+    found, queue = await _named(call, request.filter, Permission.OPERATE)
     if request.dry_run:
-        return Answer(Counted(count=len(letters)))
-    found = sorted(letter["id"] for letter in letters)
+        return Answer(Counted(count=len(found)))
     if len(found) <= _AT_ONCE and request.rate_per_second is None:
         count = await redrive_letters(call.state.engine, found, destination) if found else 0
         return Answer(Counted(count=count))
-    queues = {letter["queue"] for letter in letters}
-    queue = queues.pop() if len(queues) == 1 else None
     return await _begin_redrive(call, request, queue, {"ids": found}, len(found), destination)
+
+
+async def _named(
+    call: Call, wanted: RedriveFilter, permission: Permission
+) -> tuple[list[int], str | None]:
+    """Those of the ids that are there, and their queue, where it is one."""
+    if len(wanted.ids or ()) > call.state.settings.max_items:
+        raise errors.TooManyItems(f"at most {call.state.settings.max_items} ids fit")
+    if wanted != RedriveFilter(ids=wanted.ids):
+        raise errors.BadRequest("give ids, or what the dead letters have in common, not both")
+    ids = sorted({id_ for ref in wanted.ids or () if (id_ := partition_of(ref))})
+    letters = await call.state.engine.store.dead_letters.queues(ids)
+    queues = {letter["queue"] for letter in letters}
+    await call.require_queues(permission, queues)
+    if len(letters) < len(ids) and call.caller.scopes is not None:
+        raise call.missing(errors.NotFound("some of the dead letters are not there"))
+    queue = queues.pop() if len(queues) == 1 else None
+    if queue is not None:
+        call.note(queue=queue)
+    return [letter["id"] for letter in letters], queue
 
 
 async def _begin_redrive(
@@ -178,7 +194,7 @@ async def _begin_redrive(
     request: RedriveRequest,
     queue: str | None,
     arguments: dict[str, Any],
-    total: int,
+    total: int | None,
     destination: dict[str, str] | None,
 ) -> Answer:
     return started(
@@ -217,17 +233,42 @@ async def delete(call: Call) -> Answer:
 
 async def purge(call: Call) -> Answer:
     """Remove the dead letters of a queue that match, in steps."""
-    query = call.query(DeadLetterFilter)
+    query = call.query(PurgeLettersQuery)
+    return await _purge(call, query, is_dry_run=query.dry_run)
+
+
+async def purge_chosen(call: Call) -> Answer:
+    """The same; those that are few and named at once."""
+    request = await call.body(PurgeLettersRequest)
+    if request.filter.ids is None:
+        return await _purge(call, request.filter, is_dry_run=request.dry_run)
+    found, queue = await _named(call, request.filter, Permission.DESTROY)
+    if request.dry_run:
+        return Answer(Counted(count=len(found)))
+    if len(found) <= _AT_ONCE:
+        return Answer(Counted(count=await call.state.engine.store.dead_letters.purge(found)))
+    return await _begin_purge(call, queue, {"ids": found}, len(found))
+
+
+async def _purge(call: Call, query: DeadLetterFilter, *, is_dry_run: bool) -> Answer:
     queue, wanted = _of_queue(query)
     await call.require_queues(Permission.DESTROY, {queue})
     call.note(queue=queue)
-    counted = await call.state.engine.store.dead_letters.count(queue, wanted, most=_LAST)
+    count, total, arguments = await count_letters(call.state.engine, queue, wanted)
+    if is_dry_run:
+        return Answer(Counted(count=count, complete=total is not None))
+    return await _begin_purge(call, queue, arguments, total)
+
+
+async def _begin_purge(
+    call: Call, queue: str | None, arguments: dict[str, Any], total: int | None
+) -> Answer:
     return started(
         await call.state.operations.begin(
             "purge_dead_letters",
             queue=queue,
-            arguments=letter_arguments(queue, wanted, counted["last_id"] or 0),
-            total=counted["messages"],
+            arguments=arguments,
+            total=total,
             by=call.caller.name,
         )
     )
@@ -303,6 +344,16 @@ ROUTES: Final = (
         problems=(errors.QueueNotFound, errors.TooManyItems, errors.InvalidName),
     ),
     Route(
+        method="POST",
+        path=f"{_LETTERS}/purge",
+        handler=purge_chosen,
+        summary="Remove dead letters by id or filter",
+        permission=Permission.DESTROY,
+        body=PurgeLettersRequest,
+        answers={200: Counted, 202: OperationStarted},
+        problems=(errors.TooManyItems,),
+    ),
+    Route(
         method="DELETE",
         path=f"{_LETTERS}/{{id}}",
         handler=delete,
@@ -317,7 +368,7 @@ ROUTES: Final = (
         handler=purge,
         summary="Remove dead letters",
         permission=Permission.DESTROY,
-        query=DeadLetterFilter,
-        answers={202: OperationStarted},
+        query=PurgeLettersQuery,
+        answers={200: Counted, 202: OperationStarted},
     ),
 )

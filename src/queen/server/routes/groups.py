@@ -6,8 +6,8 @@ from queen import errors
 from queen.codec.identity import partition_ref
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
-from queen.server.paging import Int, Level, cursor_to, limit_of, place_of
-from queen.server.routes.figures import LIST, group_summary, lease_info
+from queen.server.paging import LARGEST, Int, Level, cursor_to, limit_of, place_of
+from queen.server.routes.figures import DETAIL, LIST, group_summary, lease_info
 from queen.server.routing import API, Route
 from queen.store.database import Record
 from queen.wire.resources import (
@@ -24,6 +24,7 @@ from queen.wire.resources import (
 )
 
 _MOST_SCANNED: Final = 10_000
+_SAMPLED: Final = {"-lag": "lag", "-lagSeconds": "lag_seconds"}
 
 
 async def list_groups(call: Call) -> Answer:
@@ -32,33 +33,53 @@ async def list_groups(call: Call) -> Answer:
     limit = limit_of(call, query)
     engine = call.state.engine
     queue_id: int | None = None
+    most = LIST if query.queue is None else DETAIL
     if query.queue is not None:
         await call.require_queues(Permission.BROWSE, {query.queue})
         queue_id = (await engine.queue_row(query.queue))["id"]
-    (after,) = place_of(query.cursor, tuple[Int], (0,))
+    cursor = query.cursor
     found: list[GroupSummary] = []
     scanned = 0
     while True:
-        rows = await engine.store.groups.page(
-            after=after, queue_id=queue_id, limit=limit, most=LIST
-        )
+        rows, places = await _page(call, query, queue_id, cursor, limit)
         seen = await call.visible({row["queue"] for row in rows})
-        for row in rows:
-            after = row["id"]
-            group = group_summary(row)
+        ids = [row["id"] for row in rows if row["queue"] in seen]
+        figures = {row["id"]: row for row in await engine.store.groups.figures(ids, most)}
+        for row, place in zip(rows, places, strict=True):
+            cursor = place
+            if row["id"] not in figures:
+                continue
+            group = group_summary(figures[row["id"]])
             # A lag that is not known may well be above any bound.
-            is_behind = group.lag_seconds is None or group.lag_seconds >= (
-                query.min_lag_seconds or 0
-            )
-            if row["queue"] in seen and is_behind:
+            if group.lag_seconds is None or group.lag_seconds >= (query.min_lag_seconds or 0):
                 found.append(group)
                 if len(found) == limit:
                     break
         scanned += len(rows)
         if len(found) == limit or (len(rows) == limit and scanned >= _MOST_SCANNED):
-            return Answer(Groups(consumer_groups=found, next_cursor=cursor_to(after)))
+            return Answer(Groups(consumer_groups=found, next_cursor=cursor))
         if len(rows) < limit:
             return Answer(Groups(consumer_groups=found, next_cursor=None))
+
+
+async def _page(
+    call: Call, query: GroupsQuery, queue_id: int | None, cursor: str | None, limit: int
+) -> tuple[list[Record], list[str]]:
+    """Groups in the order asked, each with the cursor to what comes behind it."""
+    groups = call.state.engine.store.groups
+    name = query.consumer_group
+    if (figure := _SAMPLED.get(query.sort)) is not None:
+        place = place_of(cursor, tuple[float, Int], (LARGEST, 0))
+        rows = await groups.page_by_sample(figure, place, queue_id=queue_id, name=name, limit=limit)
+        return rows, [cursor_to(row["figure"], row["id"]) for row in rows]
+    if query.sort == "createdAt":
+        after = place_of(cursor, tuple[Int], (0,))
+        rows = await groups.page("age", after, queue_id=queue_id, name=name, limit=limit)
+        return rows, [cursor_to(row["id"]) for row in rows]
+    order, start = ("name", "") if query.sort == "name" else ("name_down", None)
+    named = place_of(cursor, tuple[Text | None, Int], (start, 0))
+    rows = await groups.page(order, named, queue_id=queue_id, name=name, limit=limit)
+    return rows, [cursor_to(row["name"], row["id"]) for row in rows]
 
 
 async def list_partitions(call: Call) -> Answer:

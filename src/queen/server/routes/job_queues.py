@@ -8,36 +8,44 @@ from queen.engine.analytics import MAX_QUEUES, Analytics
 from queen.engine.waiters import QUEUE_MODE
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
+from queen.server.paging import cursor_to, place_of
 from queen.server.routes.figures import DETAIL
 from queen.server.routes.jobs import JOBS
 from queen.server.routes.operations import started
 from queen.server.routing import Route
-from queen.server.work import letter_arguments
+from queen.server.work import count_letters
 from queen.store.database import Record
 from queen.store.dead_letters import LetterFilter
 from queen.wire.jobs import AllMetrics, CleanRequest, MetricsQuery, Millis, QueueMetrics
-from queen.wire.resources import OperationStarted
+from queen.wire.resources import OperationStarted, Text
 
 _PAST: Final = timedelta(hours=1)
-_MOST: Final = 2**63 - 1
 
 
 async def metrics(call: Call) -> Answer:
     """What there is to do in queues of jobs, and what was done in the last hour."""
     query = call.query(MetricsQuery)
     engine = call.state.engine
+    cursor: str | None = None
     if query.queue is not None:
         await call.require_queues(Permission.BROWSE, {query.queue})
         ids = [(await engine.catalogue.queue(query.queue)).id]
     else:
-        names = [row["name"] for row in await engine.store.queues.names(MAX_QUEUES)]
-        known = await engine.catalogue.queues(await call.visible(names))
-        ids = [queue.id for queue in known.values() if not queue.is_ordered]
+        limit = min(query.limit or MAX_QUEUES, call.state.settings.api_max_limit)
+        (after,) = place_of(query.cursor, tuple[Text], ("",))
+        found = await engine.store.queues.unordered(after, limit)
+        seen = await call.visible({row["name"] for row in found})
+        ids = [row["id"] for row in found if row["name"] in seen]
+        cursor = cursor_to(found[-1]["name"]) if len(found) == limit else None
     rows = await engine.store.results.work_figures(ids, QUEUE_MODE, DETAIL)
     analytics = Analytics(engine.store, call.state.settings)
     now: datetime = (await engine.store.database.fetch("now"))[0]["now"]
     totals = await analytics.totals(await analytics.range(now - _PAST, now, None), ids)
-    return Answer(AllMetrics(queues=[_metrics(row, totals.get(row["id"], {})) for row in rows]))
+    return Answer(
+        AllMetrics(
+            queues=[_metrics(row, totals.get(row["id"], {})) for row in rows], next_cursor=cursor
+        )
+    )
 
 
 def _metrics(row: Record, total: dict[str, Any]) -> QueueMetrics:
@@ -79,9 +87,8 @@ async def clean(call: Call) -> Answer:
         }
     else:
         wanted = LetterFilter(until=before)
-        counted = await engine.store.dead_letters.count(request.queue, wanted, most=_MOST)
-        kind, total = "purge_dead_letters", counted["messages"]
-        arguments = letter_arguments(request.queue, wanted, counted["last_id"] or 0)
+        kind = "purge_dead_letters"
+        _, total, arguments = await count_letters(engine, request.queue, wanted)
     return started(
         await call.state.operations.begin(
             kind, queue=request.queue, arguments=arguments, total=total, by=call.caller.name

@@ -15,13 +15,24 @@ order by id
 limit $4;
 
 -- name: browse_dead_letters
--- Dead letters of a queue, newest first, before an id: at most $9 are looked at. The first row says how far.
+-- Dead letters of a queue, newest first or, with $10, oldest first, behind an id: at most $9 are looked at. The first row
+-- says how far.
 with looked_at as materialized (
-  select l.id, l."group", l.partition, l.fingerprint, l.failed_at
-  from queen.dead_letters l
-  where l.queue = $1 and l.id < $2
-  order by l.id desc
-  limit $9
+  (
+    select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+    from queen.dead_letters l
+    where not $10::boolean and l.queue = $1 and l.id < $2
+    order by l.id desc
+    limit $9
+  )
+  union all
+  (
+    select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+    from queen.dead_letters l
+    where $10::boolean and l.queue = $1 and l.id > $2
+    order by l.id
+    limit $9
+  )
 ),
 found as (
   select k.id
@@ -31,26 +42,38 @@ found as (
     and ($5::text is null or k.fingerprint = $5)
     and ($6::timestamptz is null or k.failed_at >= $6)
     and ($7::timestamptz is null or k.failed_at < $7)
-  order by k.id desc
+  order by case when $10 then k.id else -k.id end
   limit $8
 )
 select
   s.last_id, s.looked_at, l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras,
   l.created_at, l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
-from (select min(k.id) as last_id, count(*) as looked_at from looked_at k) s
+from (
+  select case when $10 then max(k.id) else min(k.id) end as last_id, count(*) as looked_at from looked_at k
+) s
 left join (
   select l.* from found f cross join lateral (select l.* from queen.dead_letters l where l.id = f.id offset 0) l
 ) l on true
-order by l.id desc;
+order by case when $10 then l.id else -l.id end;
 
 -- name: browse_all_dead_letters
 -- The same over all queues.
 with looked_at as materialized (
-  select l.id, l."group", l.partition, l.fingerprint, l.failed_at
-  from queen.dead_letters l
-  where l.id < $1
-  order by l.id desc
-  limit $8
+  (
+    select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+    from queen.dead_letters l
+    where not $9::boolean and l.id < $1
+    order by l.id desc
+    limit $8
+  )
+  union all
+  (
+    select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+    from queen.dead_letters l
+    where $9::boolean and l.id > $1
+    order by l.id
+    limit $8
+  )
 ),
 found as (
   select k.id
@@ -60,17 +83,19 @@ found as (
     and ($4::text is null or k.fingerprint = $4)
     and ($5::timestamptz is null or k.failed_at >= $5)
     and ($6::timestamptz is null or k.failed_at < $6)
-  order by k.id desc
+  order by case when $9 then k.id else -k.id end
   limit $7
 )
 select
   s.last_id, s.looked_at, l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras,
   l.created_at, l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
-from (select min(k.id) as last_id, count(*) as looked_at from looked_at k) s
+from (
+  select case when $9 then max(k.id) else min(k.id) end as last_id, count(*) as looked_at from looked_at k
+) s
 left join (
   select l.* from found f cross join lateral (select l.* from queen.dead_letters l where l.id = f.id offset 0) l
 ) l on true
-order by l.id desc;
+order by case when $9 then l.id else -l.id end;
 
 -- name: dead_letters_with_ids
 -- Dead letters by id.
@@ -79,6 +104,10 @@ select
   l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
 from queen.dead_letters l
 where l.id = any ($1);
+
+-- name: queues_of_dead_letters
+-- Dead letters by id, with the names of their queues alone.
+select l.id, l.queue from queen.dead_letters l where l.id = any ($1) order by l.id;
 
 -- name: dead_letter_errors
 -- The newest $2 dead letters of a queue by fingerprint.
@@ -98,21 +127,21 @@ group by k.fingerprint
 order by messages desc, k.fingerprint;
 
 -- name: count_dead_letters
--- How many dead letters of a queue match, up to an id, and the newest of them; counts no further than $8.
-select count(*) as messages, max(l.id) as last_id
+-- How many of the newest $7 dead letters of a queue match, the newest of all, and how many were looked at.
+select count(*) filter (where k.is_match) as messages, max(k.id) as last_id, count(*) as looked_at
 from (
-  select l.id
+  select
+    l.id,
+    ($2::text is null or l."group" = $2)
+      and ($3::text is null or l.partition = $3)
+      and ($4::text is null or l.fingerprint = $4)
+      and ($5::timestamptz is null or l.failed_at >= $5)
+      and ($6::timestamptz is null or l.failed_at < $6) as is_match
   from queen.dead_letters l
   where l.queue = $1
-    and l.id <= $2
-    and ($3::text is null or l."group" = $3)
-    and ($4::text is null or l.partition = $4)
-    and ($5::text is null or l.fingerprint = $5)
-    and ($6::timestamptz is null or l.failed_at >= $6)
-    and ($7::timestamptz is null or l.failed_at < $7)
   order by l.id desc
-  limit $8
-) l;
+  limit $7
+) k;
 
 -- name: matching_dead_letters
 -- The next dead letters of a queue that match, behind an id and up to another; the last row looked at is $9 away at most.

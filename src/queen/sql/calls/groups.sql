@@ -20,25 +20,94 @@ select queen.delete_group($1, $2) as id;
 -- Those of the groups that have something to give now: the slow poll behind the wake-ups.
 select group_id from queen.ready_groups($1);
 
+-- name: groups_by_age
+-- Groups behind an id, of one queue or of all, of one name or of any.
+select g.id, q.name as queue
+from queen.groups g
+cross join lateral (
+  select q.name from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
+) q
+where g.deleted_at is null
+  and g.id > $1
+  and ($2::bigint is null or g.queue_id = $2)
+  and ($3::text is null or g.name = $3)
+order by g.id
+limit $4;
+
+-- name: groups_by_name
+-- The same by name, behind a name and an id.
+select g.id, g.name, q.name as queue
+from queen.groups g
+cross join lateral (
+  select q.name from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
+) q
+where g.deleted_at is null
+  and (g.name, g.id) > ($1, $2)
+  and ($3::bigint is null or g.queue_id = $3)
+  and ($4::text is null or g.name = $4)
+order by g.name, g.id
+limit $5;
+
+-- name: groups_by_name_down
+-- The same from the last name on.
+select g.id, g.name, q.name as queue
+from queen.groups g
+cross join lateral (
+  select q.name from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
+) q
+where g.deleted_at is null
+  and ($1::text is null or (g.name, g.id) < ($1, $2))
+  and ($3::bigint is null or g.queue_id = $3)
+  and ($4::text is null or g.name = $4)
+order by g.name desc, g.id desc
+limit $5;
+
+-- name: groups_by_sample
+-- The same by a figure that was last measured of them, most first, behind a figure and an id; unknown ones (-1) come last.
+select g.id, g.queue, g.figure
+from (
+  select
+    g.id, q.name as queue,
+    coalesce(case $1::text when 'lag' then s.depth else s.oldest_age_seconds end, -1)::double precision as figure
+  from queen.groups g
+  cross join lateral (
+    select q.name from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
+  ) q
+  left join lateral (
+    select s.depth, s.oldest_age_seconds
+    from queen.samples s
+    where s.queue_id = g.queue_id and s.group_id = g.id
+      -- Groups of a queue are measured together.
+      and s.minute = (
+        select n.minute
+        from queen.samples n
+        where n.queue_id = g.queue_id and n.minute > queen.now() - interval '10 minutes'
+        order by n.minute desc
+        limit 1
+      )
+  ) s on true
+  where g.deleted_at is null
+    and ($4::bigint is null or g.queue_id = $4)
+    and ($5::text is null or g.name = $5)
+) g
+where g.figure < $2::double precision or (g.figure = $2::double precision and g.id > $3)
+order by g.figure desc, g.id
+limit $6;
+
 -- name: list_groups
--- Groups behind an id, of one queue or of all, with how far each is behind.
+-- Groups with how far each is behind, in the order asked.
 select
   g.id, g.name, g.start_mode, nullif(g.start_at, '-infinity') as start_at, g.created_at, q.name as queue, q.namespace,
   f.lag, f.held, f.waiting,
   case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds,
   queen.last_pop_at(g.id) as last_pop_at
-from (
-  select g.*
-  from queen.groups g
-  where g.deleted_at is null and g.id > $1 and ($2::bigint is null or g.queue_id = $2)
-  order by g.id
-  limit $3
-) g
+from unnest($1::bigint[]) with ordinality k (id, ordinal)
+cross join lateral (select g.* from queen.groups g where g.id = k.id and g.deleted_at is null offset 0) g
 cross join lateral (
   select q.name, q.namespace from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
 ) q
-cross join lateral queen.group_figures(g.id, $4) f
-order by g.id;
+cross join lateral queen.group_figures(g.id, $2) f
+order by k.ordinal;
 
 -- name: queues_of_group
 -- Queues that a group of this name reads.

@@ -29,6 +29,10 @@ select queen.configure_partition($1, $2, $3);
 -- Remove messages of more partitions.
 select partition_id, messages from queen.purge($1, $2, $3, $4, $5, $6);
 
+-- name: count_purge
+-- How many messages a purge would remove, as far as so many partitions tell.
+select messages, is_complete from queen.count_purge($1, $2, $3, $4, $5);
+
 -- name: delete_queue
 -- Let a queue be gone.
 select queen.delete_queue($1) as id;
@@ -44,6 +48,14 @@ select queen.backlog($1, $2) as messages;
 -- name: queues_signature
 -- Two numbers that change when a queue is made, deleted or configured.
 select count(*) as queues, coalesce(sum(version + id), 0)::bigint as versions from queen.queues where deleted_at is null;
+
+-- name: unordered_queues
+-- Queues that may have jobs, by name, behind a name.
+select q.id, q.name
+from queen.queues q
+where q.deleted_at is null and not q.ordered and q.name > $1
+order by q.name
+limit $2;
 
 -- name: queues_by_name
 -- Queues by name, behind a name.
@@ -138,7 +150,7 @@ group by k.id;
 -- Queues with what is known of each without visiting all partitions, and rates over $3 seconds, in the order asked.
 select
   q.id, q.name, q.namespace, q.task, q.version, q.created_at, q.paused, q.priority, q.ordered,
-  f.partitions, f.groups, f.pending, f.held, f.waiting, f.scheduled, f.dead_letters,
+  q.concurrency_limit, q.rate_max, q.rate_ms, q.rate_per, f.partitions, f.groups, f.pending, f.held, f.waiting, f.scheduled, f.dead_letters,
   case when f.oldest_at is not null then greatest(0, extract(epoch from queen.now() - f.oldest_at))::double precision end as oldest_seconds,
   r.pushed_per_second, r.popped_per_second, s.depth as sampled_pending, s.oldest_age_seconds as sampled_oldest_seconds
 from unnest($1::bigint[]) with ordinality k (id, ordinal)

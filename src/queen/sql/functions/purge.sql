@@ -68,21 +68,8 @@ begin
   end if;
 
   foreach v_id in array v_ids loop
-    -- The end of what goes, as an offset at the edge of a segment.
-    v_end := case
-      when p_before is null then (
-        select s.base_offset + s.message_count
-        from queen.segments s
-        where s.partition_id = v_id
-        order by s.base_offset desc
-        limit 1
-      )
-      -- The first one stored at that instant or later.
-      else queen.offset_after(v_id, p_before - interval '1 microsecond')
-    end;
-    if p_completed then
-      v_end := queen.settled_to(v_id, v_queue.id, v_end);
-    else
+    v_end := queen.purge_end(v_id, v_queue.id, p_completed, p_before);
+    if not p_completed then
       perform queen.pass_over(v_id, v_end);
     end if;
     select c.* into v_cut from queen.cut(v_id, v_queue.id, v_end, v_room, 'purge') c;
@@ -95,6 +82,105 @@ begin
     end if;
   end loop;
   return query select v_ids[cardinality(v_ids)], v_count;
+end
+$$;
+
+-- The offset before which a purge removes what is there, in whole segments; null: nothing.
+create or replace function queen.purge_end (
+  p_partition_id bigint,
+  p_queue_id     bigint,
+  p_completed    boolean,
+  p_before       timestamptz
+)
+  returns bigint
+  language plpgsql
+  stable
+as $$
+declare
+  v_end bigint;
+begin
+  v_end := case
+    when p_before is null then (
+      select s.base_offset + s.message_count
+      from queen.segments s
+      where s.partition_id = p_partition_id
+      order by s.base_offset desc
+      limit 1
+    )
+    -- The first one stored at that instant or later.
+    else queen.offset_after(p_partition_id, p_before - interval '1 microsecond')
+  end;
+  return case when p_completed then queen.settled_to(p_partition_id, p_queue_id, v_end) else v_end end;
+end
+$$;
+
+-- How many messages queen.purge would remove or cancel now. Visits at most p_most partitions and as many scheduled
+-- messages: where there are more, is_complete is false and there are at least so many. Raises QN001. Locks nothing.
+create or replace function queen.count_purge (
+  p_queue     text,
+  p_partition text,
+  p_completed boolean,
+  p_before    timestamptz,
+  p_most      integer
+)
+  returns table (messages bigint, is_complete boolean)
+  language plpgsql
+  stable
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_variable
+declare
+  v_queue_id  bigint;
+  v_ids       bigint[];
+  v_scheduled bigint := 0;
+begin
+  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
+  if not found then
+    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
+  end if;
+  if p_partition is null then
+    v_ids := array(
+      select p.id from queen.partitions p where p.queue_id = v_queue_id order by p.id limit p_most + 1
+    );
+  else
+    v_ids := array(select p.id from queen.partitions p where p.queue_id = v_queue_id and p.name = p_partition);
+  end if;
+  select coalesce(sum(greatest(0, e.end_offset - f.first_offset)), 0) into messages
+  from unnest(v_ids[:p_most]) l (id)
+  cross join lateral (
+    select case when s.body is null then s.base_offset + s.message_count else s.base_offset end as first_offset
+    from queen.segments s where s.partition_id = l.id order by s.base_offset limit 1
+  ) f
+  cross join lateral queen.purge_end(l.id, v_queue_id, p_completed, p_before) u (until)
+  cross join lateral (
+    -- A segment that is settled in part stays.
+    select
+      case
+        when s.base_offset + s.message_count <= u.until then s.base_offset + s.message_count
+        else s.base_offset
+      end as end_offset
+    from queen.segments s
+    where s.partition_id = l.id and s.base_offset < u.until
+    order by s.base_offset desc
+    limit 1
+  ) e;
+  if not p_completed and p_before is null then
+    select count(*) into v_scheduled
+    from (
+      select 1
+      from queen.scheduled s
+      where s.queue_id = v_queue_id and (p_partition is null or s.partition_id = any (v_ids))
+      limit p_most + 1
+    ) s;
+  end if;
+  messages := messages + least(v_scheduled, p_most);
+  is_complete := cardinality(v_ids) <= p_most and v_scheduled <= p_most;
+  return next;
 end
 $$;
 

@@ -10,6 +10,8 @@ from queen.wire.resources.dead_letters import (
     ErrorKind,
     ErrorKinds,
     ErrorsQuery,
+    PurgeLettersQuery,
+    PurgeLettersRequest,
     RedriveFilter,
     RedriveRequest,
 )
@@ -164,6 +166,8 @@ __all__ = [
     "Paused",
     "Pipeline",
     "Pipelines",
+    "PurgeLettersQuery",
+    "PurgeLettersRequest",
     "PurgeRequest",
     "QueueDetail",
     "QueueSummary",

@@ -1,7 +1,7 @@
 """Messages that gave up: found, counted by error, delivered again."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, field
@@ -24,8 +24,15 @@ class DeadLetterFilter(Request, frozen=True, kw_only=True):
 class DeadLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
     """A page of them."""
 
+    sort: Literal["-failedAt", "failedAt"] = "-failedAt"
     limit: Annotated[int, Meta(ge=1)] | None = None
     cursor: Text | None = None
+
+
+class PurgeLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
+    """Which to remove, or only to count."""
+
+    dry_run: bool = False
 
 
 class DeadLetter(Wire, frozen=True, kw_only=True):
@@ -54,7 +61,7 @@ class DeadLetter(Wire, frozen=True, kw_only=True):
 
 
 class DeadLetters(Wire, frozen=True, kw_only=True):
-    """A page of dead letters, newest first; ``total`` is null when there are very many."""
+    """A page of dead letters; ``total`` is null when there are very many."""
 
     messages: list[DeadLetter]
     next_cursor: str | None
@@ -92,6 +99,13 @@ class RedriveFilter(DeadLetterFilter, frozen=True, kw_only=True):
     ids: list[Text] | None = None
 
 
+class PurgeLettersRequest(Request, frozen=True, kw_only=True):
+    """Remove them for ever."""
+
+    filter: RedriveFilter
+    dry_run: bool = False
+
+
 class Destination(Request, frozen=True, kw_only=True):
     """Where new messages go."""
 
@@ -109,6 +123,7 @@ class RedriveRequest(Request, frozen=True, kw_only=True):
 
 
 class Counted(Wire, frozen=True, kw_only=True):
-    """How many it concerns."""
+    """How many it concerns; at least so many, where not all could be looked at."""
 
     count: int
+    complete: bool = True

@@ -38,10 +38,13 @@ class GroupSummary(Wire, frozen=True, kw_only=True):
 
 
 class GroupsQuery(PageQuery, frozen=True, kw_only=True):
-    """Groups of one queue, or those that are so far behind."""
+    """Groups of one queue, of one name, or those that are so far behind."""
 
     queue: Name | None = None
+    consumer_group: Name | None = None
     min_lag_seconds: Annotated[float, Meta(ge=0)] | None = None
+    sort: Literal["createdAt", "name", "-name", "-lag", "-lagSeconds"] = "createdAt"
+    """Figures as they were last sampled, the largest first; what is not known comes last."""
 
 
 class Groups(Wire, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from queen.wire.messages import Request, Wire
-from queen.wire.options import QueueOptions
+from queen.wire.options import QueueOptions, RateLimit
 from queen.wire.resources.groups import GroupSummary, LeaseInfo
 from queen.wire.resources.paging import Name, PageQuery, Text
 
@@ -95,6 +95,9 @@ class QueueSummary(Figures, frozen=True, kw_only=True):
     paused: bool
     ordered: bool
     priority: int
+    rate_limit: RateLimit | None = None
+    concurrency_limit: int = 0
+    """Deliveries that a group may hold; 0: any number."""
     history: list[int | None] | None = None
     """The depth in each of the last thirty minutes, where asked for; null where not sampled."""
 
@@ -111,6 +114,8 @@ class QueueDetail(QueueSummary, frozen=True, kw_only=True):
 
     options: QueueOptions
     groups: list[GroupSummary]
+    most_counted: int | None = None
+    """Up to this many of a kind are counted; a figure that is null is of more."""
 
 
 class PartitionsQuery(PageQuery, frozen=True, kw_only=True):
@@ -191,3 +196,5 @@ class PurgeRequest(Request, frozen=True, kw_only=True):
     scope: Literal["completed", "all"]
     older_than_seconds: Annotated[float, Meta(ge=0, le=3_153_600_000)] | None = None
     partition: Name | None = None
+    dry_run: bool = False
+    """Count alone."""
