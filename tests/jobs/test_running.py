@@ -423,3 +423,23 @@ async def test_a_delivery_that_went_well_is_settled_whole_and_any_other_job_by_j
 
     assert await run(range(50)) == 0
     assert await run(range(50, 100)) == 1
+
+
+async def test_what_is_done_of_a_delivery_is_told_while_the_rest_waits(
+    jobs: QueueManager, queue: str
+) -> None:
+    goes_on = asyncio.Event()
+
+    @jobs.processor(queue)
+    async def work(job: Job[int]) -> None:
+        if job.data == 20:
+            await goes_on.wait()
+
+    handles = await jobs.add_bulk(queue, [{"name": "work", "data": n} for n in range(40)])
+    worker = await jobs.start_workers(concurrency=1)
+
+    assert (await handles[19].wait(timeout=15)).status == "completed"
+    assert (await handles[20].info()).status == "active"
+    goes_on.set()
+    assert (await handles[39].wait(timeout=15)).status == "completed"
+    assert (worker.stats.completed, worker.stats.lost) == (40, 0)
