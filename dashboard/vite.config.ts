@@ -13,6 +13,12 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: "es2022",
+    rolldownOptions: {
+      output: {
+        // What several pages use is one file, not a file each: a browser asks for it once, and for little else.
+        codeSplitting: { groups: [{ name: "common", minShareCount: 2 }] },
+      },
+    },
   },
   server: {
     proxy: {

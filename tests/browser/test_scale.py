@@ -36,8 +36,6 @@ HELD = 500
 DEAD = 1_000
 ROUNDS = 3
 MOST_SECONDS = 1.0
-MOST_FIRST_SECONDS = 2.0
-"""Of the first page of a browser that has nothing of ours yet."""
 MOST_DATABASE_MILLIS = 200.0
 
 PAGES = {
@@ -171,45 +169,67 @@ class Visit:
         return taken / 1000
 
 
+async def newcomer(browser: Browser) -> BrowserContext:
+    """Somebody who was never here, and has nothing of ours in the cache."""
+    return await browser.new_context(locale="en-US", viewport={"width": WIDE, "height": 900})
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def operator(browser: Browser, large: Server) -> AsyncIterator[BrowserContext]:
     """Somebody who has looked at the overview before: what every page loads is in the cache."""
-    context = await browser.new_context(locale="en-US", viewport={"width": WIDE, "height": 900})
-    page = await context.new_page()
-    first = await Visit(page).seconds(large.base_url, "[data-row]")
-    print(f"the very first page: {first:.2f} s", flush=True)
-    assert first < MOST_FIRST_SECONDS
-    await page.close()
+    context = await newcomer(browser)
+    await visit(context, large.base_url, "[data-row]")
     yield context
     await context.close()
 
 
 async def visit(
-    operator: BrowserContext, url: str, ready: str
+    context: BrowserContext, url: str, ready: str
 ) -> tuple[float, list[tuple[float, str]]]:
-    page = await operator.new_page()
+    page = await context.new_page()
     visit = Visit(page)
     taken = await visit.seconds(url, ready)
     await page.close()
     return taken, visit.spent
 
 
+class Times:
+    """Of several visits to a page."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+        self.spent: list[tuple[float, str]] = []
+
+    async def visit(self, context: BrowserContext, url: str, ready: str) -> None:
+        seconds, found = await visit(context, url, ready)
+        self.taken.append(seconds)
+        self.spent += found
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.taken)
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{seconds:.2f}" for seconds in self.taken)
+        millis, path = max(self.spent, default=(0.0, "nothing"))
+        return f"{self.median:.2f} s ({each}), {millis:.0f} ms of {path}"
+
+
 @pytest.mark.parametrize("name", PAGES)
-async def test_a_page_is_there_at_once(operator: BrowserContext, large: Server, name: str) -> None:
+async def test_a_page_is_there_at_once(
+    browser: Browser, operator: BrowserContext, large: Server, name: str
+) -> None:
     path, ready = PAGES[name]
-    taken: list[float] = []
-    spent: list[tuple[float, str]] = []
+    first, again = Times(), Times()
     for _ in range(ROUNDS):
-        seconds, found = await visit(operator, large.base_url + path, ready)
-        taken.append(seconds)
-        spent += found
-    most = max(spent, default=(0.0, "nothing"))
-    median = statistics.median(taken)
-    each = ", ".join(f"{seconds:.2f}" for seconds in taken)
-    told = f"{name}: {median:.2f} s ({each}), {most[0]:.0f} ms of {most[1]}"
+        await again.visit(operator, large.base_url + path, ready)
+        context = await newcomer(browser)
+        await first.visit(context, large.base_url + path, ready)
+        await context.close()
+    told = f"{name}: {again}; with an empty cache {first}"
     print(told, flush=True)
-    assert median < MOST_SECONDS, told
-    assert most[0] < MOST_DATABASE_MILLIS, told
+    assert max(first.median, again.median) < MOST_SECONDS, told
+    assert max(first.spent + again.spent, default=(0.0, ""))[0] < MOST_DATABASE_MILLIS, told
 
 
 async def test_a_million_rows_are_scrolled(page: Page, large: Server) -> None:
