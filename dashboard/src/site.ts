@@ -1,4 +1,4 @@
-/** What the server tells the document: where it stands, what the installation is called, where to sign in. */
+/** What the server tells the document: where it stands, what the installation is called, where others are. */
 
 export interface Provider {
   name: string;
@@ -21,4 +21,12 @@ function told(name: string): string {
 
 export const prefix = told("prefix");
 export const environment = told("environment");
+
+/** A trace id as a fact; it leads to the tracing system, if the server knows where that is. */
+export function traceFact(traceId: string | null) {
+  if (!traceId) return [];
+  const href = told("traces").replaceAll("{traceId}", encodeURIComponent(traceId)) || undefined;
+  return [{ name: "Trace id", value: traceId, isId: true, href }];
+}
+
 export const provider = JSON.parse(told("oidc") || "null") as Provider | null;

@@ -15,6 +15,7 @@ Amount = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Millis = Annotated[float, msgspec.Meta(gt=0)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+TraceUrl = Annotated[str, msgspec.Meta(pattern=r"^https?://\S*\{traceId\}\S*\Z")]
 PathPrefix = Annotated[str, msgspec.Meta(pattern=r"^(/[A-Za-z0-9._~-]+)*\Z")]
 
 OF_OTHERS = frozenset(
@@ -72,6 +73,8 @@ class Settings(
     """Where a proxy shows this server, as /queen; paths are taken with and without it."""
     environment: str | None = None
     """What the dashboard calls this installation, as production or staging."""
+    trace_url: TraceUrl | None = None
+    """Where the tracing system shows a trace, with {traceId} in it: the dashboard leads there."""
 
     # Who may call.
     auth: str | None = None

@@ -104,6 +104,18 @@ async def test_a_payload_is_shown_whole_with_every_digit(page: Page, empty: Serv
     assert pushed["id"] in page.url
 
 
+async def test_a_trace_id_leads_to_the_tracing_system(page: Page, own_dsn: str) -> None:
+    url = "https://traces.example.com/trace/{traceId}?from=queen"
+    async with Server(own_dsn, {"QUEEN_TRACE_URL": url}) as server:
+        traced = await push(server, "traced", 1, traceId="4bf92f3577b34da6/é")
+        await page.goto(f"{server.base_url}/messages/{traced['id']}")
+        link = page.get_by_role("link", name="4bf92f3577b34da6/é")
+        await expect(link).to_have_attribute(
+            "href", "https://traces.example.com/trace/4bf92f3577b34da6%2F%C3%A9?from=queen"
+        )
+        await expect(link).to_have_attribute("rel", "noopener noreferrer")
+
+
 async def test_the_path_and_the_value_are_copied(page: Page, empty: Server) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     pushed = await push(empty, "copied", {"a b": {"n": BIG}})

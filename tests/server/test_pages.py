@@ -97,6 +97,14 @@ def test_a_prefix_that_is_no_path_stops_the_start(prefix: str) -> None:
         Settings.from_environ({"QUEEN_PATH_PREFIX": prefix})
 
 
+@pytest.mark.parametrize(
+    "url", ["javascript:{traceId}", "https://traces/", "{traceId}", "https://a {traceId}"]
+)
+def test_where_traces_are_is_an_address_with_a_place_for_the_id(url: str) -> None:
+    with pytest.raises(errors.BadSettings):
+        Settings.from_environ({"QUEEN_TRACE_URL": url})
+
+
 async def test_a_checkout_without_the_dashboard_says_how_to_build_it(tmp_path: Path) -> None:
     answer = await find(tmp_path, "/", accept="text/html")
 

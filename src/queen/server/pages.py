@@ -120,11 +120,12 @@ class Pages:
 
 
 def _told(text: str, settings: Settings, provider: Provider | None) -> str:
-    """The document, told where it is, what the installation is called and where to sign in."""
+    """The document, told where it is, what the installation is called, and where others are."""
     prefix = settings.path_prefix
     for name, value in (
         ("prefix", prefix),
         ("environment", settings.environment or ""),
+        ("traces", settings.trace_url or ""),
         ("oidc", "" if provider is None else msgspec.json.encode(provider).decode()),
     ):
         told = html.escape(value, quote=True)
