@@ -112,7 +112,10 @@ class WorkerProcesses:
 
         watching = [asyncio.create_task(watch(each)) for each in self._processes]
         self._tell(queue)
-        await left.wait()
+        done_all = asyncio.create_task(left.wait())
+        await asyncio.wait([done_all, *watching], return_when=asyncio.FIRST_COMPLETED)
+        if not left.is_set():
+            raise RuntimeError("a worker process ended")
         self._tell("")
         await asyncio.gather(*watching)
         assert sum(done.values()) == count, done

@@ -1,8 +1,13 @@
 """Jobs and schedules: what there is to do, what came of it, and what may be done about it."""
 
+import asyncio
+import os
+
 import pytest
 from playwright.async_api import Page, expect
 
+from queen import Queen
+from queen.jobs import Job, QueueManager
 from tests.browser.shop import BIG
 from tests.server.server import Server
 
@@ -37,6 +42,31 @@ async def test_a_job_shows_its_data_and_its_result(page: Page, demo: Server) -> 
     await expect(page.get_by_label("Facts")).to_contain_text(f'"id":{BIG}')
     await page.reload()
     await expect(page.get_by_role("region", name="Tree of the result")).to_contain_text(str(BIG))
+
+
+async def test_a_worker_is_listed_while_it_is_heard_of(page: Page, demo: Server) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+    await page.goto(f"{demo.base_url}/jobs")
+    await page.get_by_role("link", name="workers").click()
+    await expect(page.locator("[data-empty]")).to_contain_text("No worker is heard of")
+    async with Queen(demo.base_url) as queen:
+        jobs = QueueManager(queen)
+
+        @jobs.processor("shown-worker")
+        async def wait(job: Job[None]) -> None:
+            begun.set()
+            await goes_on.wait()
+
+        await wait.add(None)
+        await jobs.start_workers()
+        await begun.wait()
+        row = page.get_by_role("table", name="Workers").locator("[data-row]")
+        await expect(row).to_contain_text(f":{os.getpid()}:", timeout=15_000)
+        await expect(row.get_by_role("cell").nth(2)).to_have_text("1", timeout=15_000)
+        await row.get_by_role("link", name="shown-worker").click()
+        await expect(page.get_by_role("table", name="Jobs", exact=True)).to_contain_text("active")
+        goes_on.set()
+        await jobs.shutdown()
 
 
 async def test_a_failed_job_is_tried_again(page: Page, demo: Server) -> None:
@@ -83,7 +113,7 @@ async def test_a_schedule_is_run_paused_resumed_and_deleted(page: Page, demo: Se
 
 async def test_a_job_leads_to_its_message_and_back_to_the_others(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/jobs?queue=media&status=completed")
-    await page.locator("tr[aria-rowindex] [data-row]").click()
+    await page.get_by_role("table", name="Jobs", exact=True).locator("[data-row]").click()
     await page.get_by_role("link", name="Its message").click()
     await expect(page.get_by_role("region", name="Tree of the payload")).to_contain_text(str(BIG))
     await page.go_back()

@@ -24,6 +24,7 @@ PAGES = {
     "group": ("/groups/exporter/queues/demo.exports", "[data-row]"),
     "jobs": ("/jobs?queue=media", "tr[aria-rowindex]"),
     "schedules": ("/jobs?tab=schedules", "[data-row]"),
+    "workers": ("/jobs?tab=workers", "[data-empty]"),
     "workflows": ("/workflows", "[data-row]"),
     "workflow": ("/workflows/demo-trip-2", "[data-step]"),
     "workflow-step": ("/workflows/demo-import-1?step=load", "[data-part]"),

@@ -226,6 +226,16 @@ def told(worker: str = "w1", **figures: object) -> dict[str, Any]:
     return {"leaseIds": [], "report": {"worker": worker, "queues": ["mail"], "jobs": [job]}}
 
 
+async def test_workers_that_are_heard_of_are_listed(server: Server) -> None:
+    assert (await server.post("/jobs/renew", told("b", running=2))).status == 200
+    assert (await server.post("/jobs/renew", told("a"))).status == 200
+    found = (await server.get("/jobs/workers")).body["workers"]
+    assert [(each["worker"], each["queues"]) for each in found] == [
+        ("a", [{"queue": "mail", "running": 0}]),
+        ("b", [{"queue": "mail", "running": 2}]),
+    ]
+
+
 async def test_a_report_that_is_sent_again_counts_once(server: Server) -> None:
     """Its answer was lost, or the database was away while it was heard."""
     report = told(completed=2, running=1, seconds=0.5, bins={"52": 2})

@@ -319,6 +319,7 @@ async def test_a_dry_run_counts_what_a_purge_removes(
     await clock.advance(seconds=100)
     for partition in "abc":
         await push(server, "orders", 4, 5, partition=partition)
+        await push(server, "orders", 6, partition=partition, delaySeconds=60)
 
     dry = await server.post("/resources/queues/orders/purge", {**purge, "dryRun": True})
     again = await server.post("/resources/queues/orders/purge", {**purge, "dryRun": True})

@@ -24,6 +24,10 @@ with made as (
   select $1, 'p' || n from generate_series($2::integer, $3::integer) n
   returning id
 ),
+held_back as (
+  insert into queen.scheduled (partition_id, queue_id, due_at, payload)
+  select id, $1, queen.now() + interval '1 hour', '1' from made
+),
 stored as (
   insert into queen.segments (
     partition_id, base_offset, message_count, created_at, queue_id, xid, body, ends
@@ -69,12 +73,14 @@ async def test_figures_and_lists_read_no_more_at_20_000_partitions_than_at_2_000
             "list_deliveries": (queue_id, None, 0, -1, "-infinity", 0, 100),
             "newest_segments": (queue_id, str(2**62), 2**62, 2**62, 100),
         }
-        read: dict[str, list[int]] = {name: [] for name in calls}
+        of_one = ("wide", "p7", False, None, 250)
+        read: dict[str, list[int]] = {name: [] for name in (*calls, "of one")}
         for first, last in ((1, 2_000), (2_001, 20_000)):
             await connection.execute(PARTITIONS, queue_id, first, last, group_id)
             await connection.execute("vacuum analyze")
             for name, arguments in calls.items():
                 read[name].append(await pages_read(connection, name, *arguments))
+            read["of one"].append(await pages_read(connection, "count_purge", *of_one))
     finally:
         await connection.close()
 

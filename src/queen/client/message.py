@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
+from queen import errors
 from queen.client.payloads import Codec
 from queen.wire.messages import Acknowledgment, Wire
 
@@ -19,12 +20,21 @@ else:
     from typing import TypeVar
 
     T = TypeVar("T")
+V = TypeVar("V")
 
 
 _INSTANT: Final = msgspec.json.Decoder(datetime).decode
 _LEASE_END: Final = msgspec.json.Decoder(datetime | None).decode
 _HEADERS: Final = msgspec.json.Decoder(dict[str, str]).decode
-_OPTIONS: Final = msgspec.json.Decoder(dict[str, float]).decode
+
+
+class _Options(Wire, frozen=True, kw_only=True):
+    """Of its queue, what a consumer goes by."""
+
+    lease_time: float = 300.0
+
+
+_OPTIONS: Final = msgspec.json.Decoder(_Options).decode
 
 
 class Delivered(Wire, frozen=True, kw_only=True):
@@ -68,6 +78,7 @@ class Message(Mapping[str, Any], Generic[T]):
     __slots__ = (
         "_codec",
         "_data",
+        "_headers",
         "_queen",
         "_wire",
         "is_delivery_over",
@@ -80,6 +91,7 @@ class Message(Mapping[str, Any], Generic[T]):
         self._codec = codec
         self._queen = queen
         self._data: T | msgspec.UnsetType = msgspec.UNSET
+        self._headers: dict[str, str] | None = None
         self.is_lost = False
         """The lease is gone: another consumer has the message, or will."""
         self.is_settled = False
@@ -139,7 +151,9 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def headers(self) -> dict[str, str]:
-        return _HEADERS(self._wire.headers)
+        if self._headers is None:
+            self._headers = _read(self._wire.headers, _HEADERS)
+        return self._headers
 
     @property
     def trace_id(self) -> str | None:
@@ -147,7 +161,7 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def created_at(self) -> datetime:
-        return _INSTANT(self._wire.created_at)
+        return _read(self._wire.created_at, _INSTANT)
 
     @property
     def lease_id(self) -> str | None:
@@ -156,12 +170,12 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def lease_expires_at(self) -> datetime | None:
-        return _LEASE_END(self._wire.lease_expires_at)
+        return _read(self._wire.lease_expires_at, _LEASE_END)
 
     @property
     def lease_seconds(self) -> float:
         """The queue's lease time."""
-        return _OPTIONS(self._wire.options).get("leaseTime", 300.0)
+        return _read(self._wire.options, _OPTIONS).lease_time
 
     @property
     def consumer_group(self) -> str | None:
@@ -211,6 +225,13 @@ class Message(Mapping[str, Any], Generic[T]):
 
     def __repr__(self) -> str:
         return f"Message({self.queue}/{self.partition}#{self.offset}, attempt {self.attempt})"
+
+
+def _read(raw: msgspec.Raw, decode: Callable[[msgspec.Raw], V]) -> V:
+    try:
+        return decode(raw)
+    except msgspec.DecodeError as error:
+        raise errors.OutcomeUnknown(f"a message is not one of a Queen server: {error}") from error
 
 
 def wire_of(message: Message[Any]) -> Delivered:

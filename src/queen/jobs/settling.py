@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -34,7 +35,8 @@ _WORTH_A_CALL: Final = 16
 """So many jobs of one delivery are settled in a call of their own, which costs the server least."""
 _GATHER_SECONDS: Final = 0.005
 _SHARES: Final = 32
-"""A delivery is waited for while so great a part of it is done in each moment."""
+_HOLD_SECONDS: Final = 0.25
+"""A delivery is waited for while so great a part of it is done in each moment, and no longer."""
 _PAUSE_SECONDS: Final = 0.5
 """Between two tries to reach a server that is away."""
 
@@ -43,7 +45,8 @@ class _Brief(msgspec.Struct, gc=False):
     index: int
     success: bool
     code: str | None = None
-    error: str | None = None
+    settled: bool = False
+    """Beside a lost lease: it is done all the same."""
 
 
 class _Briefly(msgspec.Struct, gc=False):
@@ -60,10 +63,11 @@ Said = tuple[Held, Acknowledgment]
 class _Delivery:
     """Jobs that were popped under one lease and are done, with nothing to be said of them."""
 
-    __slots__ = ("jobs", "seen")
+    __slots__ = ("jobs", "seen", "since")
 
     def __init__(self) -> None:
         self.jobs: list[Held] = []
+        self.since = time.monotonic()
         self.seen = 0
         """How many there were when it was last looked at."""
 
@@ -176,12 +180,17 @@ class Settling:
         """What to tell now: whole deliveries, and what is left of others that come to a halt."""
         whole: dict[str, list[Held]] = {}
         rest, self._said = self._said, []
-        is_busy = not is_last and self._is_busy()
+        may_wait = not is_last and self._is_busy()
+        not_before = time.monotonic() - _HOLD_SECONDS if may_wait else math.inf
         for lease_id, delivery in list(self._done.items()):
             done, count = len(delivery.jobs), self._holding.count(lease_id)
             if done == count and done >= _WORTH_A_CALL:
                 whole[lease_id] = delivery.jobs
-            elif is_busy and done < count and _SHARES * (done - delivery.seen) >= count:
+            elif (
+                delivery.since > not_before
+                and done < count
+                and _SHARES * (done - delivery.seen) >= count
+            ):
                 delivery.seen = done
                 continue
             else:
@@ -209,6 +218,7 @@ class Settling:
         while time.monotonic() <= until:
             try:
                 reply = await self._queen.transport.exchange("POST", "/api/v1/ack/batch", body)
+                results = decoded(reply, _DECODE).results
             except errors.RequestError as error:
                 if len(said) > 1:
                     # One that is refused takes nothing from the others.
@@ -222,9 +232,11 @@ class Settling:
                 _LOG.warning("jobs.not_settled: %d jobs: %s", len(said), error)
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
-            brief = decoded(reply, _DECODE)
-            for result in brief.results:
-                self._end(said[result.index][0], result.success)
+            for result in results:
+                held, acknowledgment = said[result.index]
+                # Of one that was told before, and the answer got lost, the lease is gone.
+                is_done = result.settled and acknowledgment.status == "completed"
+                self._end(held, result.success or is_done)
             return
         for held, _ in said:
             self._end(held, False)  # Their leases run out, and they come again.

@@ -1,6 +1,8 @@
 """What a worker counts of its jobs, by queue and name, and tells the server now and then."""
 
 import math
+import os
+import socket
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -51,7 +53,8 @@ class Tallies:
     """The tallies of one worker."""
 
     def __init__(self, queues: Sequence[str]) -> None:
-        self._worker = uuid4().hex
+        self._worker = f"{socket.gethostname()[:200]}:{os.getpid()}:{uuid4().hex[:8]}"
+        """What people know it by, and no other worker is called."""
         self._queues = list(queues)
         self._tallies: dict[tuple[str, str], Tally] = {}
         self._told_at = 0.0

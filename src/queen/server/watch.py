@@ -10,7 +10,7 @@ from typing import Final
 from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.sampler import Sampler
-from queen.meters import Snapshot
+from queen.meters import Heard, Snapshot
 from queen.server import logs
 from queen.server.dashboards import Dashboards
 from queen.server.http import Answer, Call, ClientGone, refusal
@@ -79,9 +79,16 @@ class Watch:
 
     async def gather(self) -> Snapshot:
         """The sum over all processes of this host."""
-        snapshot = await (self._worker.gather() if self._worker else self.meter.snapshot())
+        snapshot = await self._merged()
         snapshot.count_heard()
         return snapshot
+
+    async def workers(self) -> list[Heard]:
+        """Workers of jobs that this host heard of in the last seconds."""
+        return (await self._merged()).heard
+
+    async def _merged(self) -> Snapshot:
+        return await (self._worker.gather() if self._worker else self.meter.snapshot())
 
     async def answer(self, call: Call, answer: Callable[[Call], Awaitable[Answer]]) -> Answer:
         """Answer a call, count it, and let no error but its own pass unlogged."""

@@ -262,6 +262,27 @@ class RenewResponse(Wire, frozen=True, kw_only=True):
     cancelled: list[int]
 
 
+class RunningJobs(Wire, frozen=True, kw_only=True):
+    """How many jobs of a queue a worker runs."""
+
+    queue: str
+    running: int
+
+
+class WorkerInfo(Wire, frozen=True, kw_only=True):
+    """A worker, as it last told of itself."""
+
+    worker: str
+    heard_at: datetime
+    queues: list[RunningJobs]
+
+
+class Workers(Wire, frozen=True, kw_only=True):
+    """Those that the host of this server hears of, by name."""
+
+    workers: list[WorkerInfo]
+
+
 class MetricsQuery(PageQuery, frozen=True, kw_only=True):
     """One queue, or a page of all that may have jobs."""
 

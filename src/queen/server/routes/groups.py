@@ -24,6 +24,8 @@ from queen.wire.resources import (
 )
 
 _MOST_SCANNED: Final = 10_000
+_A_TURN: Final = 1_000
+"""Groups read at a time: to find out which come next may mean to look at all."""
 _SAMPLED: Final = {"-lag": "lag", "-lagSeconds": "lag_seconds"}
 
 
@@ -40,46 +42,48 @@ async def list_groups(call: Call) -> Answer:
     cursor = query.cursor
     found: list[GroupSummary] = []
     scanned = 0
-    while True:
-        rows, places = await _page(call, query, queue_id, cursor, limit)
-        seen = await call.visible({row["queue"] for row in rows})
-        ids = [row["id"] for row in rows if row["queue"] in seen]
-        figures = {row["id"]: row for row in await engine.store.groups.figures(ids, most)}
-        for row, place in zip(rows, places, strict=True):
-            cursor = place
-            if row["id"] not in figures:
-                continue
-            group = group_summary(figures[row["id"]])
-            # A lag that is not known may well be above any bound.
-            if group.lag_seconds is None or group.lag_seconds >= (query.min_lag_seconds or 0):
-                found.append(group)
-                if len(found) == limit:
-                    break
+    while scanned < _MOST_SCANNED:
+        rows = await _page(call, query, queue_id, cursor, max(limit, _A_TURN))
+        seen = await call.visible({row["queue"] for row, _ in rows})
+        for first in range(0, len(rows), limit):
+            some = rows[first : first + limit]
+            ids = [row["id"] for row, _ in some if row["queue"] in seen]
+            figures = {row["id"]: row for row in await engine.store.groups.figures(ids, most)}
+            for row, place in some:
+                cursor = place
+                if row["id"] not in figures:
+                    continue
+                group = group_summary(figures[row["id"]])
+                # A lag that is not known may well be above any bound.
+                if group.lag_seconds is None or group.lag_seconds >= (query.min_lag_seconds or 0):
+                    found.append(group)
+                    if len(found) == limit:
+                        return Answer(Groups(consumer_groups=found, next_cursor=cursor))
         scanned += len(rows)
-        if len(found) == limit or (len(rows) == limit and scanned >= _MOST_SCANNED):
-            return Answer(Groups(consumer_groups=found, next_cursor=cursor))
-        if len(rows) < limit:
-            return Answer(Groups(consumer_groups=found, next_cursor=None))
+        if len(rows) < max(limit, _A_TURN):
+            cursor = None
+            break
+    return Answer(Groups(consumer_groups=found, next_cursor=cursor))
 
 
 async def _page(
     call: Call, query: GroupsQuery, queue_id: int | None, cursor: str | None, limit: int
-) -> tuple[list[Record], list[str]]:
+) -> list[tuple[Record, str]]:
     """Groups in the order asked, each with the cursor to what comes behind it."""
     groups = call.state.engine.store.groups
     name = query.consumer_group
     if (figure := _SAMPLED.get(query.sort)) is not None:
         place = place_of(cursor, tuple[float, Int], (LARGEST, 0))
         rows = await groups.page_by_sample(figure, place, queue_id=queue_id, name=name, limit=limit)
-        return rows, [cursor_to(row["figure"], row["id"]) for row in rows]
+        return [(row, cursor_to(row["figure"], row["id"])) for row in rows]
     if query.sort == "createdAt":
         after = place_of(cursor, tuple[Int], (0,))
         rows = await groups.page("age", after, queue_id=queue_id, name=name, limit=limit)
-        return rows, [cursor_to(row["id"]) for row in rows]
+        return [(row, cursor_to(row["id"])) for row in rows]
     order, start = ("name", "") if query.sort == "name" else ("name_down", None)
     named = place_of(cursor, tuple[Text | None, Int], (start, 0))
     rows = await groups.page(order, named, queue_id=queue_id, name=name, limit=limit)
-    return rows, [cursor_to(row["name"], row["id"]) for row in rows]
+    return [(row, cursor_to(row["name"], row["id"])) for row in rows]
 
 
 async def list_partitions(call: Call) -> Answer:

@@ -1,6 +1,6 @@
 """Queues of jobs as a whole: figures, and removing what is old."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from queen import errors
@@ -16,7 +16,16 @@ from queen.server.routing import Route
 from queen.server.work import count_letters
 from queen.store.database import Record
 from queen.store.dead_letters import LetterFilter
-from queen.wire.jobs import AllMetrics, CleanRequest, MetricsQuery, Millis, QueueMetrics
+from queen.wire.jobs import (
+    AllMetrics,
+    CleanRequest,
+    MetricsQuery,
+    Millis,
+    QueueMetrics,
+    RunningJobs,
+    WorkerInfo,
+    Workers,
+)
 from queen.wire.resources import OperationStarted, Text
 
 _PAST: Final = timedelta(hours=1)
@@ -68,6 +77,25 @@ def _metrics(row: Record, total: dict[str, Any]) -> QueueMetrics:
     )
 
 
+async def workers(call: Call) -> Answer:
+    """Workers that this host heard of in the last seconds, and what they run that one may see."""
+    heard = await call.state.watch.workers()
+    seen = await call.visible({queue for each in heard for queue in each.running})
+    found = [
+        WorkerInfo(
+            worker=each.worker,
+            heard_at=datetime.fromtimestamp(each.at, UTC),
+            queues=[
+                RunningJobs(queue=queue, running=running)
+                for queue, running in sorted(each.running.items())
+                if queue in seen
+            ],
+        )
+        for each in sorted(heard, key=lambda each: each.worker)
+    ]
+    return Answer(Workers(workers=[each for each in found if each.queues]))
+
+
 async def clean(call: Call) -> Answer:
     """Remove jobs that were completed, or failed, some time ago."""
     request = await call.body(CleanRequest)
@@ -106,6 +134,14 @@ ROUTES: Final = (
         query=MetricsQuery,
         answers={200: AllMetrics},
         problems=(errors.QueueNotFound,),
+    ),
+    Route(
+        method="GET",
+        path=f"{JOBS}/workers",
+        handler=workers,
+        summary="Workers that are heard of",
+        permission=Permission.BROWSE,
+        answers={200: Workers},
     ),
     Route(
         method="POST",

@@ -64,6 +64,7 @@ begin
     from (select d.id from queen.deliveries d where d.partition_id = any (v_ids) order by d.id for update) l;
   end if;
   if not p_completed and p_before is null then
+    select count(*) into v_count from queen.scheduled s where s.partition_id = any (v_ids);
     perform queen.cancel_scheduled(v_queue.id, v_ids);
   end if;
 
@@ -170,13 +171,13 @@ begin
     limit 1
   ) e;
   if not p_completed and p_before is null then
-    select count(*) into v_scheduled
-    from (
-      select 1
-      from queen.scheduled s
-      where s.queue_id = v_queue_id and (p_partition is null or s.partition_id = any (v_ids))
-      limit p_most + 1
-    ) s;
+    if p_partition is null then
+      select count(*) into v_scheduled
+      from (select 1 from queen.scheduled s where s.queue_id = v_queue_id limit p_most + 1) s;
+    else
+      select count(*) into v_scheduled
+      from (select 1 from queen.scheduled s where s.partition_id = v_ids[1] limit p_most + 1) s;
+    end if;
   end if;
   messages := messages + least(v_scheduled, p_most);
   is_complete := cardinality(v_ids) <= p_most and v_scheduled <= p_most;
