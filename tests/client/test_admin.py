@@ -96,6 +96,9 @@ async def messages_and_dead_letters(queen: Queen, name: str) -> None:
     await admin.give_up(two, error="hopeless")
     with pytest.raises(errors.NotRetryable):
         await admin.retry(three)
+    (hopeless,) = [each.id async for each in admin.dead_letters(queue=name)]
+    await admin.delete_dead_letters([hopeless])
+    assert not [each async for each in admin.dead_letters(queue=name)]
     await admin.finished(await admin.purge_dead_letters(name))
     assert [each.name async for each in admin.trace_names(name)] == [name]
     assert len([each async for each in admin.traces(name)]) == 1

@@ -11,6 +11,7 @@ import pytest
 
 from queen import Queen, errors
 from queen.jobs import Job, QueueManager, Rate, Worker
+from queen.wire.jobs import RunningJobs
 from tests.jobs import processors
 from tests.jobs.waiting import until
 from tests.server.server import Server
@@ -425,6 +426,10 @@ async def test_a_delivery_that_went_well_is_settled_whole_and_any_other_job_by_j
     assert await run(range(50, 100)) == 1
 
 
+async def running(jobs: QueueManager) -> list[RunningJobs]:
+    return [of_queue for worker in await jobs.get_workers() for of_queue in worker.queues]
+
+
 async def test_what_is_done_of_a_delivery_is_told_while_the_rest_waits(
     jobs: QueueManager, queue: str
 ) -> None:
@@ -440,6 +445,9 @@ async def test_what_is_done_of_a_delivery_is_told_while_the_rest_waits(
 
     assert (await handles[19].wait(timeout=15)).status == "completed"
     assert (await handles[20].info()).status == "active"
+    async with asyncio.timeout(15):
+        while not any(each.queue == queue and each.running for each in await running(jobs)):
+            await asyncio.sleep(0.05)
     goes_on.set()
     assert (await handles[39].wait(timeout=15)).status == "completed"
     assert (worker.stats.completed, worker.stats.lost) == (40, 0)

@@ -12,7 +12,7 @@ from queen.jobs.runs import WorkflowHandle
 from queen.jobs.worker import Worker
 from queen.jobs.workers import WorkerManager
 from queen.jobs.workflows import Step, Workflow, execute_workflow
-from queen.wire.jobs import JobInfo, Link, QueueMetrics
+from queen.wire.jobs import JobInfo, Link, QueueMetrics, WorkerInfo
 
 __all__ = [
     "Backoff",
@@ -33,6 +33,7 @@ __all__ = [
     "Retry",
     "Step",
     "Worker",
+    "WorkerInfo",
     "WorkerManager",
     "WorkerStats",
     "Workflow",

@@ -17,7 +17,9 @@ from queen.wire.jobs import (
     QueueMetrics,
     RenewRequest,
     RenewResponse,
+    WorkerInfo,
     WorkerReport,
+    Workers,
 )
 from queen.wire.resources import Operation, OperationStarted
 
@@ -80,6 +82,10 @@ class JobCalls(Calls):
         """Figures of one queue, or of all that have jobs."""
         pages = self._pages("/jobs/metrics", AllMetrics, "queues", {"queue": queue})
         return [each async for each in pages]
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Workers that are heard of."""
+        return (await self._send("GET", "/jobs/workers", None, Workers)).workers
 
     async def clean(self, request: CleanRequest) -> Operation:
         """Remove old jobs; the operation goes on in the server."""

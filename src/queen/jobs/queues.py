@@ -19,7 +19,7 @@ from queen.jobs.schedules import QUEUE as CRON
 from queen.jobs.schedules import Missed, Recurring, cron_of
 from queen.jobs.sending import child_of, item_of
 from queen.jobs.workflows import Workflow, execute_workflow
-from queen.wire.jobs import QUEUE, CleanRequest, JobInfo, Link, QueueMetrics
+from queen.wire.jobs import QUEUE, CleanRequest, JobInfo, Link, QueueMetrics, WorkerInfo
 from queen.wire.messages import PushItem
 from queen.wire.options import QueueOptions
 from queen.wire.plans import plan_of
@@ -313,6 +313,10 @@ class QueueManager:
     async def get_all_metrics(self) -> list[QueueMetrics]:
         """The same of every queue that has jobs."""
         return await self.calls.metrics()
+
+    async def get_workers(self) -> list[WorkerInfo]:
+        """Workers that the host of the server heard of in the last seconds, of any application."""
+        return await self.calls.workers()
 
     async def pause_queue(self, queue: str) -> None:
         """No job of it is handed out until `resume_queue`; jobs may be added."""
