@@ -8,8 +8,9 @@ from playwright.async_api import Page, expect
 
 from queen import Queen
 from queen.jobs import Job, QueueManager
+from tests.browser.looks import keep
 from tests.browser.shop import BIG
-from tests.server.server import Server
+from tests.server.server import Server, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -60,9 +61,16 @@ async def test_a_worker_is_listed_while_it_is_heard_of(page: Page, demo: Server)
         await wait.add(None)
         await jobs.start_workers()
         await begun.wait()
-        row = page.get_by_role("table", name="Workers").locator("[data-row]")
-        await expect(row).to_contain_text(f":{os.getpid()}:", timeout=15_000)
-        await expect(row.get_by_role("cell").nth(2)).to_have_text("1", timeout=15_000)
+
+        async def is_heard_of() -> bool:
+            return any(worker.queues[0].running for worker in await jobs.get_workers())
+
+        await until(is_heard_of)
+        await page.reload()
+        row = page.get_by_role("table", name="Workers").locator("tr[aria-rowindex]")
+        await expect(row).to_contain_text(f":{os.getpid()}:")
+        await expect(row.get_by_role("cell").nth(2)).to_have_text("1")
+        await keep(page, "workers-running-light-1440")
         await row.get_by_role("link", name="shown-worker").click()
         await expect(page.get_by_role("table", name="Jobs", exact=True)).to_contain_text("active")
         goes_on.set()
