@@ -366,7 +366,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--jobs", type=int, default=100_000, help="of the bulk")
     parser.add_argument("--concurrency", type=int, default=10)
-    parser.add_argument("--processes", type=int, default=2, help="of workers, for the bulk")
+    parser.add_argument("--processes", type=int, default=1, help="of workers, for the bulk")
     parser.add_argument("--work", metavar="URL", help=argparse.SUPPRESS)
     parser.add_argument("--peers", type=Path, help="folder with the scripts that measure others")
     parser.add_argument("--peers-python", help="the Python that has what those scripts import")

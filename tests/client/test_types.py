@@ -8,6 +8,9 @@ import pydantic
 import pytest
 
 from queen import Message, Queen, errors
+from queen.client.message import Delivered, wire_of
+from queen.client.payloads import Codec
+from queen.wire import messages as wire
 
 
 class Struct(msgspec.Struct):
@@ -85,3 +88,20 @@ async def test_a_pop_of_a_typed_queue_raises_where_it_is_looked_at(
 async def test_what_is_no_json_is_refused_before_it_is_sent(shared: Queen, name: str) -> None:
     with pytest.raises(errors.InvalidItem, match="object"):
         await shared.queue(name).push([{"data": object()}])
+
+
+def test_what_is_read_of_a_message_is_what_a_server_says() -> None:
+    said = {field.encode_name for field in msgspec.structs.fields(wire.Message)}
+    read = {field.encode_name for field in msgspec.structs.fields(Delivered)}
+    assert read <= said
+
+
+async def test_headers_are_read_once_and_a_garbled_one_is_told(shared: Queen, name: str) -> None:
+    await shared.queue(name).push([{"data": 1, "headers": {"a": "b"}}])
+    (message,) = await shared.queue(name).pop()
+    message.headers["c"] = "d"
+    assert message.headers == {"a": "b", "c": "d"}
+
+    garbled = msgspec.structs.replace(wire_of(message), created_at=msgspec.Raw(b'"never"'))
+    with pytest.raises(errors.OutcomeUnknown):
+        _ = Message(garbled, Codec[object](None), shared).created_at

@@ -100,14 +100,14 @@ class Attempts:
         try:
             if seconds is None and not tracing.is_on():
                 result = await self._running.run(processor, job)
-                if not (held.is_gone or self._is_all(held, job, result)):
+                if not (held.is_gone or self._ends_plainly(held, job, result)):
                     await self._complete(held, processor, job, result)
                 return
             place = envelope.workflow
             with tracing.processing([message], job=job.name, workflow=place.id if place else None):
                 async with asyncio.timeout(seconds):
                     result = await self._running.run(processor, job)
-                if not (held.is_gone or self._is_all(held, job, result)):
+                if not (held.is_gone or self._ends_plainly(held, job, result)):
                     # Inside: what follows from it is in its trace.
                     await self._complete(held, processor, job, result)
         except asyncio.CancelledError as error:
@@ -130,8 +130,8 @@ class Attempts:
             while held.is_gone and not self.is_ending and runner.cancelling():
                 runner.uncancel()  # It was told to leave this job, not to end.
 
-    def _is_all(self, held: Held, job: Job[Any], returned: object) -> bool:
-        """Whether it is done and nothing follows from it, as of most; then that is said."""
+    def _ends_plainly(self, held: Held, job: Job[Any], returned: object) -> bool:
+        """Say that it is done, if nothing follows from it, as of most; False if something does."""
         envelope = job.envelope
         if returned is not None or envelope.chain or envelope.workflow or job.pushed():
             return False
