@@ -9,13 +9,28 @@ export const TYPING_MILLIS = 200;
 /** Changes of one moment are one change of the URL: each for itself would undo the others. */
 let changes: LocationQueryRaw | null = null;
 
+let isLeaving = false;
+
+/** What was typed just before a page is left must not call back who leaves while the next page loads. */
+export function heedLeaving(router: Router): void {
+  router.beforeEach((to, from) => {
+    isLeaving = to.path !== from.path;
+  });
+  router.afterEach(() => {
+    isLeaving = false;
+  });
+  router.onError(() => {
+    isLeaving = false;
+  });
+}
+
 function change(router: Router, name: string, value: string | undefined): void {
   if (changes === null) {
     changes = {};
     queueMicrotask(() => {
       const query = { ...router.currentRoute.value.query, ...changes };
       changes = null;
-      void router.replace({ query });
+      if (!isLeaving) void router.replace({ query });
     });
   }
   changes[name] = value;

@@ -4,6 +4,7 @@ import { createRouter, createWebHistory, type RouteRecordRaw } from "vue-router"
 
 // Before the history is made: it gives the URL of a return from the provider back to the page.
 import "./oidc";
+import { heedLeaving } from "./address";
 import { prefix } from "./site";
 import OverviewPage from "./views/OverviewPage.vue";
 
@@ -37,6 +38,8 @@ export const router = createRouter({
     page("/:path(.*)*", "missing", "No such page", () => import("./views/MissingPage.vue")),
   ],
 });
+
+heedLeaving(router);
 
 router.afterEach((to) => {
   const name = to.params.group ?? to.params.queue ?? to.params.trace ?? to.params.workflow;

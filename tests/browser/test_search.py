@@ -62,7 +62,7 @@ async def test_times_before_now_narrow_a_search_and_move_with_the_clock(
     assert "q=from:-15m" in page.url
     await page.reload()
     await expect(rows(page)).to_have_count(1)
-    await page.clock.run_for(20 * 60_000)
+    await page.clock.fast_forward(20 * 60_000)
     await expect(page.locator("[data-empty]")).to_contain_text("No message matches")
     await words(page).fill("from:soon")
     await words(page).press("Enter")

@@ -1,5 +1,6 @@
 """Traces, analytics, pipelines, and the system: its processes, upkeep, database and audit log."""
 
+import asyncio
 import json
 import re
 from datetime import datetime
@@ -30,6 +31,26 @@ async def test_a_trace_leads_through_its_messages(page: Page, demo: Server) -> N
     await page.locator("[data-row]").first.click()
     await expect(page.get_by_role("list", name="Timeline")).to_contain_text("in checkout/7, stock")
     await expect(page.get_by_role("list", name="Timeline")).to_contain_text(str(BIG))
+
+
+async def test_what_was_typed_does_not_call_back_who_leaves(page: Page, demo: Server) -> None:
+    loaded = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await loaded.wait()
+        await route.continue_()
+
+    await page.clock.install()
+    await page.route("**/TracePage-*.js", hold)
+    await page.goto(f"{demo.base_url}/traces")
+    link = page.get_by_role("link", name="checkout/7")
+    await expect(link).to_be_visible()
+    await page.get_by_placeholder("Names that begin with").fill("checkout")
+    async with page.expect_request("**/TracePage-*.js"):
+        await link.click()
+    await page.clock.run_for(1_000)
+    loaded.set()
+    await expect(page.get_by_role("heading", name="checkout/7")).to_be_visible()
 
 
 async def test_figures_are_told_against_the_time_before(page: Page, demo: Server) -> None:
@@ -235,8 +256,9 @@ async def test_a_comparison_is_sent_to_somebody_else_by_its_url(page: Page, demo
         pushed.append(found.body["totals"]["pushed"])
     assert 0 < pushed[0] != pushed[1] > 0
     change = round((pushed[0] - pushed[1]) / pushed[1] * 100)
+    sign = "+" if change > 0 else ""
     tile = page.locator("[data-tile=In]")
-    await expect(tile).to_contain_text(f"{change:+} % against")
+    await expect(tile).to_contain_text(f"{pushed[0]:,}{sign}{change} % against {pushed[1]:,}")
     shown = await tile.inner_text()
 
     other = await page.context.new_page()
