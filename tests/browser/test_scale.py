@@ -5,12 +5,14 @@ import itertools
 import json
 import statistics
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import asyncpg
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, Response, expect
+from playwright.async_api import Browser, Page, Response, expect
 
 from benchmarks.http_load import Connection, connections, request
 from benchmarks.load import SETTINGS, machine
@@ -35,6 +37,8 @@ CALLERS = 8
 HELD = 500
 DEAD = 1_000
 ROUNDS = 3
+MOST_TRIES = 10
+MOST_STOLEN = 0.1
 MOST_SECONDS = 1.0
 MOST_DATABASE_MILLIS = 200.0
 
@@ -146,12 +150,29 @@ async def large() -> AsyncIterator[Server]:
             yield server
 
 
-class Visit:
-    """One page, opened by somebody who was never here: when it is there, and what it asked for."""
+class Processors(NamedTuple):
+    """What they did since the machine was started."""
+
+    ticks: int
+    stolen: int
+    """While we would have worked and others, whom we do not see, did."""
+
+    def stolen_since(self, before: "Processors") -> float:
+        return (self.stolen - before.stolen) / max(self.ticks - before.ticks, 1)
+
+
+def processors() -> Processors:
+    ticks = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return Processors(sum(ticks), ticks[7])
+
+
+class Tab:
+    """Of a browser that runs: each page is loaded anew, by its address."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
         self.spent: list[tuple[float, str]] = []
+        """Milliseconds in the database, and for which request."""
         page.on("response", self._hear)
 
     def _hear(self, response: Response) -> None:
@@ -159,6 +180,12 @@ class Visit:
         if timing is not None:
             path = response.url.split("/api/v1", 1)[-1]
             self.spent.append((float(timing.removeprefix("db;dur=")), path))
+
+    async def forget(self) -> None:
+        """From now on nothing is kept from page to page, as for somebody who was never here."""
+        session = await self._page.context.new_cdp_session(self._page)
+        await session.send("Network.enable")
+        await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
 
     async def seconds(self, url: str, ready: str) -> float:
         """From the first byte that was asked for until the page can be used."""
@@ -169,71 +196,70 @@ class Visit:
         return taken / 1000
 
 
-async def newcomer(browser: Browser) -> BrowserContext:
-    """Somebody who was never here, and has nothing of ours in the cache."""
-    return await browser.new_context(locale="en-US", viewport={"width": WIDE, "height": 900})
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def operator(browser: Browser, large: Server) -> AsyncIterator[BrowserContext]:
-    """Somebody who has looked at the overview before: what every page loads is in the cache."""
-    context = await newcomer(browser)
-    await visit(context, large.base_url, "[data-row]")
-    yield context
+@asynccontextmanager
+async def opened(browser: Browser, server: Server) -> AsyncIterator[Tab]:
+    """A tab that has shown the overview."""
+    context = await browser.new_context(locale="en-US", viewport={"width": WIDE, "height": 900})
+    tab = Tab(await context.new_page())
+    await tab.seconds(server.base_url, "[data-row]")
+    yield tab
     await context.close()
 
 
-async def visit(
-    context: BrowserContext, url: str, ready: str
-) -> tuple[float, list[tuple[float, str]]]:
-    page = await context.new_page()
-    visit = Visit(page)
-    taken = await visit.seconds(url, ready)
-    await page.close()
-    return taken, visit.spent
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def tab(browser: Browser, large: Server) -> AsyncIterator[Tab]:
+    """Of somebody who has looked at the overview before: what every page loads is in the cache."""
+    async with opened(browser, large) as tab:
+        yield tab
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def forgetful(browser: Browser, large: Server) -> AsyncIterator[Tab]:
+    """Of somebody who was never here, and has nothing of ours in the cache."""
+    async with opened(browser, large) as tab:
+        await tab.forget()
+        yield tab
 
 
 class Times:
-    """Of several visits to a page."""
+    """Of several visits to a page in a tab."""
 
-    def __init__(self) -> None:
-        self.taken: list[float] = []
-        self.spent: list[tuple[float, str]] = []
+    def __init__(self, taken: list[float], spent: list[tuple[float, str]]) -> None:
+        self.median = statistics.median(taken)
+        self.most_millis, self._path = max(spent, default=(0.0, "nothing"))
+        self._taken = taken
 
-    async def visit(self, context: BrowserContext, url: str, ready: str) -> None:
-        seconds, found = await visit(context, url, ready)
-        self.taken.append(seconds)
-        self.spent += found
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.taken)
+    @classmethod
+    async def of(cls, tab: Tab, url: str, ready: str) -> Self:
+        """Measured again where others had much of the machine meanwhile, and then that is said."""
+        for _ in range(MOST_TRIES):
+            tab.spent.clear()
+            before = processors()
+            times = cls([await tab.seconds(url, ready) for _ in range(ROUNDS)], tab.spent)
+            share = processors().stolen_since(before)
+            if share <= MOST_STOLEN:
+                return times
+            print(f"others had {share:.0%} of the machine: {times}", flush=True)
+        raise AssertionError(f"others had the machine {MOST_TRIES} times")
 
     def __str__(self) -> str:
-        each = ", ".join(f"{seconds:.2f}" for seconds in self.taken)
-        millis, path = max(self.spent, default=(0.0, "nothing"))
-        return f"{self.median:.2f} s ({each}), {millis:.0f} ms of {path}"
+        each = ", ".join(f"{seconds:.2f}" for seconds in self._taken)
+        return f"{self.median:.2f} s ({each}), {self.most_millis:.0f} ms of {self._path}"
 
 
 @pytest.mark.parametrize("name", PAGES)
-async def test_a_page_is_there_at_once(
-    browser: Browser, operator: BrowserContext, large: Server, name: str
-) -> None:
+async def test_a_page_is_there_at_once(tab: Tab, forgetful: Tab, large: Server, name: str) -> None:
     path, ready = PAGES[name]
-    first, again = Times(), Times()
-    for _ in range(ROUNDS):
-        await again.visit(operator, large.base_url + path, ready)
-        context = await newcomer(browser)
-        await first.visit(context, large.base_url + path, ready)
-        await context.close()
+    again = await Times.of(tab, large.base_url + path, ready)
+    first = await Times.of(forgetful, large.base_url + path, ready)
     told = f"{name}: {again}; with an empty cache {first}"
     print(told, flush=True)
     assert max(first.median, again.median) < MOST_SECONDS, told
-    assert max(first.spent + again.spent, default=(0.0, ""))[0] < MOST_DATABASE_MILLIS, told
+    assert max(first.most_millis, again.most_millis) < MOST_DATABASE_MILLIS, told
 
 
 async def test_a_million_rows_are_scrolled(page: Page, large: Server) -> None:
-    visit = Visit(page)
+    tab = Tab(page)
     await page.goto(f"{large.base_url}/queues/{QUEUE}?tab=partitions")
     rows = page.locator("[data-row]")
     await expect(rows.first).to_be_visible()
@@ -242,20 +268,17 @@ async def test_a_million_rows_are_scrolled(page: Page, large: Server) -> None:
         await page.keyboard.press("End")
         await expect(page.get_by_text(f"{loaded} loaded of")).to_be_visible()
     assert await rows.count() < 100
-    assert max(visit.spent)[0] < MOST_DATABASE_MILLIS
+    assert max(tab.spent)[0] < MOST_DATABASE_MILLIS
     await keep(page, "million-partitions")
 
 
-async def test_a_message_of_the_middle_is_there_at_once(
-    operator: BrowserContext, large: Server
-) -> None:
+async def test_a_message_of_the_middle_is_there_at_once(tab: Tab, large: Server) -> None:
     found = await large.get("/messages", queue=QUEUE, partition="user-500000", limit=5)
     message: dict[str, Any] = found.body["messages"][2]
-    url = f"{large.base_url}/messages/{message['id']}"
-    seconds, spent = await visit(operator, url, "[data-path=n]")
-    print(f"message: {seconds:.2f} s, {max(spent)[0]:.0f} ms")
-    assert seconds < MOST_SECONDS
-    assert max(spent)[0] < MOST_DATABASE_MILLIS
+    times = await Times.of(tab, f"{large.base_url}/messages/{message['id']}", "[data-path=n]")
+    print(f"message: {times}")
+    assert times.median < MOST_SECONDS
+    assert times.most_millis < MOST_DATABASE_MILLIS
 
 
 async def test_those_that_are_rare_are_looked_for_further(page: Page, large: Server) -> None:
