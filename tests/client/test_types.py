@@ -7,9 +7,7 @@ import msgspec
 import pydantic
 import pytest
 
-from queen import Message, Queen, errors
-from queen.client.message import Delivered, wire_of
-from queen.client.payloads import Codec
+from queen import Queen, errors
 from queen.wire import messages as wire
 
 
@@ -90,18 +88,29 @@ async def test_what_is_no_json_is_refused_before_it_is_sent(shared: Queen, name:
         await shared.queue(name).push([{"data": object()}])
 
 
-def test_what_is_read_of_a_message_is_what_a_server_says() -> None:
-    said = {field.encode_name for field in msgspec.structs.fields(wire.Message)}
-    read = {field.encode_name for field in msgspec.structs.fields(Delivered)}
-    assert read <= said
+async def test_a_message_of_a_run_is_the_message_that_a_server_shows(
+    shared: Queen, name: str
+) -> None:
+    items: list[dict[str, object]] = [{"data": {"n": n}} for n in range(300)]
+    items[7] |= {"transactionId": 'its "own"', "headers": {"a": "b"}, "traceId": "t/7"}
+    await shared.queue(name).partition("p/1").push(items)
+    ours = await shared.queue(name).group("ours").batch(300).pop()
+    path = f"/api/v1/pop/queue/{name}?consumerGroup=theirs&batch=300"
+    reply = await shared.transport.exchange("GET", path)
+    theirs = msgspec.json.decode(reply.body, type=wire.PopAnswer).messages
+    assert theirs is not msgspec.UNSET
+    assert len(ours) == len(theirs) == 300
+    for message, said in zip(ours, theirs, strict=True):
+        own = {"lease_id", "lease_expires_at", "consumer_group", "options", "data"}
+        for field in {each.name for each in msgspec.structs.fields(wire.Message)} - own:
+            assert getattr(message, field) == getattr(said, field), field
+        assert message.raw == bytes(said.data)
+        assert message.lease_seconds == said.options["leaseTime"]
+        assert message.consumer_group == "ours"
 
 
-async def test_headers_are_read_once_and_a_garbled_one_is_told(shared: Queen, name: str) -> None:
-    await shared.queue(name).push([{"data": 1, "headers": {"a": "b"}}])
-    (message,) = await shared.queue(name).pop()
-    message.headers["c"] = "d"
-    assert message.headers == {"a": "b", "c": "d"}
-
-    garbled = msgspec.structs.replace(wire_of(message), created_at=msgspec.Raw(b'"never"'))
-    with pytest.raises(errors.OutcomeUnknown):
-        _ = Message(garbled, Codec[object](None), shared).created_at
+async def test_headers_keep_what_is_set(shared: Queen, name: str) -> None:
+    await shared.queue(name).push([{"data": 1, "headers": {"a": "b"}}, {"data": 2}])
+    for message, came in zip(await shared.queue(name).batch(2).pop(), ({"a": "b"}, {}), strict=True):
+        message.headers["c"] = "d"
+        assert message.headers == {**came, "c": "d"}

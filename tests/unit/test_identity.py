@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from queen.codec.identity import (
     Place,
     dedup_key,
+    id_runs,
     message_id,
     message_ids,
     place_of,
@@ -39,6 +40,24 @@ def test_ids_of_neighbours_are_those_of_each(
     each = [message_id(shard, partition_id, first + n).encode() for n in range(count)]
 
     assert message_ids(shard, partition_id, first, first + count) == each
+
+
+@given(
+    shards,
+    partitions,
+    st.sampled_from([0, 5, 2**42 - 3, 2**42, 2**53 - 1]),
+    st.sampled_from([1, 2, 9, 2**42 + 5]),
+)
+@settings(max_examples=50)
+def test_ids_of_a_run_are_counted_by_their_last_digits(
+    shard: int, partition_id: int, first: int, count: int
+) -> None:
+    runs = id_runs(first, first + count)
+
+    assert [runs[0][0], *(end for _, end in runs)] == [*(start for start, _ in runs), first + count]
+    for start, end in runs:
+        name, last = (message_id(shard, partition_id, offset) for offset in (start, end - 1))
+        assert last == f"{name[:-12]}{int(name[-12:], 16) + end - 1 - start:012x}"
 
 
 @given(st.tuples(shards, partitions, offsets), st.tuples(shards, partitions, offsets))

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
-from queen import errors
 from queen.client.payloads import Codec
-from queen.wire.messages import Acknowledgment, Wire
+from queen.wire.messages import Acknowledgment, MessageRun, RunExtra, Wire
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
@@ -23,45 +22,16 @@ else:
 V = TypeVar("V")
 
 
-_INSTANT: Final = msgspec.json.Decoder(datetime).decode
-_LEASE_END: Final = msgspec.json.Decoder(datetime | None).decode
-_HEADERS: Final = msgspec.json.Decoder(dict[str, str]).decode
-
-
-class _Options(Wire, frozen=True, kw_only=True):
-    """Of its queue, what a consumer goes by."""
-
-    lease_time: float = 300.0
-
-
-_OPTIONS: Final = msgspec.json.Decoder(_Options).decode
-
-
-class Delivered(Wire, frozen=True, kw_only=True):
-    """A message as it comes: what few look at is not read before somebody does."""
-
-    id: str
-    transaction_id: str
-    queue: str
-    partition: str
-    data: msgspec.Raw
-    attempt: int
-    priority: int
-    created_at: msgspec.Raw
-    partition_id: str
-    lease_id: str | None
-    lease_expires_at: msgspec.Raw
-    consumer_group: str | None
-    offset: int
-    headers: msgspec.Raw
-    trace_id: str | None
-    options: msgspec.Raw = msgspec.Raw(b"{}")
+_TAIL: Final = -12
+"""Digits of an id that count the messages of a run."""
+_PLAIN: Final = RunExtra()
+_LEASE_SECONDS: Final = 300.0
 
 
 class Popped(Wire, frozen=True, kw_only=True):
     """What a pop answers."""
 
-    messages: list[Delivered]
+    runs: list[MessageRun]
 
 
 class Message(Mapping[str, Any], Generic[T]):
@@ -76,18 +46,21 @@ class Message(Mapping[str, Any], Generic[T]):
     """
 
     __slots__ = (
+        "_at",
         "_codec",
         "_data",
         "_headers",
         "_queen",
-        "_wire",
+        "_run",
         "is_delivery_over",
         "is_lost",
         "is_settled",
     )
 
-    def __init__(self, wire: Delivered, codec: Codec[T], queen: "Queen") -> None:
-        self._wire = wire
+    def __init__(self, run: MessageRun, at: int, codec: Codec[T], queen: "Queen") -> None:
+        """That of a run at a place in it."""
+        self._run = run
+        self._at = at
         self._codec = codec
         self._queen = queen
         self._data: T | msgspec.UnsetType = msgspec.UNSET
@@ -104,91 +77,99 @@ class Message(Mapping[str, Any], Generic[T]):
         """The payload, decoded when it is first looked at; raises UndecodablePayload."""
         data = self._data
         if data is msgspec.UNSET:
-            data = self._data = self._codec.decode(self._wire.data)
+            data = self._data = self._codec.decode(self._run.data[self._at])
         return data
 
     @property
     def raw(self) -> bytes:
         """The payload, byte for byte as it was pushed."""
-        return bytes(self._wire.data)
+        return bytes(self._run.data[self._at])
 
     @property
     def id(self) -> str:
-        return self._wire.id
+        first = self._run.id
+        if not self._at:
+            return first
+        return f"{first[:_TAIL]}{int(first[_TAIL:], 16) + self._at:012x}"
+
+    @property
+    def _extra(self) -> RunExtra:
+        extras = self._run.extras
+        return extras[self._at] or _PLAIN if extras else _PLAIN
 
     @property
     def transaction_id(self) -> str:
-        return self._wire.transaction_id
+        return self._extra.transaction_id or self.id
 
     @property
     def queue(self) -> str:
-        return self._wire.queue
+        return self._run.queue
 
     @property
     def partition(self) -> str:
-        return self._wire.partition
+        return self._run.partition
 
     @property
     def partition_id(self) -> str:
-        return self._wire.partition_id
+        return self._run.partition_id
 
     @property
     def offset(self) -> int:
-        return self._wire.offset
+        return self._run.offset + self._at
 
     @property
     def attempt(self) -> int:
         """1 for the first delivery; counts failures and expired leases."""
-        return self._wire.attempt
+        return self._run.attempt
 
     @property
     def retry_count(self) -> int:
-        return self._wire.attempt - 1
+        return self._run.attempt - 1
 
     @property
     def priority(self) -> int:
-        return self._wire.priority
+        return self._run.priority
 
     @property
     def headers(self) -> dict[str, str]:
         if self._headers is None:
-            self._headers = _read(self._wire.headers, _HEADERS)
+            self._headers = self._extra.headers or {}
         return self._headers
 
     @property
     def trace_id(self) -> str | None:
-        return self._wire.trace_id
+        return self._extra.trace_id
 
     @property
     def created_at(self) -> datetime:
-        return _read(self._wire.created_at, _INSTANT)
+        return self._run.created_at
 
     @property
     def lease_id(self) -> str | None:
         """None for a message that was settled when it was popped."""
-        return self._wire.lease_id
+        return self._run.lease_id
 
     @property
     def lease_expires_at(self) -> datetime | None:
-        return _read(self._wire.lease_expires_at, _LEASE_END)
+        return self._run.lease_expires_at
 
     @property
     def lease_seconds(self) -> float:
         """The queue's lease time."""
-        return _read(self._wire.options, _OPTIONS).lease_time
+        return self._run.options.get("leaseTime", _LEASE_SECONDS)
 
     @property
     def consumer_group(self) -> str | None:
-        return self._wire.consumer_group
+        return self._run.consumer_group
 
     def done(self) -> Acknowledgment:
         """What says that it is done; always with its lease."""
-        wire = self._wire
+        run = self._run
         return Acknowledgment(
-            id=wire.id,
-            lease_id=wire.lease_id,
-            partition_id=wire.partition_id,
-            consumer_group=wire.consumer_group,
+            id=self.id,
+            lease_id=run.lease_id,
+            partition_id=run.partition_id,
+            consumer_group=run.consumer_group,
         )
 
     async def ack(self) -> None:
@@ -217,8 +198,7 @@ class Message(Mapping[str, Any], Generic[T]):
     def __len__(self) -> int:
         return len(_FIELDS)
 
-    def __hash__(self) -> int:
-        return hash(self._wire.id)
+    __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -227,16 +207,21 @@ class Message(Mapping[str, Any], Generic[T]):
         return f"Message({self.queue}/{self.partition}#{self.offset}, attempt {self.attempt})"
 
 
-def _read(raw: msgspec.Raw, decode: Callable[[msgspec.Raw], V]) -> V:
-    try:
-        return decode(raw)
-    except msgspec.DecodeError as error:
-        raise errors.OutcomeUnknown(f"a message is not one of a Queen server: {error}") from error
+def messages_of(run: MessageRun, codec: Codec[T], queen: "Queen") -> list[Message[T]]:
+    """Those of a run, in order."""
+    return [Message(run, at, codec, queen) for at in range(len(run.data))]
 
 
-def wire_of(message: Message[Any]) -> Delivered:
-    """What came over the wire, for those who send it on."""
-    return message._wire  # pyright: ignore[reportPrivateUsage] - of this file
+def alone(message: Message[Any]) -> MessageRun:
+    """A run of this message, for those who send it on."""
+    run, at = message._run, message._at  # pyright: ignore[reportPrivateUsage] - of this file
+    return msgspec.structs.replace(
+        run,
+        id=message.id,
+        offset=message.offset,
+        data=run.data[at : at + 1],
+        extras=run.extras[at : at + 1],
+    )
 
 
 _FIELDS: Final[dict[str, Callable[[Message[Any]], Any]]] = {

@@ -12,7 +12,7 @@ import msgspec
 from queen import errors
 from queen.client import tracing
 from queen.client.durations import seconds_of
-from queen.client.message import Message, Popped, T
+from queen.client.message import Message, Popped, T, messages_of
 from queen.client.outcomes import outcome
 from queen.client.payloads import Codec, encode
 from queen.client.transport import decoded
@@ -291,9 +291,10 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             if reply.status == 204:
                 return []
             codec: Codec[T] = self.queen.codec(self.type)
-            wires = decoded(reply, _DECODE_POP).messages
-            came(len(wires))
-        return [Message(wire, codec, self.queen) for wire in wires]
+            runs = decoded(reply, _DECODE_POP).runs
+            messages = [each for run in runs for each in messages_of(run, codec, self.queen)]
+            came(len(messages))
+        return messages
 
     def _pop_path(self, is_auto: bool) -> str:
         choice = self.choice
@@ -307,6 +308,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             "subscriptionMode": choice.subscription_mode,
             "subscriptionFrom": choice.subscription_from,
             "leaseSeconds": choice.lease_seconds,
+            "layout": "runs",
         }
         if self.name is None:
             path = "/api/v1/pop"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from hashlib import sha256
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 SHARD_BITS: Final = 10
@@ -41,6 +42,12 @@ def message_id(shard: int, partition_id: int, offset: int) -> str:
     )
     digits = f"{value:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def id_runs(first: int, end: int) -> list[tuple[int, int]]:
+    """Offsets that lie together, parted where ids differ in more than their last twelve digits."""
+    edges = [first, *range(((first >> _LOW_BITS) + 1) << _LOW_BITS, end, 1 << _LOW_BITS), end]
+    return list(pairwise(edges))
 
 
 def message_ids(shard: int, partition_id: int, first: int, end: int) -> list[bytes]:

@@ -16,11 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from queen.client import tracing
-from queen.client.message import Delivered, Message, wire_of
+from queen.client.message import Message, alone
 from queen.client.payloads import Codec, encode
 from queen.jobs.job import Job
 from queen.jobs.processors import Processor
 from queen.wire.jobs import Envelope
+from queen.wire.messages import MessageRun
 
 _MOST_ERROR: Final = 8_000
 _NONE: Final = b"null"
@@ -77,7 +78,7 @@ class Running:
                 run_here,
                 function.__module__,
                 function.__qualname__,
-                msgspec.json.encode(wire_of(job.message)),
+                msgspec.json.encode(alone(job.message)),
                 job.max_attempts,
             )
         except (BrokenProcessPool, asyncio.CancelledError):
@@ -130,9 +131,9 @@ def run_here(module: str, name: str, message: bytes, max_attempts: int) -> bytes
         processor = getattr(processor, step)
     function: Callable[..., Any] = getattr(processor, "function", processor)
     codec: Codec[Any] = getattr(processor, "codec", None) or Codec(None)
-    wire = msgspec.json.decode(message, type=Delivered)
+    run = msgspec.json.decode(message, type=MessageRun)
     none: Any = None  # A process has no connection of its own.
-    job = Job(Message(wire, _ENVELOPES, none), codec, max_attempts, queen=None, calls=None)
+    job = Job(Message(run, 0, _ENVELOPES, none), codec, max_attempts, queen=None, calls=None)
     return bytes(encode(function(job)))
 
 

@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from queen.codec.extras import Extra
-from queen.codec.identity import message_ids, partition_ref
+from queen.codec.identity import id_runs, message_id, message_ids, partition_ref
 from queen.engine.catalogue import Queue
-from queen.engine.deliveries import Delivery
+from queen.engine.deliveries import Delivery, Run
 from queen.engine.parts import PushResult
 from queen.wire.messages import Acknowledged, PushResponse
 from queen.wire.options import plain
@@ -20,48 +20,70 @@ _PLAIN_TAIL: Final = b',"headers":{},"traceId":null}'
 
 
 def popped(deliveries: Iterable[Delivery], queues: Mapping[str, Queue]) -> bytes:
-    """The answer to a pop."""
+    """The answer to a pop, message by message."""
     chunks: list[bytes] = []
     for delivery in deliveries:
-        _splice(chunks, delivery, queues.get(delivery.queue))
+        _splice(chunks, delivery, _shared(delivery, queues.get(delivery.queue)))
     # Each message begins with the comma that the first one must not have.
     chunks[0] = b'{"messages":[' + chunks[0][1:]
     chunks.append(b"]}")
     return b"".join(chunks)
 
 
-def _splice(chunks: list[bytes], delivery: Delivery, queue: Queue | None) -> None:
-    shard, partition_id = delivery.shard, delivery.partition_id
-    where = b'","queue":%b,"partition":%b,"data":' % (
-        _ENCODE(delivery.queue),
-        _ENCODE(delivery.partition),
+def popped_runs(deliveries: Iterable[Delivery], queues: Mapping[str, Queue]) -> bytes:
+    """The answer to a pop, run by run."""
+    chunks: list[bytes] = []
+    for delivery in deliveries:
+        shared = _shared(delivery, queues.get(delivery.queue))
+        for run in delivery.runs:
+            for first, end in id_runs(run.first_offset, run.end_offset):
+                chunks.append(_run(delivery, run, first, end, shared))
+    return b'{"runs":[%b]}' % b",".join(chunks)
+
+
+def _run(delivery: Delivery, run: Run, first: int, end: int, shared: bytes) -> bytes:
+    base = run.base_offset
+    extras = run.source.extras(first - base, end - base)
+    return b'{"id":"%b","offset":%d,"createdAt":"%b"%b%b,"data":[%b]}' % (
+        message_id(delivery.shard, delivery.partition_id, first).encode(),
+        first,
+        instant(run.created_at),
+        shared,
+        b',"extras":[%b]' % b",".join([each or b"null" for each in extras]) if any(extras) else b"",
+        b",".join(run.source.payloads(first - base, end - base)),
     )
+
+
+def _shared(delivery: Delivery, queue: Queue | None) -> bytes:
+    """What messages of a delivery have in common."""
     options = b"{}"
     if queue is not None:
         options = b'{"leaseTime":%b,"retryLimit":%d}' % (
             _ENCODE(plain(queue.lease_seconds)),
             queue.retry_limit,
         )
-    lease = (
-        b',"partitionId":"%b","leaseId":%b,"leaseExpiresAt":%b,"consumerGroup":%b,"attempt":%d,'
-        b'"options":%b,"offset":'
+    return (
+        b',"queue":%b,"partition":%b,"partitionId":"%b","leaseId":%b,"leaseExpiresAt":%b,'
+        b'"consumerGroup":%b,"attempt":%d,"retryCount":%d,"priority":%d,"options":%b'
     ) % (
-        partition_ref(shard, partition_id).encode(),
+        _ENCODE(delivery.queue),
+        _ENCODE(delivery.partition),
+        partition_ref(delivery.shard, delivery.partition_id).encode(),
         _ENCODE(delivery.lease_id),
         b'"%b"' % instant(delivery.until) if delivery.until else b"null",
         _ENCODE(delivery.group),
         delivery.attempt,
+        delivery.attempt - 1,
+        delivery.level,
         options,
     )
+
+
+def _splice(chunks: list[bytes], delivery: Delivery, shared: bytes) -> None:
     for run in delivery.runs:
         first, end = run.first_offset - run.base_offset, run.end_offset - run.base_offset
-        rest = b',"retryCount":%d,"priority":%d,"createdAt":"%b"%b' % (
-            delivery.attempt - 1,
-            delivery.level,
-            instant(run.created_at),
-            lease,
-        )
-        ids = message_ids(shard, partition_id, run.first_offset, run.end_offset)
+        rest = b'"%b,"createdAt":"%b","data":' % (shared, instant(run.created_at))
+        ids = message_ids(delivery.shard, delivery.partition_id, run.first_offset, run.end_offset)
         for offset, (id_, payload, stored) in enumerate(
             zip(ids, run.source.payloads(first, end), run.source.extras(first, end), strict=True),
             run.first_offset,
@@ -73,9 +95,11 @@ def _splice(chunks: list[bytes], delivery: Delivery, queue: Queue | None) -> Non
                 name = _ENCODE(extra.transaction_id)[1:-1] if extra.transaction_id else id_
                 headers, trace_id = _ENCODE(extra.headers or {}), _ENCODE(extra.trace_id)
                 tail = b',"headers":%b,"traceId":%b}' % (headers, trace_id)
-            chunks.append(b',{"id":"%b","transactionId":"%b%b' % (id_, name, where))
+            chunks.append(
+                b',{"id":"%b","offset":%d,"transactionId":"%b%b' % (id_, offset, name, rest)
+            )
             chunks.append(payload)
-            chunks.append(b"%b%d%b" % (rest, offset, tail))
+            chunks.append(tail)
 
 
 def pushed(result: PushResult) -> bytes:

@@ -107,10 +107,44 @@ class Message(Wire, frozen=True, kw_only=True):
     """The queue's leaseTime and retryLimit."""
 
 
-class PopAnswer(Wire, frozen=True, kw_only=True):
-    """Messages of a partition stand together, in order, under one leaseId."""
+class RunExtra(Wire, frozen=True, kw_only=True):
+    """What one message of a run has and others have not."""
 
-    messages: list[Message]
+    transaction_id: str | None = None
+    """None: its id."""
+    trace_id: str | None = None
+    headers: dict[str, str] | None = None
+
+
+class MessageRun(Wire, frozen=True, kw_only=True):
+    """Messages of a partition that follow each other: what they share, and each one's payload."""
+
+    id: str
+    """Of the first; the last twelve digits of each next one, hexadecimal, are one more."""
+    offset: int
+    """Of the first."""
+    queue: str
+    partition: str
+    attempt: int
+    priority: int
+    created_at: datetime
+    partition_id: str
+    lease_id: str | None
+    lease_expires_at: datetime | None
+    consumer_group: str | None
+    data: list[msgspec.Raw]
+    extras: list[RunExtra | None] = []
+    """One for each payload; none where no message has any."""
+    retry_count: int = 0
+    options: dict[str, float] = {}
+    """The queue's leaseTime and retryLimit."""
+
+
+class PopAnswer(Wire, frozen=True, kw_only=True):
+    """Messages of a partition stand together, in order, under one leaseId; as `layout` says."""
+
+    messages: list[Message] | msgspec.UnsetType = msgspec.UNSET
+    runs: list[MessageRun] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Acknowledgment(Request, frozen=True, kw_only=True, omit_defaults=True):

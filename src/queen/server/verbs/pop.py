@@ -37,6 +37,7 @@ class PopQuery(Request, frozen=True, kw_only=True):
     subscription_mode: Literal["all", "earliest", "new", "latest", "new-only"] | None = None
     subscription_from: str | None = None
     lease_seconds: float | None = None
+    layout: Literal["messages", "runs"] = "messages"
 
 
 class ScopedPopQuery(PopQuery, frozen=True, kw_only=True):
@@ -77,7 +78,8 @@ async def pop(call: Call) -> Answer:
     with contextlib.suppress(errors.QueenError):
         queues = await engine.catalogue.queues({delivery.queue for delivery in deliveries})
     tracing.describe_pop(call.span, deliveries, request.consumer_group)
-    return Answer(encoding.popped(deliveries, queues))
+    encode = encoding.popped_runs if query.layout == "runs" else encoding.popped
+    return Answer(encode(deliveries, queues))
 
 
 def _pop_request(call: Call, query: PopQuery) -> PopRequest:
