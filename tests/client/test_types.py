@@ -7,7 +7,7 @@ import msgspec
 import pydantic
 import pytest
 
-from queen import Queen, errors
+from queen import Message, Queen, errors
 from queen.wire import messages as wire
 
 

@@ -87,10 +87,7 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def id(self) -> str:
-        first = self._run.id
-        if not self._at:
-            return first
-        return f"{first[:_TAIL]}{int(first[_TAIL:], 16) + self._at:012x}"
+        return _id_of(self._run, self._at)
 
     @property
     def _extra(self) -> RunExtra:
@@ -198,7 +195,8 @@ class Message(Mapping[str, Any], Generic[T]):
     def __len__(self) -> int:
         return len(_FIELDS)
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return id(self)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -207,21 +205,19 @@ class Message(Mapping[str, Any], Generic[T]):
         return f"Message({self.queue}/{self.partition}#{self.offset}, attempt {self.attempt})"
 
 
-def messages_of(run: MessageRun, codec: Codec[T], queen: "Queen") -> list[Message[T]]:
-    """Those of a run, in order."""
-    return [Message(run, at, codec, queen) for at in range(len(run.data))]
-
-
-def alone(message: Message[Any]) -> MessageRun:
-    """A run of this message, for those who send it on."""
-    run, at = message._run, message._at  # pyright: ignore[reportPrivateUsage] - of this file
+def part(run: MessageRun, at: int) -> MessageRun:
+    """One message of a run as a run, for those who send it on."""
     return msgspec.structs.replace(
         run,
-        id=message.id,
-        offset=message.offset,
+        id=_id_of(run, at),
+        offset=run.offset + at,
         data=run.data[at : at + 1],
         extras=run.extras[at : at + 1],
     )
+
+
+def _id_of(run: MessageRun, at: int) -> str:
+    return f"{run.id[:_TAIL]}{int(run.id[_TAIL:], 16) + at:012x}" if at else run.id
 
 
 _FIELDS: Final[dict[str, Callable[[Message[Any]], Any]]] = {

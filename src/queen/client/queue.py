@@ -12,11 +12,11 @@ import msgspec
 from queen import errors
 from queen.client import tracing
 from queen.client.durations import seconds_of
-from queen.client.message import Message, Popped, T, messages_of
+from queen.client.message import Message, Popped, T
 from queen.client.outcomes import outcome
 from queen.client.payloads import Codec, encode
 from queen.client.transport import decoded
-from queen.wire.messages import Pushed, PushItem
+from queen.wire.messages import MessageRun, Pushed, PushItem
 from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
 if TYPE_CHECKING:
@@ -278,6 +278,12 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     async def pop(self) -> list[Message[T]]:
         """Messages that are there; none is an empty list, and a failure raises."""
+        codec: Codec[T] = self.queen.codec(self.type)
+        runs = await self.pop_runs()
+        return [Message(run, at, codec, self.queen) for run in runs for at in range(len(run.data))]
+
+    async def pop_runs(self) -> list[MessageRun]:
+        """The same as it came, for those who look at few of many messages."""
         choice = self.choice
         is_auto = bool(choice.auto_ack)
         wait_seconds = choice.timeout_millis / 1000 if choice.wait else 0.0
@@ -290,11 +296,9 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             )
             if reply.status == 204:
                 return []
-            codec: Codec[T] = self.queen.codec(self.type)
             runs = decoded(reply, _DECODE_POP).runs
-            messages = [each for run in runs for each in messages_of(run, codec, self.queen)]
-            came(len(messages))
-        return messages
+            came(sum(len(run.data) for run in runs))
+        return runs
 
     def _pop_path(self, is_auto: bool) -> str:
         choice = self.choice

@@ -11,7 +11,7 @@ from queen.client import tracing
 from queen.client.outcomes import DeadLetter, Retry
 from queen.client.payloads import encode
 from queen.jobs.holding import Held, Holding
-from queen.jobs.job import Job
+from queen.jobs.job import ENVELOPES, Job
 from queen.jobs.options import Backoff, delay_of
 from queen.jobs.processors import Processor, Settings
 from queen.jobs.running import Running, told
@@ -74,26 +74,27 @@ class Attempts:
 
     async def run(self, held: Held, runner: "asyncio.Task[None]") -> None:
         """One job, to the end of this attempt."""
-        message = held.message
+        run = held.run
         try:
-            envelope = message.data
+            envelope = ENVELOPES.decode(run.data[held.at])
         except errors.UndecodablePayload as error:
             await self._give_up(held, f"this is no job: {error}")
             return
-        processor = self._app.processor_of(message.queue, envelope.name)
+        queue, name = run.queue, envelope.name
+        processor = self._app.processor_of(queue, name)
         if processor is None:
-            held.tally = self._tallies.of(message.queue, UNKNOWN)
-            error = LookupError(f"no processor is registered for {envelope.name!r}")
+            held.tally = self._tallies.of(queue, UNKNOWN)
+            error = LookupError(f"no processor is registered for {name!r}")
             await self._fail(held, envelope, _UNKNOWN, error)
             return
-        held.tally = tally = self._tallies.of(message.queue, envelope.name)
+        held.tally = tally = self._tallies.of(queue, name)
         attempts = envelope.attempts or processor.settings.attempts
-        if message.attempt > attempts:
+        if run.attempt > attempts:
             self._stats.stalled += 1
             why = f"stalled: its worker was lost in attempt {attempts} of {attempts}"
             await self._give_up(held, why, envelope.workflow)
             return
-        held.job = job = Job(message, processor.codec, attempts, self._app.queen, self._app.calls)
+        held.job = job = Job(run, held.at, envelope, processor.codec, attempts, self._app)
         held.runner = runner
         tally.running += 1
         seconds = envelope.timeout_seconds or processor.settings.timeout_seconds
@@ -104,7 +105,9 @@ class Attempts:
                     await self._complete(held, processor, job, result)
                 return
             place = envelope.workflow
-            with tracing.processing([message], job=job.name, workflow=place.id if place else None):
+            with tracing.processing(
+                [job.message], job=job.name, workflow=place.id if place else None
+            ):
                 async with asyncio.timeout(seconds):
                     result = await self._running.run(processor, job)
                 if not (held.is_gone or self._ends_plainly(held, job, result)):
@@ -117,7 +120,7 @@ class Attempts:
                 # Something that the processor awaited was cancelled: that is its failure.
                 await self._fail(held, job.envelope, processor.settings, error)
                 return
-            job.is_cancelled = True
+            job.cancel()
             self.give_back(held)
             raise
         except (Exception, SystemExit) as error:
@@ -131,9 +134,8 @@ class Attempts:
                 runner.uncancel()  # It was told to leave this job, not to end.
 
     def _ends_plainly(self, held: Held, job: Job[Any], returned: object) -> bool:
-        """Say that it is done, if nothing follows from it, as of most; False if something does."""
-        envelope = job.envelope
-        if returned is not None or envelope.chain or envelope.workflow or job.pushed():
+        """Say that it is done, if that is all there is to say."""
+        if returned is not None or not job.is_plain:
             return False
         self._completed(held)
         self._settling.say_done(held)
@@ -169,7 +171,7 @@ class Attempts:
             others.append(PushOperation(items=items))
         if place is not None:
             sent = bytes(result or _NULL)
-            others.append(place.advance("success", result=sent, attempt=held.message.attempt))
+            others.append(place.advance("success", result=sent, attempt=held.run.attempt))
         try:
             # A queue that a push makes is in order, and no worker could have it.
             await self._app.configure(job.followed_in())
@@ -199,7 +201,7 @@ class Attempts:
         self, held: Held, envelope: Envelope, settings: Settings, error: BaseException
     ) -> None:
         """Another attempt after its backoff, or none."""
-        attempt = held.message.attempt
+        attempt = held.run.attempt
         if isinstance(error, Retry):
             self._retried(held)
             self._say(held, "retry", error=str(error) or None, delay_seconds=error.delay)
@@ -223,7 +225,7 @@ class Attempts:
         buried = msgspec.structs.replace(held.message.done(), status="dlq", error=why)
         # The stack is the dead letter's; the workflow tells what happened.
         error = why.strip().rpartition("\n")[2]
-        step = place.advance("failure", error=error, attempt=held.message.attempt)
+        step = place.advance("failure", error=error, attempt=held.run.attempt)
         try:
             await self._settling.commit(held, buried, [step])
         except errors.QueenError as problem:

@@ -4,8 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -13,9 +11,10 @@ import msgspec
 from queen import errors
 from queen.client.message import Message
 from queen.jobs.calls import JobCalls
-from queen.jobs.job import Job
+from queen.jobs.job import ENVELOPES, Job
 from queen.jobs.tallies import Tallies, Tally
 from queen.wire.jobs import Envelope, HeldJob
+from queen.wire.messages import MessageRun
 
 _LOG: Final = logging.getLogger("queen.jobs")
 
@@ -23,13 +22,14 @@ _LOG: Final = logging.getLogger("queen.jobs")
 class Held(msgspec.Struct, eq=False, gc=False):
     """A job that a worker has, from its pop until the server knows what became of it."""
 
-    message: Message[Envelope]
+    run: MessageRun
+    at: int
+    """Its place in the run."""
     job: Job[Any] | None = None
     tally: Tally | None = None
     """Where it is counted, once its name is known."""
     runner: "asyncio.Task[None] | None" = None
     """Who runs it just now."""
-    lease_id: str = ""
     is_lost: bool = False
     """Another worker has it, or will."""
     is_cancelled: bool = False
@@ -37,14 +37,23 @@ class Held(msgspec.Struct, eq=False, gc=False):
     """What became of it is on its way to the server, which ends its lease."""
 
     @property
+    def lease_id(self) -> str:
+        return self.run.lease_id or ""
+
+    @property
+    def message(self) -> Message[Envelope]:
+        """For those who tell of it, without a connection."""
+        none: Any = None
+        return Message(self.run, self.at, ENVELOPES, none)
+
+    @property
     def is_gone(self) -> bool:
         return self.is_lost or self.is_cancelled
 
     def stop(self) -> None:
         """It is not ours any more: whoever runs it is told."""
-        self.message.is_lost = True
         if self.job is not None:
-            self.job.is_cancelled = True
+            self.job.cancel()
         if self.runner is not None:
             self.runner.cancel()
 
@@ -78,16 +87,17 @@ class Holding:
         self._tallies = tallies
         self._leases: dict[str, _Lease] = {}
 
-    def hold(self, messages: Sequence[Message[Envelope]]) -> list[Held]:
-        """From now on these are kept."""
-        found = [Held(each, lease_id=each.lease_id or "") for each in messages]
-        for lease_id, some in groupby(found, attrgetter("lease_id")):
-            lease = self._leases.get(lease_id)
+    def hold(self, runs: Sequence[MessageRun]) -> list[Held]:
+        """From now on their jobs are kept."""
+        found: list[Held] = []
+        for run in runs:
+            jobs = [Held(run, at) for at in range(len(run.data))]
+            lease = self._leases.get(run.lease_id or "")
             if lease is None:
-                lease = self._leases[lease_id] = _Lease()
-            before = len(lease.held)
-            lease.held.update(some)
-            lease.count += len(lease.held) - before
+                lease = self._leases[run.lease_id or ""] = _Lease()
+            lease.held.update(jobs)
+            lease.count += len(jobs)
+            found += jobs
         return found
 
     def let_go(self, held: Held) -> None:

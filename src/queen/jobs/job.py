@@ -3,30 +3,33 @@
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, Unpack
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from queen import errors
-from queen.client.message import Message
+from queen.client.message import Message, part
 from queen.client.payloads import Codec, encode
 from queen.jobs.options import JobOptions, JobPriority
 from queen.jobs.sending import child_of, item_of
 from queen.wire.jobs import PRIORITIES, Envelope, Link, Parent
-from queen.wire.messages import PushItem
+from queen.wire.messages import MessageRun, PushItem
 from queen.wire.workflows import WorkflowPlace
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
 
     from queen.client.client import Queen
-    from queen.jobs.calls import JobCalls
+    from queen.jobs.queues import QueueManager
 
     T = TypeVar("T", default=Any)
 else:
     from typing import TypeVar
 
     T = TypeVar("T")
+
+ENVELOPES: Final = Codec(Envelope)
 
 
 class JobTransaction:
@@ -71,7 +74,7 @@ class JobTransaction:
         self.queues.update(link.queue for link in links)
 
 
-class Job(Generic[T]):
+class Job(msgspec.Struct, Generic[T], eq=False):
     """
     One job that a worker runs.
 
@@ -83,41 +86,30 @@ class Job(Generic[T]):
             await send(job.data.to)
     """
 
-    __slots__ = (
-        "_calls",
-        "_codec",
-        "_data",
-        "_loop",
-        "_message",
-        "_queen",
-        "_transaction",
-        "envelope",
-        "is_cancelled",
-        "max_attempts",
-    )
+    _run: MessageRun
+    _at: int
+    """Its place in the run."""
+    envelope: Envelope
+    _codec: Codec[T]
+    max_attempts: int
+    _app: "QueueManager | None" = None
+    """None in a process of its own, which has no connection."""
+    is_cancelled: bool = False
+    """It was cancelled, another worker has it, or its time is over: for threads to look at."""
+    _loop: asyncio.AbstractEventLoop | None = None
+    _transaction: JobTransaction | None = None
+    _data: T | UnsetType = UNSET
+    _message: Message[Envelope] | None = None
 
-    def __init__(
-        self,
-        message: Message[Envelope],
-        codec: Codec[T],
-        max_attempts: int,
-        queen: "Queen | None",
-        calls: "JobCalls | None",
-    ) -> None:
-        """Without ``queen`` and ``calls`` in a process of its own, which has no connection."""
-        self._message = message
-        self._codec = codec
-        self._queen = queen
-        self._calls = calls
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._transaction: JobTransaction | None = None
-        self.envelope = message.data
-        self.max_attempts = max_attempts
-        self.is_cancelled = False
-        """
-        It was cancelled, another worker has it, or its time is over: for threads to look at.
-        """
-        self._data: T | UnsetType = UNSET
+    @property
+    def message(self) -> Message[Envelope]:
+        """The message that it is."""
+        if self._message is None:
+            none: Any = None  # A process of its own has no connection.
+            queen = none if self._app is None else self._app.queen
+            self._message = Message(self._run, self._at, ENVELOPES, queen)
+            self._message.is_lost = self.is_cancelled
+        return self._message
 
     @property
     def data(self) -> T:
@@ -129,7 +121,7 @@ class Job(Generic[T]):
     @property
     def id(self) -> str:
         """Its name in the queue."""
-        return self._message.transaction_id
+        return self.message.transaction_id
 
     @property
     def name(self) -> str:
@@ -137,30 +129,30 @@ class Job(Generic[T]):
 
     @property
     def queue(self) -> str:
-        return self._message.queue
+        return self._run.queue
 
     @property
     def key(self) -> str | None:
         """What it was added with as ``key``."""
-        return None if self._message.partition == "Default" else self._message.partition
+        return None if self._run.partition == "Default" else self._run.partition
 
     @property
     def attempt(self) -> int:
         """1 for the first."""
-        return self._message.attempt
+        return self._run.attempt
 
     @property
     def priority(self) -> JobPriority:
-        return JobPriority(PRIORITIES.get(self._message.priority, JobPriority.NORMAL))
+        return JobPriority(PRIORITIES.get(self._run.priority, JobPriority.NORMAL))
 
     @property
     def created_at(self) -> datetime:
-        return self._message.created_at
+        return self._run.created_at
 
     @property
     def tick(self) -> datetime | None:
         """Of a job that a schedule added: the instant that it is for."""
-        tick = self._message.headers.get("queen-tick")
+        tick = self.message.headers.get("queen-tick")
         return None if tick is None else datetime.fromisoformat(tick)
 
     @property
@@ -191,17 +183,13 @@ class Job(Generic[T]):
         """The step of a workflow that it is, with the results of those before."""
         return self.envelope.workflow
 
-    @property
-    def message(self) -> Message[Envelope]:
-        """The message that it is."""
-        return self._message
-
     async def progress(self, value: object) -> None:
         """Say how far it has come: any JSON, often a share from 0 to 1. Raises LeaseLost."""
-        if self._message.lease_id is None or self._calls is None:
+        lease_id = self._run.lease_id
+        if lease_id is None or self._app is None:
             raise errors.LeaseLost("a job without a lease reports nothing")
-        await self._calls.report_progress(
-            self.queue, self.id, self._message.lease_id, encode(value), self._message.partition
+        await self._app.calls.report_progress(
+            self.queue, self.id, lease_id, encode(value), self._run.partition
         )
 
     def report_progress(self, value: object) -> None:
@@ -221,15 +209,21 @@ class Job(Generic[T]):
 
         Raises BadRequest in a process of its own: what it gathers there would reach nobody.
         """
-        if self._queen is None:
+        if self._app is None:
             raise errors.BadRequest(
                 "a processor with process=True has no transaction: return what is to follow"
             )
         if self._transaction is None:
-            self._transaction = JobTransaction(self._queen)
+            self._transaction = JobTransaction(self._app.queen)
         return self._transaction
 
     # For the worker.
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing follows from it when it is done, as of most."""
+        envelope = self.envelope
+        return self._transaction is None and not envelope.chain and envelope.workflow is None
 
     def pushed(self) -> list[PushItem]:
         """What its transaction holds."""
@@ -239,6 +233,16 @@ class Job(Generic[T]):
         """Queues that jobs go to when this one is done."""
         own = set[str]() if self._transaction is None else self._transaction.queues
         return own.union(link.queue for link in self.envelope.chain)
+
+    def part(self) -> MessageRun:
+        """Its message alone, as it came: the job goes to a process."""
+        return part(self._run, self._at)
+
+    def cancel(self) -> None:
+        """It is not this worker's any more: whoever runs it may look."""
+        self.is_cancelled = True
+        if self._message is not None:
+            self._message.is_lost = True
 
     def lend_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """From now on `wait_for` works: the job goes to a thread."""

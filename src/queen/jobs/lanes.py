@@ -5,13 +5,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from queen import errors
-from queen.client.message import Message
 from queen.client.queue import Queue
 from queen.jobs.holding import Held
 from queen.wire.jobs import Envelope
+from queen.wire.messages import MessageRun
 
 _LOG: Final = logging.getLogger("queen.jobs")
 _MOST_AHEAD: Final = 3_000
@@ -28,22 +28,24 @@ _LONGEST_PAUSE: Final = 5.0
 class Pace:
     """How many jobs a second are done while there are any."""
 
-    __slots__ = ("_busy", "_done", "_since", "running")
+    __slots__ = ("_busy", "_since", "done", "running")
 
     def __init__(self) -> None:
         self.running = 0
+        """Runners that are at work."""
+        self.done = 0.0
         self._since = 0.0
         self._busy = 0.0
-        self._done = 0.0
 
     def begin(self, now: float) -> None:
+        """A runner has something to do."""
         if not self.running:
             self._since = now
         self.running += 1
 
     def end(self, now: float) -> None:
+        """It has nothing more to do."""
         self.running -= 1
-        self._done += 1
         if not self.running:
             self._busy += now - self._since
 
@@ -52,9 +54,9 @@ class Pace:
         busy = self._busy
         if self.running:
             busy += time.monotonic() - self._since
-        rate = self._done / (busy + _BEGINNING_SECONDS)
+        rate = self.done / (busy + _BEGINNING_SECONDS)
         if busy > _WINDOW_SECONDS:
-            self._done /= 2
+            self.done /= 2
             self._busy = busy / 2
             self._since = time.monotonic()
         return min(_MOST_AHEAD, int(rate * _AHEAD_SECONDS))
@@ -70,7 +72,7 @@ class Lane:
         concurrency: int,
         is_one_by_one: bool,
         is_limited: bool,
-        hold: Callable[[Sequence[Message[Envelope]]], list[Held]],
+        hold: Callable[[Sequence[MessageRun]], list[Held]],
     ) -> None:
         self.queue = queue
         self.concurrency = concurrency
@@ -129,15 +131,16 @@ class Lane:
                 await self._wanted.wait()
                 continue
             try:
-                messages = await self._pop(room)
+                runs = await self._pop(room)
             except errors.QueenError as error:
                 _LOG.warning("jobs.pop_failed: %s: %s", self.queue.name, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
             pause = _FIRST_PAUSE
-            self.waiting.extend(self._hold(messages))
-            for _ in range(min(len(self._idle), len(messages))):
+            jobs = self._hold(runs)
+            self.waiting.extend(jobs)
+            for _ in range(min(len(self._idle), len(jobs))):
                 self._wake()
 
     def _wake(self) -> None:
@@ -152,8 +155,8 @@ class Lane:
         free = self.concurrency - self.pace.running
         return min(free + ahead - len(self.waiting), _MOST_AHEAD)
 
-    async def _pop(self, room: int) -> Sequence[Message[Any]]:
+    async def _pop(self, room: int) -> Sequence[MessageRun]:
         batch = 1 if self._is_one_by_one else room
         partitions = min(batch, _MOST_PARTITIONS)
         queue = self.queue.batch(batch).partitions(partitions)
-        return await queue.wait(True).timeout_millis(_WAIT_MILLIS).pop()
+        return await queue.wait(True).timeout_millis(_WAIT_MILLIS).pop_runs()

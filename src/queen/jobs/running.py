@@ -16,16 +16,13 @@ from typing import Any, Final
 import msgspec
 
 from queen.client import tracing
-from queen.client.message import Message, alone
 from queen.client.payloads import Codec, encode
-from queen.jobs.job import Job
+from queen.jobs.job import ENVELOPES, Job
 from queen.jobs.processors import Processor
-from queen.wire.jobs import Envelope
 from queen.wire.messages import MessageRun
 
 _MOST_ERROR: Final = 8_000
 _NONE: Final = b"null"
-_ENVELOPES: Final = Codec(Envelope)
 THREADS: Final = "queen-job"
 """How the names of threads begin that run jobs."""
 
@@ -78,7 +75,7 @@ class Running:
                 run_here,
                 function.__module__,
                 function.__qualname__,
-                msgspec.json.encode(alone(job.message)),
+                msgspec.json.encode(job.part()),
                 job.max_attempts,
             )
         except (BrokenProcessPool, asyncio.CancelledError):
@@ -132,8 +129,7 @@ def run_here(module: str, name: str, message: bytes, max_attempts: int) -> bytes
     function: Callable[..., Any] = getattr(processor, "function", processor)
     codec: Codec[Any] = getattr(processor, "codec", None) or Codec(None)
     run = msgspec.json.decode(message, type=MessageRun)
-    none: Any = None  # A process has no connection of its own.
-    job = Job(Message(run, 0, _ENVELOPES, none), codec, max_attempts, queen=None, calls=None)
+    job = Job(run, 0, ENVELOPES.decode(run.data[0]), codec, max_attempts)
     return bytes(encode(function(job)))
 
 

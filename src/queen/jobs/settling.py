@@ -100,9 +100,10 @@ class Settling:
     def say_done(self, held: Held) -> None:
         """A job is done, and that is all; told with the others of its delivery."""
         held.is_said = True
-        delivery = self._done.get(held.lease_id)
+        lease_id = held.lease_id
+        delivery = self._done.get(lease_id)
         if delivery is None:
-            delivery = self._done[held.lease_id] = _Delivery()
+            delivery = self._done[lease_id] = _Delivery()
             self._some.set()
         delivery.jobs.append(held)
 

@@ -211,26 +211,36 @@ class Worker:
     async def _run_lane(self, lane: Lane) -> None:
         runner = asyncio.current_task()
         assert runner is not None
-        pace, attempts = lane.pace, self._attempts
-        in_a_row = 0
         while not lane.is_stopping:
             held = lane.take()
             if held is None:
                 await lane.some()
                 continue
             began = time.monotonic()
-            pace.begin(began)
+            lane.pace.begin(began)
+            try:
+                await self._run_in_a_row(lane, held, runner, began)
+            finally:
+                lane.pace.end(time.monotonic())
+            await asyncio.sleep(0)
+
+    async def _run_in_a_row(
+        self, lane: Lane, held: Held | None, runner: "asyncio.Task[None]", began: float
+    ) -> None:
+        pace, attempts = lane.pace, self._attempts
+        left = _IN_A_ROW
+        while held is not None:
             try:
                 await attempts.run(held, runner)
             finally:
                 ended = time.monotonic()
-                pace.end(ended)
+                pace.done += 1
                 if held.job is not None and held.tally is not None:
                     held.tally.took(ended - began)
-            in_a_row += 1
-            if in_a_row >= _IN_A_ROW:
-                in_a_row = 0
-                await asyncio.sleep(0)
+                held.job = None
+                began = ended
+            left -= 1
+            held = lane.take() if left else None
 
     # What is heard of jobs.
 
