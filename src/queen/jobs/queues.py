@@ -274,9 +274,9 @@ class QueueManager:
     def _bulk_item(self, queue: str, job: Bulk, defaults: JobOptions | None) -> PushItem:
         if isinstance(job, Link):
             return child_of(job, None)
-        options: Mapping[str, Any] = job.get("options") or {}
+        options: Mapping[str, Any] | None = job.get("options")
         if defaults:
-            options = {**defaults, **options}
+            options = {**defaults, **(options or {})}
         return item_of(queue, job["name"], job.get("data"), options)
 
     def job(self, queue: str, id_: str, *, key: str | None = None) -> JobHandle[Any]:

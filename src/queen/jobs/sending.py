@@ -26,11 +26,10 @@ class _Plain(msgspec.Struct, frozen=True):
     data: Any
 
 
-def item_of(queue: str, name: str, data: object, options: Mapping[str, Any]) -> PushItem:
+def item_of(queue: str, name: str, data: object, options: Mapping[str, Any] | None) -> PushItem:
     """What is pushed for a job."""
     if not options:
-        payload = encode(_Plain(name, data))
-        return PushItem(queue=queue, payload=payload, priority=_LEVEL)
+        return PushItem(queue=queue, payload=encode(_Plain(name, data)), priority=_LEVEL)
     if unknown := options.keys() - _KNOWN:
         raise errors.BadRequest(f"a job has no option {min(unknown)}")
     envelope = Envelope(

@@ -106,14 +106,16 @@ def pushed(result: PushResult) -> bytes:
     """The answer to a push."""
     if (place := result.plain()) is not None:
         shard, partition_id, base, count = place
-        head = b',"status":"queued","partitionId":"%b","offset":' % (
+        tail = b'"status":"queued","partitionId":"%b","code":null,"error":null,"offset":' % (
             partition_ref(shard, partition_id).encode()
         )
-        messages = [
-            b'{"id":"%b","transactionId":"%b"%b%d,"code":null,"error":null}'
-            % (id_, id_, head, offset)
-            for offset, id_ in enumerate(message_ids(shard, partition_id, base, base + count), base)
-        ]
+        messages: list[bytes] = []
+        for first, end in id_runs(base, base + count):
+            name = message_id(shard, partition_id, first).encode()
+            head, low = name[:-12], int(name[-12:], 16)
+            form = b'{"id":"%b%%012x","transactionId":"%b%%012x",%b%%d}' % (head, head, tail)
+            places = range(low, low + end - first)
+            messages += [form % (n, n, at) for at, n in enumerate(places, first)]
         return b'{"messages":[%b]}' % b",".join(messages)
     return _ENCODE(PushResponse(messages=list(result), replayed=result.is_replayed))
 
