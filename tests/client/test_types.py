@@ -111,6 +111,8 @@ async def test_a_message_of_a_run_is_the_message_that_a_server_shows(
 
 async def test_headers_keep_what_is_set(shared: Queen, name: str) -> None:
     await shared.queue(name).push([{"data": 1, "headers": {"a": "b"}}, {"data": 2}])
-    for message, came in zip(await shared.queue(name).batch(2).pop(), ({"a": "b"}, {}), strict=True):
+    for message, came in zip(
+        await shared.queue(name).batch(2).pop(), ({"a": "b"}, {}), strict=True
+    ):
         message.headers["c"] = "d"
         assert message.headers == {**came, "c": "d"}
