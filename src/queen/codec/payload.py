@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from operator import methodcaller
 from typing import Final
 
 import msgspec
@@ -10,8 +9,7 @@ import msgspec
 from queen.errors import InvalidItem
 
 _RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_COUNT_BRACES: Final = methodcaller("count", b"{")
-_COUNT_BRACKETS: Final = methodcaller("count", b"[")
+_NOT_OPENING: Final = bytes(set(range(256)) - set(b"[{\0"))
 # Unless one bracket stands right behind another, two levels take seven bytes and more: `[`, `{"":`,
 # `}` and `]`.
 _ADJOINING: Final = re.compile(rb"\[[ \t\r\n]*\[")
@@ -34,17 +32,20 @@ def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
         return False
     if 2 * max(map(len, payloads)) <= 7 * max_depth and _ADJOINING.search(joined) is None:
         return True
-    # As many levels as brackets that open, at the most.
-    texts = [bytes(each) for each in payloads]  # A Raw counts nothing.
-    return max(map(_COUNT_BRACES, texts)) + max(map(_COUNT_BRACKETS, texts)) <= max_depth
+    return _open_few(payloads, max_depth)
 
 
 def are_shallow(payloads: Sequence[bytes], max_depth: int) -> bool:
     """Whether all, which are JSON, are certainly not too deep."""
     if max(map(len, payloads)) <= 2 * max_depth:
         return True
-    texts = [bytes(each) for each in payloads]
-    return max(map(_COUNT_BRACES, texts)) + max(map(_COUNT_BRACKETS, texts)) <= max_depth
+    return _open_few(payloads, max_depth)
+
+
+def _open_few(payloads: Sequence[bytes], max_depth: int) -> bool:
+    """As many levels as brackets that open, at the most."""
+    opening = b"\0".join(payloads).translate(None, _NOT_OPENING).split(b"\0")
+    return len(opening) == len(payloads) and max(map(len, opening)) <= max_depth
 
 
 def is_valid(payload: bytes | msgspec.Raw, max_depth: int) -> bool:
