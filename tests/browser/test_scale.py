@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 import statistics
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -183,7 +183,7 @@ class Tab:
 
     async def forget(self) -> None:
         """From now on nothing is kept from page to page, as for somebody who was never here."""
-        session = await self._page.context.new_cdp_session(self._page)
+        session: Any = await self._page.context.new_cdp_session(self._page)
         await session.send("Network.enable")
         await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
 
@@ -197,7 +197,7 @@ class Tab:
 
 
 @asynccontextmanager
-async def opened(browser: Browser, server: Server) -> AsyncIterator[Tab]:
+async def opened(browser: Browser, server: Server) -> AsyncGenerator[Tab]:
     """A tab that has shown the overview."""
     context = await browser.new_context(locale="en-US", viewport={"width": WIDE, "height": 900})
     tab = Tab(await context.new_page())
