@@ -225,26 +225,30 @@ class Times:
     """Of several visits to a page in a tab."""
 
     def __init__(self, taken: list[float], spent: list[tuple[float, str]]) -> None:
-        self.median = statistics.median(taken)
-        self.most_millis, self._path = max(spent, default=(0.0, "nothing"))
         self._taken = taken
+        self._median = statistics.median(taken)
+        self._most_millis, self._path = max(spent, default=(0.0, "nothing"))
 
     @classmethod
     async def of(cls, tab: Tab, url: str, ready: str) -> Self:
-        """Measured again where others had much of the machine meanwhile, and then that is said."""
+        """Others who have much of the machine make them longer only: then they are taken again."""
         for _ in range(MOST_TRIES):
             tab.spent.clear()
             before = processors()
             times = cls([await tab.seconds(url, ready) for _ in range(ROUNDS)], tab.spent)
             share = processors().stolen_since(before)
-            if share <= MOST_STOLEN:
+            if times.are_short or share <= MOST_STOLEN:
                 return times
             print(f"others had {share:.0%} of the machine: {times}", flush=True)
         raise AssertionError(f"others had the machine {MOST_TRIES} times")
 
+    @property
+    def are_short(self) -> bool:
+        return self._median < MOST_SECONDS and self._most_millis < MOST_DATABASE_MILLIS
+
     def __str__(self) -> str:
         each = ", ".join(f"{seconds:.2f}" for seconds in self._taken)
-        return f"{self.median:.2f} s ({each}), {self.most_millis:.0f} ms of {self._path}"
+        return f"{self._median:.2f} s ({each}), {self._most_millis:.0f} ms of {self._path}"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -254,8 +258,8 @@ async def test_a_page_is_there_at_once(tab: Tab, forgetful: Tab, large: Server, 
     first = await Times.of(forgetful, large.base_url + path, ready)
     told = f"{name}: {again}; with an empty cache {first}"
     print(told, flush=True)
-    assert max(first.median, again.median) < MOST_SECONDS, told
-    assert max(first.most_millis, again.most_millis) < MOST_DATABASE_MILLIS, told
+    assert again.are_short, told
+    assert first.are_short, told
 
 
 async def test_a_million_rows_are_scrolled(page: Page, large: Server) -> None:
@@ -277,8 +281,7 @@ async def test_a_message_of_the_middle_is_there_at_once(tab: Tab, large: Server)
     message: dict[str, Any] = found.body["messages"][2]
     times = await Times.of(tab, f"{large.base_url}/messages/{message['id']}", "[data-path=n]")
     print(f"message: {times}")
-    assert times.median < MOST_SECONDS
-    assert times.most_millis < MOST_DATABASE_MILLIS
+    assert times.are_short
 
 
 async def test_those_that_are_rare_are_looked_for_further(page: Page, large: Server) -> None:
