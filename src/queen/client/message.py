@@ -19,7 +19,6 @@ else:
     from typing import TypeVar
 
     T = TypeVar("T")
-V = TypeVar("V")
 
 
 _TAIL: Final = -12

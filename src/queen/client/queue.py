@@ -279,26 +279,8 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     async def pop(self) -> list[Message[T]]:
         """Messages that are there; none is an empty list, and a failure raises."""
         codec: Codec[T] = self.queen.codec(self.type)
-        runs = await self.pop_runs()
+        runs = await pop_runs(self)
         return [Message(run, at, codec, self.queen) for run in runs for at in range(len(run.data))]
-
-    async def pop_runs(self) -> list[MessageRun]:
-        """The same as it came, for those who look at few of many messages."""
-        choice = self.choice
-        is_auto = bool(choice.auto_ack)
-        wait_seconds = choice.timeout_millis / 1000 if choice.wait else 0.0
-        with tracing.receiving(self.name, choice.group) as came:
-            reply = await self.queen.transport.exchange(
-                "GET",
-                self._pop_path(is_auto),
-                key=self.key,
-                wait_seconds=wait_seconds,
-            )
-            if reply.status == 204:
-                return []
-            runs = decoded(reply, _DECODE_POP).runs
-            came(sum(len(run.data) for run in runs))
-        return runs
 
     def _pop_path(self, is_auto: bool) -> str:
         choice = self.choice
@@ -445,3 +427,21 @@ def _hint(what: str, part: str, name: str, names: Iterable[str]) -> str:
 
     near = get_close_matches(name, sorted(names), n=1)
     return f"{what} has no {part} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+async def pop_runs(queue: Queue[Any]) -> list[MessageRun]:
+    """A pop as it came, for those who look at few of many messages."""
+    choice = queue.choice
+    path = queue._pop_path(bool(choice.auto_ack))  # pyright: ignore[reportPrivateUsage] - of this file
+    with tracing.receiving(queue.name, choice.group) as came:
+        reply = await queue.queen.transport.exchange(
+            "GET",
+            path,
+            key=queue.key,
+            wait_seconds=choice.timeout_millis / 1000 if choice.wait else 0.0,
+        )
+        if reply.status == 204:
+            return []
+        runs = decoded(reply, _DECODE_POP).runs
+        came(sum(len(run.data) for run in runs))
+    return runs

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from queen import errors
-from queen.client.queue import Queue
+from queen.client.queue import Queue, pop_runs
 from queen.jobs.holding import Held
 from queen.wire.jobs import Envelope
 from queen.wire.messages import MessageRun
@@ -159,4 +159,4 @@ class Lane:
         batch = 1 if self._is_one_by_one else room
         partitions = min(batch, _MOST_PARTITIONS)
         queue = self.queue.batch(batch).partitions(partitions)
-        return await queue.wait(True).timeout_millis(_WAIT_MILLIS).pop_runs()
+        return await pop_runs(queue.wait(True).timeout_millis(_WAIT_MILLIS))
