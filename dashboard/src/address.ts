@@ -2,26 +2,26 @@
 
 import { refDebounced } from "@vueuse/core";
 import { computed, type Ref, ref, watch, type WritableComputedRef } from "vue";
-import { type LocationQueryRaw, type Router, useRoute, useRouter } from "vue-router";
+import { type LocationQueryRaw, type RouteLocationNormalized, type Router, useRoute, useRouter } from "vue-router";
 
 export const TYPING_MILLIS = 200;
 
 /** Changes of one moment are one change of the URL: each for itself would undo the others. */
 let changes: LocationQueryRaw | null = null;
 
-let isLeaving = false;
+/** Where somebody goes who leaves the page; null while nobody does. */
+let next: string | null = null;
 
 /** What was typed just before a page is left must not call back who leaves while the next page loads. */
 export function heedLeaving(router: Router): void {
+  const arrived = (to: RouteLocationNormalized): void => {
+    if (to.fullPath === next) next = null;
+  };
   router.beforeEach((to, from) => {
-    isLeaving = to.path !== from.path;
+    next = to.path === from.path ? null : to.fullPath;
   });
-  router.afterEach(() => {
-    isLeaving = false;
-  });
-  router.onError(() => {
-    isLeaving = false;
-  });
+  router.afterEach(arrived);
+  router.onError((_error, to) => arrived(to));
 }
 
 function change(router: Router, name: string, value: string | undefined): void {
@@ -30,7 +30,7 @@ function change(router: Router, name: string, value: string | undefined): void {
     queueMicrotask(() => {
       const query = { ...router.currentRoute.value.query, ...changes };
       changes = null;
-      if (!isLeaving) void router.replace({ query });
+      if (next === null) void router.replace({ query });
     });
   }
   changes[name] = value;

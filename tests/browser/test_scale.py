@@ -182,7 +182,7 @@ class Tab:
             self.spent.append((float(timing.removeprefix("db;dur=")), path))
 
     async def forget(self) -> None:
-        """From now on nothing is kept from page to page, as for somebody who was never here."""
+        """From now on nothing that is loaded is kept from page to page."""
         session: Any = await self._page.context.new_cdp_session(self._page)
         await session.send("Network.enable")
         await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
@@ -200,10 +200,12 @@ class Tab:
 async def opened(browser: Browser, server: Server) -> AsyncGenerator[Tab]:
     """A tab that has shown the overview."""
     context = await browser.new_context(locale="en-US", viewport={"width": WIDE, "height": 900})
-    tab = Tab(await context.new_page())
-    await tab.seconds(server.base_url, "[data-row]")
-    yield tab
-    await context.close()
+    try:
+        tab = Tab(await context.new_page())
+        await tab.seconds(server.base_url, "[data-row]")
+        yield tab
+    finally:
+        await context.close()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -215,7 +217,7 @@ async def tab(browser: Browser, large: Server) -> AsyncIterator[Tab]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def forgetful(browser: Browser, large: Server) -> AsyncIterator[Tab]:
-    """Of somebody who was never here, and has nothing of ours in the cache."""
+    """Of somebody who has nothing of ours in the cache."""
     async with opened(browser, large) as tab:
         await tab.forget()
         yield tab

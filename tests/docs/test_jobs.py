@@ -22,7 +22,7 @@ from queen.jobs import (
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "jobs.md").read_text("utf-8")
 WORDS = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", PAGE))))
-PLUMBING = {"followed_in", "lend_loop", "pushed"}
+PLUMBING = {"followed_in", "is_plain", "lend_loop", "part", "pushed", "withdraw"}
 """What a worker tells a job."""
 
 

@@ -24,7 +24,6 @@ else:
 _TAIL: Final = -12
 """Digits of an id that count the messages of a run."""
 _PLAIN: Final = RunExtra()
-_LEASE_SECONDS: Final = 300.0
 
 
 class Popped(Wire, frozen=True, kw_only=True):
@@ -129,7 +128,7 @@ class Message(Mapping[str, Any], Generic[T]):
     @property
     def headers(self) -> dict[str, str]:
         if self._headers is None:
-            self._headers = self._extra.headers or {}
+            self._headers = dict(self._extra.headers or {})
         return self._headers
 
     @property
@@ -152,7 +151,7 @@ class Message(Mapping[str, Any], Generic[T]):
     @property
     def lease_seconds(self) -> float:
         """The queue's lease time."""
-        return self._run.options.get("leaseTime", _LEASE_SECONDS)
+        return self._run.options.lease_time
 
     @property
     def consumer_group(self) -> str | None:

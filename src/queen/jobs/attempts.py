@@ -120,7 +120,7 @@ class Attempts:
                 # Something that the processor awaited was cancelled: that is its failure.
                 await self._fail(held, job.envelope, processor.settings, error)
                 return
-            job.cancel()
+            job.withdraw()
             self.give_back(held)
             raise
         except (Exception, SystemExit) as error:

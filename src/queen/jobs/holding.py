@@ -53,7 +53,7 @@ class Held(msgspec.Struct, eq=False, gc=False):
     def stop(self) -> None:
         """It is not ours any more: whoever runs it is told."""
         if self.job is not None:
-            self.job.cancel()
+            self.job.withdraw()
         if self.runner is not None:
             self.runner.cancel()
 

@@ -108,7 +108,8 @@ class Job(msgspec.Struct, Generic[T], eq=False):
             none: Any = None  # A process of its own has no connection.
             queen = none if self._app is None else self._app.queen
             self._message = Message(self._run, self._at, ENVELOPES, queen)
-            self._message.is_lost = self.is_cancelled
+            if self.is_cancelled:
+                self._message.is_lost = True
         return self._message
 
     @property
@@ -238,7 +239,7 @@ class Job(msgspec.Struct, Generic[T], eq=False):
         """Its message alone, as it came: the job goes to a process."""
         return part(self._run, self._at)
 
-    def cancel(self) -> None:
+    def withdraw(self) -> None:
         """It is not this worker's any more: whoever runs it may look."""
         self.is_cancelled = True
         if self._message is not None:

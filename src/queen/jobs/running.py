@@ -57,7 +57,7 @@ class Running:
             return await loop.run_in_executor(threads, tracing.carried(processor.function), job)
         except asyncio.CancelledError:
             # A thread cannot be cancelled: it is told, and others do not wait for its place.
-            job.is_cancelled = True
+            job.withdraw()
             if self._threads is threads:
                 self._threads = None
                 threads.shutdown(wait=False)

@@ -116,6 +116,13 @@ class RunExtra(Wire, frozen=True, kw_only=True):
     headers: dict[str, str] | None = None
 
 
+class RunOptions(Wire, frozen=True, kw_only=True):
+    """Of the queue, what consumers go by."""
+
+    lease_time: float = 300.0
+    retry_limit: int = 3
+
+
 class MessageRun(Wire, frozen=True, kw_only=True):
     """Messages of a partition that follow each other: what they share, and each one's payload."""
 
@@ -136,8 +143,7 @@ class MessageRun(Wire, frozen=True, kw_only=True):
     extras: list[RunExtra | None] = []
     """One for each payload; none where no message has any."""
     retry_count: int = 0
-    options: dict[str, float] = {}
-    """The queue's leaseTime and retryLimit."""
+    options: RunOptions = RunOptions()
 
 
 class PopAnswer(Wire, frozen=True, kw_only=True):
