@@ -82,7 +82,7 @@ def _shared(delivery: Delivery, queue: Queue | None) -> bytes:
 def _splice(chunks: list[bytes], delivery: Delivery, shared: bytes) -> None:
     for run in delivery.runs:
         first, end = run.first_offset - run.base_offset, run.end_offset - run.base_offset
-        rest = b'"%b,"createdAt":"%b","data":' % (shared, instant(run.created_at))
+        rest = b'%b,"createdAt":"%b","data":' % (shared, instant(run.created_at))
         ids = message_ids(delivery.shard, delivery.partition_id, run.first_offset, run.end_offset)
         for offset, (id_, payload, stored) in enumerate(
             zip(ids, run.source.payloads(first, end), run.source.extras(first, end), strict=True),
@@ -96,7 +96,7 @@ def _splice(chunks: list[bytes], delivery: Delivery, shared: bytes) -> None:
                 headers, trace_id = _ENCODE(extra.headers or {}), _ENCODE(extra.trace_id)
                 tail = b',"headers":%b,"traceId":%b}' % (headers, trace_id)
             chunks.append(
-                b',{"id":"%b","offset":%d,"transactionId":"%b%b' % (id_, offset, name, rest)
+                b',{"id":"%b","transactionId":"%b","offset":%d%b' % (id_, name, offset, rest)
             )
             chunks.append(payload)
             chunks.append(tail)
