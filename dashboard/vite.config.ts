@@ -16,7 +16,14 @@ export default defineConfig({
     rolldownOptions: {
       output: {
         // What several pages use is one file, not a file each: a browser asks for it once, and for little else.
-        codeSplitting: { groups: [{ name: "common", minShareCount: 2 }] },
+        // What charts, dialogs and menus are made of is loaded with the first of them.
+        codeSplitting: {
+          groups: [
+            { name: "charts", test: /uplot|LineChart|ChartGrid/, priority: 2, includeDependenciesRecursively: false },
+            { name: "overlays", test: /reka-ui|floating-ui|aria-hidden|ModalDialog|DropMenu/, priority: 2, includeDependenciesRecursively: false },
+            { name: "common", minShareCount: 2 },
+          ],
+        },
       },
     },
   },

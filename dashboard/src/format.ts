@@ -1,13 +1,23 @@
-/** Figures as people read them. What is not known is a dash, never 0. */
+/**
+ * Figures as people read them. What is not known is a dash, never 0.
+ *
+ * Without Intl: the first use of it in a tab takes longer than to load a page.
+ */
 
 export const UNKNOWN = "–";
 
-const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const SIZES = ["K", "M", "B", "T"];
 
+export function exact(value: number | null | undefined): string {
+  return value == null ? UNKNOWN : value.toFixed().replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** `1,234`, `123.5K`, `10M`. */
 export function count(value: number | null | undefined): string {
-  if (value == null) return UNKNOWN;
-  return value < 100_000 ? whole.format(value) : short.format(value);
+  if (value == null || !(value >= 100_000)) return exact(value);
+  const at = Math.min(Math.floor(Math.log10(value) / 3), SIZES.length);
+  const tenths = Math.round(value / 10 ** (3 * at - 1));
+  return tenths >= 10_000 && at < SIZES.length ? `1${SIZES[at]}` : `${tenths / 10}${SIZES[at - 1]}`;
 }
 
 /** What waits in a queue, or in several. */
@@ -24,10 +34,6 @@ export function backlog(of: Backlog | null | undefined): { many: number | null; 
     return { many: of?.pending ?? null, seconds: of?.oldestAgeSeconds ?? null, text: count(of?.pending) };
   const text = of.sampledPending === null ? UNKNOWN : `≈ ${count(of.sampledPending)}`;
   return { many: of.sampledPending, seconds: of.sampledOldestAgeSeconds, text };
-}
-
-export function exact(value: number | null | undefined): string {
-  return value == null ? UNKNOWN : whole.format(value);
 }
 
 export function rate(value: number | null | undefined): string {
@@ -71,15 +77,25 @@ export function bytes(value: number | null | undefined): string {
   return `${left < 10 && at ? left.toFixed(1) : Math.round(left)} ${units[at]}`;
 }
 
-/** Date and time, to the second, in UTC or as this machine has it. */
+const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+
+/** `2030-01-31T10:00:00.000`, in UTC or as this machine has it. */
+function iso(at: string | number, isUtc: boolean): string {
+  const date = new Date(at);
+  const minutes = isUtc ? 0 : date.getTimezoneOffset();
+  return new Date(date.getTime() - minutes * 60_000).toISOString().slice(0, -1);
+}
+
+/** Date and time, to the second. */
 export function instant(at: string | number | null | undefined, isUtc: boolean): string {
   if (at == null) return UNKNOWN;
-  const parts = new Intl.DateTimeFormat("sv", {
-    dateStyle: "short",
-    timeStyle: "medium",
-    timeZone: isUtc ? "UTC" : undefined,
-  }).format(new Date(at));
-  return isUtc ? `${parts}Z` : parts;
+  return iso(at, isUtc).slice(0, 19).replace("T", " ") + (isUtc ? "Z" : "");
+}
+
+/** Of an axis: hours and minutes; days where a step is as long. */
+export function tick(seconds: number, step: number, isUtc: boolean): string {
+  const at = iso(seconds * 1_000, isUtc);
+  return step >= 86_400 ? `${Number(at.slice(8, 10))} ${MONTHS[Number(at.slice(5, 7)) - 1]}` : at.slice(11, 16);
 }
 
 /** The same where there is little room: the time of today, else the date without its year. */

@@ -118,6 +118,21 @@ export function pathOf(steps: readonly (string | number)[]): string {
   }, "");
 }
 
+/** Whether a value is one of these, and not what JavaScript makes of JSON. */
+export function isJson(value: unknown): value is Json {
+  return value !== null && typeof value === "object" && "kind" in value && "raw" in value;
+}
+
+/** The same text for the same value: members by name, no spaces, numbers as they were written. */
+export function canonical(json: Json): string {
+  if (json.kind === "object") {
+    const members = json.entries.map(([key, value]) => `${JSON.stringify(key)}:${canonical(value)}`);
+    return `{${members.sort().join(",")}}`;
+  }
+  if (json.kind === "array") return `[${json.items.map(canonical).join(",")}]`;
+  return json.kind === "string" ? JSON.stringify(json.text) : json.raw;
+}
+
 /** The children of a value, with their steps. */
 export function childrenOf(json: Json): [string | number, Json][] {
   if (json.kind === "object") return json.entries;

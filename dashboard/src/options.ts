@@ -1,8 +1,8 @@
 /** The options of a queue: how they are called, measured and edited. */
 
-import type { Schemas } from "./api";
+import { canonical, indented, isJson, type Json, parseJson } from "./json";
+import type { Options } from "./queues";
 
-export type Options = Schemas["QueueOptions"];
 export type Name = Exclude<keyof Options, "deadLetterQueue" | "paused">;
 
 export interface Option {
@@ -61,19 +61,20 @@ export interface Change {
   after: unknown;
 }
 
-/** What a draft changes; values are compared as JSON, whatever the order of their members. */
+/** What a draft changes; values are compared as JSON, whatever the order of their members, and digit by digit. */
 export function changes(before: Options, draft: Draft): Change[] {
   return Object.entries(draft)
     .map(([name, after]) => ({ name: name as Name, before: before[name as Name] ?? null, after }))
-    .filter((each) => sorted(each.before) !== sorted(each.after));
+    .filter((each) => canonical(jsonOf(each.before)) !== canonical(jsonOf(each.after)));
 }
 
-function sorted(value: unknown): string {
-  return JSON.stringify(value, (_, each: unknown) =>
-    each !== null && typeof each === "object" && !Array.isArray(each)
-      ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : each,
-  );
+function jsonOf(value: unknown): Json {
+  return isJson(value) ? value : parseJson(JSON.stringify(value));
+}
+
+/** A value as it is saved. */
+export function written(value: unknown): string {
+  return jsonOf(value).raw;
 }
 
 const UNSET: Name[] = ["rateLimit", "schema"];
@@ -82,5 +83,5 @@ const UNSET: Name[] = ["rateLimit", "schema"];
 export function shown(value: unknown, name: Name): string {
   if (value === null || value === undefined) return UNSET.includes(name) ? "none" : "default";
   if (typeof value === "boolean") return value ? "on" : "off";
-  return typeof value === "object" ? JSON.stringify(value, null, 1).replace(/\n */g, " ") : String(value);
+  return typeof value === "object" ? indented(jsonOf(value)).replace(/\n */g, " ") : String(value);
 }

@@ -14,7 +14,8 @@ function page(path: string, name: string, title: string, component: () => Promis
 
 export const router = createRouter({
   history: createWebHistory(`${prefix}/`),
-  scrollBehavior: (to, from, saved) => saved ?? (to.path === from.path ? false : { top: 0 }),
+  // Not of the first page, which is at its top: to scroll is to lay it out once more.
+  scrollBehavior: (to, from, saved) => saved ?? (to.path === from.path || !from.name ? false : { top: 0 }),
   routes: [
     { path: "/", name: "overview", component: OverviewPage, meta: { title: "Overview" } },
     page("/queues", "queues", "Queues", () => import("./views/QueuesPage.vue")),

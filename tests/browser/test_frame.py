@@ -3,7 +3,7 @@
 import gzip
 
 import pytest
-from playwright.async_api import Page, Request, Response, WebSocketRoute, expect
+from playwright.async_api import BrowserContext, Page, Request, Response, WebSocketRoute, expect
 
 from tests.server.server import Server
 
@@ -150,6 +150,7 @@ async def test_keys_that_stand_for_themselves_can_be_turned_off(page: Page, demo
     await page.goto(demo.base_url)
     await expect(page.locator("[data-live]")).to_contain_text("Live")
     await page.get_by_role("button", name="Account and appearance").click()
+    await expect(page.get_by_role("menu")).to_be_visible()
     await page.keyboard.press("p")
     await page.keyboard.press("Escape")
     await expect(page.locator("[data-live]")).to_contain_text("Live")
@@ -292,3 +293,29 @@ async def test_rows_are_dense_and_times_in_utc_where_somebody_likes_them_so(
     await page.reload()
     await page.get_by_role("button", name="Account and appearance").click()
     await expect(utc).to_have_attribute("aria-checked", "false" if before == "true" else "true")
+
+
+async def test_a_part_that_cannot_be_loaded_says_so_and_is_asked_for_again(
+    context: BrowserContext, demo: Server
+) -> None:
+    page = await context.new_page()
+    await page.goto(f"{demo.base_url}/queues/demo.orders")
+    pause = page.get_by_role("button", name="Pause", exact=True)
+    menu = page.get_by_role("button", name="Account and appearance")
+    await expect(pause).to_be_visible()
+    await page.wait_for_load_state("networkidle")
+    await page.route("**/assets/**", lambda route: route.abort())
+    await pause.click()
+    await expect(page.locator("[data-torn]")).to_contain_text("could not be loaded")
+    await menu.click()
+    await page.unroute("**/assets/**")
+
+    await pause.click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("Pause the queue")
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    await menu.press("ArrowDown")
+    await expect(page.get_by_role("menu")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(menu).to_be_focused()

@@ -1,5 +1,7 @@
 """One queue: charts, configuration, partitions, deliveries, and what may be done to it."""
 
+import json
+
 import pytest
 from playwright.async_api import Page, expect
 
@@ -331,3 +333,33 @@ async def test_a_push_that_is_refused_says_so_and_can_be_mended(page: Page, demo
     await expect(dialog).to_have_count(0)
     found = await demo.get("/messages", queue="strict")
     assert [each["data"] for each in found.body["messages"]] == [{"n": 1}]
+
+
+async def test_a_schema_keeps_every_digit(page: Page, demo: Server) -> None:
+    schema = {"properties": {"id": {"maximum": 2**63 + 1, "minimum": 1}}}
+    made = {"queue": "exact", "options": {"schema": schema}}
+    assert (await demo.post("/configure", made)).status == 200
+    await page.goto(f"{demo.base_url}/queues/exact?tab=configuration")
+    field = page.locator("#option-schema")
+    await expect(field).to_have_value(json.dumps(schema, indent=2))
+    # As JavaScript has it, 2^53 and the number behind it are the same.
+    for maximum in (2**53, 2**53 + 1):
+        before = schema["properties"]["id"]["maximum"]
+        schema["properties"]["id"]["maximum"] = maximum
+        await field.fill(json.dumps(schema))
+        await page.get_by_role("button", name="Review and save").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.locator("ins")).to_contain_text(f'"maximum": {maximum}')
+        await expect(dialog.locator("del")).to_contain_text(f'"maximum": {before}')
+        await dialog.get_by_role("button", name="Save", exact=True).click()
+        await expect(dialog).to_have_count(0)
+        await expect(page.get_by_role("button", name="Review and save")).to_have_count(0)
+        await expect(field).to_have_value(json.dumps(schema, indent=2))
+        found = await demo.get("/resources/queues/exact")
+        assert found.body["options"]["schema"] == schema
+    await field.fill("false")
+    await page.get_by_role("button", name="Review and save").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save", exact=True).click()
+    await expect(page.get_by_role("button", name="Review and save")).to_have_count(0)
+    await page.reload()
+    await expect(field).to_have_value("false")

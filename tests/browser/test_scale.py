@@ -4,19 +4,19 @@ import asyncio
 import itertools
 import json
 import statistics
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import asyncpg
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, Response, expect
+from playwright.async_api import Page, Response, expect
 
 from benchmarks.http_load import Connection, connections, request
 from benchmarks.load import SETTINGS, machine
 from queen.store.migrations import migrate
+from tests.browser.bare import Bare, Visit, bare_browser
 from tests.browser.conftest import WIDE
 from tests.browser.looks import keep
 from tests.postgres import Postgres
@@ -176,79 +176,33 @@ async def quiet() -> None:
             return
 
 
-class Tab:
-    """Of a browser that runs: each page is loaded anew, by its address."""
-
-    def __init__(self, page: Page) -> None:
-        self._page = page
-        self.spent: list[tuple[float, str]] = []
-        """Milliseconds in the database, and for which request."""
-        page.on("response", self._hear)
-
-    def _hear(self, response: Response) -> None:
-        timing = response.headers.get("server-timing")
-        if timing is not None:
-            path = response.url.split("/api/v1", 1)[-1]
-            self.spent.append((float(timing.removeprefix("db;dur=")), path))
-
-    async def forget(self) -> None:
-        """From now on nothing that is loaded is kept from page to page."""
-        session: Any = await self._page.context.new_cdp_session(self._page)
-        await session.send("Network.enable")
-        await session.send("Network.setCacheDisabled", {"cacheDisabled": True})
-
-    async def seconds(self, url: str, ready: str) -> float:
-        """From the first byte that was asked for until the page can be used."""
-        await self._page.goto(url, wait_until="commit")
-        await self._page.locator(ready).first.wait_for(state="visible")
-        taken: float = await self._page.evaluate("performance.now()")
-        await self._page.wait_for_load_state("networkidle")
-        return taken / 1000
-
-
-@asynccontextmanager
-async def opened(browser: Browser, server: Server) -> AsyncGenerator[Tab]:
-    """A tab that has shown the overview."""
-    context = await browser.new_context(locale="en-US", viewport={"width": WIDE, "height": 900})
-    try:
-        tab = Tab(await context.new_page())
-        await tab.seconds(server.base_url, "[data-row]")
-        yield tab
-    finally:
-        await context.close()
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def tab(browser: Browser, large: Server) -> AsyncIterator[Tab]:
-    """Of somebody who has looked at the overview before: what every page loads is in the cache."""
-    async with opened(browser, large) as tab:
-        yield tab
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def forgetful(browser: Browser, large: Server) -> AsyncIterator[Tab]:
-    """Of somebody who has nothing of ours in the cache."""
-    async with opened(browser, large) as tab:
-        await tab.forget()
-        yield tab
+async def operator(large: Server) -> AsyncIterator[Bare]:
+    """Somebody who has looked at the overview before: what every page loads is in the cache."""
+    async with bare_browser(WIDE) as bare:
+        for _ in range(3):
+            await bare.visit(large.base_url, "[data-row]")
+        yield bare
 
 
 class Times:
-    """Of several visits to a page in a tab."""
+    """Of several visits to a page, each in a new tab."""
 
-    def __init__(self, taken: list[float], spent: list[tuple[float, str]]) -> None:
-        self._taken = taken
-        self._median = statistics.median(taken)
-        self._most_millis, self._path = max(spent, default=(0.0, "nothing"))
+    def __init__(self, visits: Sequence[Visit]) -> None:
+        self._taken = [visit.seconds for visit in visits]
+        self._median = statistics.median(self._taken)
+        spent = itertools.chain.from_iterable(visit.spent for visit in visits)
+        self._most_millis, self._url = max(spent, default=(0.0, "nothing"))
 
     @classmethod
-    async def of(cls, tab: Tab, url: str, ready: str) -> Self:
+    async def of(cls, operator: Bare, url: str, ready: str, *, is_cached: bool = True) -> Self:
         """Others who have much of the machine make them longer only: then they are taken again."""
         for _ in range(MOST_TRIES):
             await quiet()
-            tab.spent.clear()
             before = processors()
-            times = cls([await tab.seconds(url, ready) for _ in range(ROUNDS)], tab.spent)
+            times = cls(
+                [await operator.visit(url, ready, is_cached=is_cached) for _ in range(ROUNDS)]
+            )
             share = processors().stolen_since(before)
             if times.are_short or share <= MOST_STOLEN:
                 return times
@@ -261,14 +215,14 @@ class Times:
 
     def __str__(self) -> str:
         each = ", ".join(f"{seconds:.2f}" for seconds in self._taken)
-        return f"{self._median:.2f} s ({each}), {self._most_millis:.0f} ms of {self._path}"
+        return f"{self._median:.2f} s ({each}), {self._most_millis:.0f} ms of {self._url}"
 
 
 @pytest.mark.parametrize("name", PAGES)
-async def test_a_page_is_there_at_once(tab: Tab, forgetful: Tab, large: Server, name: str) -> None:
+async def test_a_page_is_there_at_once(operator: Bare, large: Server, name: str) -> None:
     path, ready = PAGES[name]
-    again = await Times.of(tab, large.base_url + path, ready)
-    first = await Times.of(forgetful, large.base_url + path, ready)
+    again = await Times.of(operator, large.base_url + path, ready)
+    first = await Times.of(operator, large.base_url + path, ready, is_cached=False)
     told = f"{name}: {again}; with an empty cache {first}"
     print(told, flush=True)
     assert again.are_short, told
@@ -276,7 +230,13 @@ async def test_a_page_is_there_at_once(tab: Tab, forgetful: Tab, large: Server, 
 
 
 async def test_a_million_rows_are_scrolled(page: Page, large: Server) -> None:
-    tab = Tab(page)
+    spent: list[float] = []
+
+    def hear(response: Response) -> None:
+        if (timing := response.headers.get("server-timing")) is not None:
+            spent.append(float(timing.removeprefix("db;dur=")))
+
+    page.on("response", hear)
     await page.goto(f"{large.base_url}/queues/{QUEUE}?tab=partitions")
     rows = page.locator("[data-row]")
     await expect(rows.first).to_be_visible()
@@ -285,14 +245,14 @@ async def test_a_million_rows_are_scrolled(page: Page, large: Server) -> None:
         await page.keyboard.press("End")
         await expect(page.get_by_text(f"{loaded} loaded of")).to_be_visible()
     assert await rows.count() < 100
-    assert max(tab.spent)[0] < MOST_DATABASE_MILLIS
+    assert max(spent) < MOST_DATABASE_MILLIS
     await keep(page, "million-partitions")
 
 
-async def test_a_message_of_the_middle_is_there_at_once(tab: Tab, large: Server) -> None:
+async def test_a_message_of_the_middle_is_there_at_once(operator: Bare, large: Server) -> None:
     found = await large.get("/messages", queue=QUEUE, partition="user-500000", limit=5)
     message: dict[str, Any] = found.body["messages"][2]
-    times = await Times.of(tab, f"{large.base_url}/messages/{message['id']}", "[data-path=n]")
+    times = await Times.of(operator, f"{large.base_url}/messages/{message['id']}", "[data-path=n]")
     print(f"message: {times}")
     assert times.are_short
 
