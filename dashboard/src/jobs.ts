@@ -39,8 +39,13 @@ export async function listJobs(
   };
 }
 
-export async function readJob(queue: string, id: string, key: string | undefined, signal?: AbortSignal): Promise<Job> {
-  const params = { path: { queue, id }, query: { key } };
+export async function readJob(
+  queue: string,
+  id: string,
+  query: { key?: string; reveal?: true },
+  signal?: AbortSignal,
+): Promise<Job> {
+  const params = { path: { queue, id }, query };
   const text = await ask(http.GET("/api/v1/jobs/{queue}/{id}", { params, parseAs: "text", signal }));
   return jobOf(parseJson(text));
 }

@@ -33,7 +33,7 @@ export interface Found {
 export async function searchMessages(
   queue: string,
   search: Search,
-  page: { limit: number; cursor?: string },
+  page: { limit: number; cursor?: string; reveal?: true },
   signal?: AbortSignal,
 ): Promise<Found> {
   const text = await ask(
@@ -69,13 +69,13 @@ export function linkTo(message: Parameters<typeof refOf>[0]) {
   return { name: "message", params: { message: ref, transactionId } };
 }
 
-export async function readMessage(ref: Ref, signal?: AbortSignal): Promise<Detail> {
+export async function readMessage(ref: Ref, signal?: AbortSignal, query: { reveal?: true } = {}): Promise<Detail> {
   const { transactionId } = ref;
   const text = await ask(
     transactionId === undefined
-      ? http.GET("/api/v1/messages/{ref}", { params: { path: ref }, parseAs: "text", signal })
+      ? http.GET("/api/v1/messages/{ref}", { params: { path: ref, query }, parseAs: "text", signal })
       : http.GET("/api/v1/messages/{ref}/{transactionId}", {
-          params: { path: { ref: ref.ref, transactionId } },
+          params: { path: { ref: ref.ref, transactionId }, query },
           parseAs: "text",
           signal,
         }),
@@ -106,7 +106,7 @@ export interface LetterFilter {
 
 export async function listDeadLetters(
   filter: LetterFilter,
-  page: { sort?: "failedAt" | "-failedAt"; limit: number; cursor?: string },
+  page: { sort?: "failedAt" | "-failedAt"; limit: number; cursor?: string; reveal?: true },
   signal?: AbortSignal,
 ): Promise<{ rows: DeadLetter[]; nextCursor: string | null; total: number | null; raws: string[] }> {
   const text = await ask(
@@ -120,6 +120,11 @@ export async function listDeadLetters(
     total: plainOf(member(json, "total") ?? NULL) as number | null,
     raws: letters?.kind === "array" ? letters.items.map((each) => each.raw) : [],
   };
+}
+
+/** A payload in a cell of a table, or why there is none. */
+export function brief(message: Pick<Info, "masked" | "dataError" | "data">, most: number): string {
+  return message.masked ? "masked" : (message.dataError ?? message.data.raw.slice(0, most));
 }
 
 /** A payload pushed byte for byte; the client would round its numbers. */

@@ -33,6 +33,7 @@ Every error Queen raises on purpose.
     + BadSettings           this process cannot start as it is configured
     + Unauthorized
     + Forbidden
+      - Masked              a payload is sealed, and was not asked to be revealed
     + OriginRefused
     + NoSuchRoute
     + MethodNotAllowed
@@ -288,6 +289,12 @@ class Forbidden(RequestError):
 
     code = "forbidden"
     http_status = 403
+
+
+class Masked(Forbidden):
+    """What is sealed was not asked to be revealed, and is not searched either."""
+
+    code = "masked"
 
 
 class OriginRefused(RequestError):

@@ -49,6 +49,7 @@ async def test_a_change_leaves_who_what_whence_before_and_after(admin: Caller) -
         "status": 200,
         "before": first["after"],
         "after": made.body,
+        "revealed": None,
     }
     assert second["before"]["options"]["leaseTime"] == 60
 

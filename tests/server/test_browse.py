@@ -170,14 +170,21 @@ async def test_a_search_reads_five_thousand_messages_and_says_so(server: Server)
     await push(server, "orders", "needle")
     assert (await server.post("/push", {"items": [item] * 5_000})).status == 201
 
-    first = (await server.get("/messages", queue="orders", contains="needle")).body
-    rest = await server.get(
-        "/messages", queue="orders", contains="needle", cursor=first["nextCursor"]
-    )
+    wanted = {"queue": "orders", "contains": "needle"}
+    found: list[Any] = []
+    looked_at: list[int] = []
+    is_complete = False
+    while not is_complete:
+        page = (await server.get("/messages", **wanted)).body
+        wanted["cursor"], is_complete = page["nextCursor"], page["complete"]
+        found += page["messages"]
+        looked_at.append(page["scanned"])
 
-    assert (first["messages"], first["scanned"], first["complete"]) == ([], 5_000, False)
-    assert (rest.body["scanned"], rest.body["complete"]) == (1, True)
-    assert [each["data"] for each in rest.body["messages"]] == ["needle"]
+    # One page of 5,000, or several where the machine is slow, and what is left.
+    assert sum(looked_at) == 5_001
+    assert len(looked_at) > 1
+    assert max(looked_at) <= 5_000
+    assert [each["data"] for each in found] == ["needle"]
 
 
 async def test_a_page_ends_before_its_answer_grows_too_large(dsn: str) -> None:

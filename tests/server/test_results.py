@@ -137,7 +137,7 @@ async def test_results_and_progress_of_an_encrypted_queue_are_sealed(dsn: str) -
         await connection.close()
         assert len(rows) == 2
         assert not any(b"canary" in (value or b"") for row in rows for value in row)
-        jobs = [await show(server, "q", id_) for id_ in ids]
+        jobs = [await show(server, "q", id_, reveal="true") for id_ in ids]
         assert [job["result"] for job in jobs] == ["canary", "canary"]
         assert jobs[0]["progress"] == "canary"
 

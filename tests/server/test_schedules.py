@@ -40,6 +40,7 @@ async def test_a_schedule_is_made_shown_and_deleted(clock: Clock, server: Server
         "error": None,
         "createdAt": made.body["createdAt"],
         "payload": {"n": 1},
+        "masked": False,
         "headers": None,
         "ttlSeconds": None,
         "priority": None,

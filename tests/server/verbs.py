@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.server.access import Caller
 from tests.server.server import Server, until
 
 Json = dict[str, Any]
@@ -47,7 +48,7 @@ async def bury(server: Server, queue: str, error: str = "no", **parameters: str 
     return (await server.get("/dlq", queue=queue)).body["messages"][0]
 
 
-async def finished(server: Server, started: Json) -> Json:
+async def finished(server: Server | Caller, started: Json) -> Json:
     """The operation of a 202, when it has ended."""
     path = f"/operations/{started['operation']['id']}"
 

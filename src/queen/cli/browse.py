@@ -6,7 +6,7 @@ import typer
 
 from queen.cli.commands import group
 from queen.cli.output import Format, say, show, show_one
-from queen.cli.remote import DryRun, Limit, Output, Server, Yes, confirm, run, some
+from queen.cli.remote import DryRun, Limit, Output, Reveal, Server, Yes, confirm, run, some
 
 message_app = group("Single messages.")
 trace_app = group("What consumers told of messages.")
@@ -15,13 +15,15 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")]
 
 
 @message_app.command("show")
-def message_show(id_: Id, server: Server = None, output: Output = Format.TABLE) -> None:
+def message_show(
+    id_: Id, reveal: Reveal = False, server: Server = None, output: Output = Format.TABLE
+) -> None:
     """
     Show a message, its state in each group and its traces.
 
     Example: queen message show 00000000-0001-8000-8000-000000000000
     """
-    show_one(run(server, lambda q: q.admin.message(id_)), output)
+    show_one(run(server, lambda q: q.admin.message(id_, reveal=reveal)), output)
 
 
 @message_app.command("retry")

@@ -9,7 +9,7 @@ import typer
 from queen import errors
 from queen.cli.commands import group
 from queen.cli.output import Format, say, show, show_one
-from queen.cli.remote import DryRun, Limit, Output, Server, Yes, confirm, run, some
+from queen.cli.remote import DryRun, Limit, Output, Reveal, Server, Yes, confirm, run, some
 
 app = group("Messages that come again and again.")
 
@@ -43,13 +43,15 @@ def list_(
 
 
 @app.command("show")
-def show_(name: Name, server: Server = None, output: Output = Format.TABLE) -> None:
+def show_(
+    name: Name, reveal: Reveal = False, server: Server = None, output: Output = Format.TABLE
+) -> None:
     """
     Show a schedule and what each of its messages is.
 
     Example: queen cron show nightly
     """
-    show_one(run(server, lambda q: q.admin.schedule(name)), output)
+    show_one(run(server, lambda q: q.admin.schedule(name, reveal=reveal)), output)
 
 
 @app.command("add")

@@ -7,7 +7,7 @@ import typer
 from queen.cli.commands import group
 from queen.cli.operations import counted, ended, follow
 from queen.cli.output import Format, instant, say, show, show_one
-from queen.cli.remote import DryRun, Limit, Output, Server, Yes, confirm, run, some
+from queen.cli.remote import DryRun, Limit, Output, Reveal, Server, Yes, confirm, run, some
 
 if TYPE_CHECKING:
     from queen import Queen
@@ -44,6 +44,7 @@ def list_(
     since: Since = None,
     until: Until = None,
     limit: Limit = 100,
+    reveal: Reveal = False,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -53,7 +54,8 @@ def list_(
     Example: queen dlq ls orders --from=-1h
     """
     chosen = _filter(queue, consumer_group, fingerprint, since, until)
-    rows = run(server, lambda q: some(q.admin.dead_letters(**chosen), limit))
+    revealed = {"reveal": reveal or None}
+    rows = run(server, lambda q: some(q.admin.dead_letters(**chosen, **revealed), limit))
     show(rows, ["id", "consumerGroup", "partition", "attempts", "failedAt", "errorMessage"], output)
 
 
@@ -73,6 +75,7 @@ def kinds(queue: Queue, server: Server = None, output: Output = Format.TABLE) ->
 @app.command("show")
 def show_letter(
     id_: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
+    reveal: Reveal = False,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -81,7 +84,7 @@ def show_letter(
 
     Example: queen dlq show 42
     """
-    show_one(run(server, lambda q: q.admin.dead_letter(id_)), output)
+    show_one(run(server, lambda q: q.admin.dead_letter(id_, reveal=reveal)), output)
 
 
 @app.command("redrive")

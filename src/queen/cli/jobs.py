@@ -9,7 +9,7 @@ import typer
 from queen import errors
 from queen.cli.commands import group
 from queen.cli.output import Format, say, show, show_one
-from queen.cli.remote import Limit, Output, Server, Yes, confirm, run, some
+from queen.cli.remote import Limit, Output, Reveal, Server, Yes, confirm, run, some
 
 app = group("Jobs of a queue.")
 
@@ -49,6 +49,7 @@ def list_(
     tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
     key: Annotated[str | None, typer.Option(help="Only of this key.")] = None,
     limit: Limit = 100,
+    reveal: Reveal = False,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -59,14 +60,25 @@ def list_(
     """
     from queen.jobs.calls import JobCalls
 
-    filters = {"status": status and status.value, "name": name, "tag": tag, "key": key}
+    filters = {
+        "status": status and status.value,
+        "name": name,
+        "tag": tag,
+        "key": key,
+        "reveal": reveal or None,
+    }
     rows = run(server, lambda q: some(JobCalls(q).jobs(queue, **filters), limit))
     show(rows, _COLUMNS, output)
 
 
 @app.command("show")
 def show_(
-    queue: Queue, id_: Id, key: Key = None, server: Server = None, output: Output = Format.TABLE
+    queue: Queue,
+    id_: Id,
+    key: Key = None,
+    reveal: Reveal = False,
+    server: Server = None,
+    output: Output = Format.TABLE,
 ) -> None:
     """
     Show a job: its data, where it is, its result, progress or error.
@@ -75,7 +87,7 @@ def show_(
     """
     from queen.jobs.calls import JobCalls
 
-    show_one(run(server, lambda q: JobCalls(q).job(queue, id_, key=key)), output)
+    show_one(run(server, lambda q: JobCalls(q).job(queue, id_, key=key, reveal=reveal)), output)
 
 
 @app.command("add")

@@ -10,7 +10,7 @@ import typer
 from queen import errors
 from queen.cli import exits
 from queen.cli.output import Format, instant, say, show, show_one
-from queen.cli.remote import Output, Server, run, some
+from queen.cli.remote import Output, Reveal, Server, run, some
 
 if TYPE_CHECKING:
     from queen import Queen
@@ -203,6 +203,7 @@ def peek(
     since: Annotated[str | None, typer.Option("--from", help="ISO time, or -15m.")] = None,
     until: Annotated[str | None, typer.Option("--to", help="ISO time, or -15m.")] = None,
     contains: Annotated[str | None, typer.Option(help="Only payloads with this text.")] = None,
+    reveal: Reveal = False,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -216,6 +217,7 @@ def peek(
         "consumer_group": group,
         "status": status,
         "contains": contains,
+        "reveal": reveal or None,
         "from_": instant(since) if since else None,
         "to": instant(until) if until else None,
         "limit": min(count, 1000),

@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final, cast
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_MASKED: Final = frozenset({"data", "payload", "name"})
+"""Fields that say so where they are masked: others may be null besides."""
 _WORDS_OF_YAML: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
@@ -60,8 +62,8 @@ def show_one(row: Any, format_: Format) -> None:  # noqa: ANN401 - any struct
         print(safe(str(next(iter(plain.values()), ""))))
     else:
         width = max(map(len, plain), default=0)
-        for name, value in plain.items():
-            print(f"{name:<{width}}  {cell(value)}")
+        for name in plain:
+            print(f"{name:<{width}}  {field(plain, name)}")
 
 
 def say(text: str) -> None:
@@ -88,6 +90,13 @@ def cell(value: Any) -> str:  # noqa: ANN401 - of JSON
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)
     return safe(str(value))
+
+
+def field(row: Mapping[str, Any], name: str) -> str:
+    """One cell of a row; what is masked says so."""
+    if row.get("masked") is True and name in _MASKED and row.get(name) is None:
+        return "masked"
+    return cell(row.get(name))
 
 
 def safe(text: str) -> str:
@@ -178,7 +187,7 @@ def _table(rows: list[dict[str, Any]], columns: Sequence[str], format_: Format) 
     if not rows:
         say("nothing there")
         return
-    cells = [[cell(row.get(column)) for column in columns] for row in rows]
+    cells = [[field(row, column) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     room = None
     if format_ is Format.TABLE and sys.stdout.isatty():

@@ -31,6 +31,9 @@ Output = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")]
+Reveal = Annotated[
+    bool, typer.Option("--reveal", help="Show what is encrypted, not masked; it is logged.")
+]
 Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="At most so many.")]
 
 

@@ -13,7 +13,7 @@ import typer
 
 from queen import errors
 from queen.cli.output import Format, cell, instant, plain_of, safe, say
-from queen.cli.remote import Output, Server, run
+from queen.cli.remote import Output, Reveal, Server, run
 
 if TYPE_CHECKING:
     from queen import Queen
@@ -26,6 +26,7 @@ _OVERLAP: Final = timedelta(seconds=5)
 _PARTITIONS: Final = 100_000
 """Whose places are remembered; the one not seen for longest is forgotten first."""
 _FIELD: Final = re.compile(r"\{([A-Za-z_][\w.-]*)\}")
+_SEALED: Final = ("data", "payload", "headers")
 _DEFAULT: Final = "{createdAt} {partition} {offset} {data}"
 
 Where = Callable[[Mapping[str, Any]], bool]
@@ -52,6 +53,7 @@ def tail(
         typer.Option("--format", help=f"A line a message: '{_DEFAULT}'."),
     ] = None,
     interval: Annotated[str, typer.Option(help="How often to look: 500ms, 2s.")] = "500ms",
+    reveal: Reveal = False,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -76,7 +78,7 @@ def tail(
         print(json.dumps(message, ensure_ascii=False) if is_json else _line(line, message))
 
     async def work(queen: "Queen") -> None:
-        reader = Reader(queen, queue, partition)
+        reader = Reader(queen, queue, partition, is_revealed=reveal)
         begin = 10 if count is None and since is None else count
         start = instant(since) if since else None
         found = await reader.first(start, begin, tests, is_patient=follow)
@@ -98,12 +100,19 @@ class Reader:
     """Reads a queue newest first, over and over, and tells what is new, oldest first."""
 
     def __init__(
-        self, queen: "Queen", queue: str, partition: str | None = None, *, most: int = _MOST
+        self,
+        queen: "Queen",
+        queue: str,
+        partition: str | None = None,
+        *,
+        most: int = _MOST,
+        is_revealed: bool = False,
     ) -> None:
         self._queen = queen
         self._queue = queue
         self._partition = partition
         self._most = most
+        self._is_revealed = is_revealed
         self._places: OrderedDict[str, int] = OrderedDict()
         self._newest: datetime | None = None
         self.skipped = ""
@@ -164,7 +173,11 @@ class Reader:
 
     async def _messages(self, since: datetime | None) -> AsyncIterator[dict[str, Any]]:
         async for each in self._queen.admin.messages(
-            self._queue, partition=self._partition, from_=since, limit=min(_PAGE, self._most)
+            self._queue,
+            partition=self._partition,
+            from_=since,
+            limit=min(_PAGE, self._most),
+            reveal=self._is_revealed or None,
         ):
             yield plain_of(each)
 
@@ -208,6 +221,8 @@ def _test(text: str) -> Where:
         wanted = told
 
     def test(message: Mapping[str, Any]) -> bool:
+        if message["masked"] and path.partition(".")[0] in _SEALED:
+            raise errors.Masked(f"message {message['id']} is masked: --reveal looks into it")
         value = at(message, path)
         # 1 is not true, and "1" is meant as well where a string is compared with a figure.
         same = value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
@@ -245,4 +260,9 @@ def _check(format_: str) -> None:
 
 
 def _line(format_: str, message: Mapping[str, Any]) -> str:
-    return safe(_FIELD.sub(lambda found: cell(at(message, found[1])), format_))
+    def told(path: str) -> str:
+        if message["masked"] and path.partition(".")[0] in _SEALED:
+            return "masked"
+        return cell(at(message, path))
+
+    return safe(_FIELD.sub(lambda found: told(found[1]), format_))

@@ -16,7 +16,7 @@ import typer
 from queen import errors
 from queen.cli import exits
 from queen.cli.output import instant, say
-from queen.cli.remote import DryRun, Server, run
+from queen.cli.remote import DryRun, Reveal, Server, run
 
 if TYPE_CHECKING:
     from queen import Queen
@@ -39,6 +39,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: str | None = None
     available_at: datetime | None = None
     expires_at: datetime | None = None
+    masked: bool = False
+    """Of a file that another wrote: there is nothing to push."""
 
     def ttl_seconds(self, now: datetime) -> float | None:
         """How long it may still wait once it is due; not above 0 when its time is over."""
@@ -74,10 +76,13 @@ def export(
     ] = None,
     since: Annotated[str | None, typer.Option("--from", help="ISO time, or -15m.")] = None,
     until: Annotated[str | None, typer.Option("--to", help="ISO time, or -15m.")] = None,
+    reveal: Reveal = False,
     server: Server = None,
 ) -> None:
     """
     Write the messages of a queue as lines of JSON, oldest first; nothing is taken.
+
+    Those of an encrypted queue need --reveal, and are in plain in the file.
 
     What is pushed meanwhile is not in it. What is scheduled comes last, by its time, which is
     what --from and --to ask for there; it is in it twice if it becomes due meanwhile, and import
@@ -90,6 +95,7 @@ def export(
         "status": status,
         "from_": instant(since) if since else None,
         "to": instant(until) if until else None,
+        "reveal": reveal or None,
         "limit": 1000,
     }
     # The server tells the newest first: kept on disk until they can be turned round.
@@ -118,6 +124,8 @@ async def _keep(queen: "Queen", queue: str, filters: dict[str, Any], kept: IO[by
 
 
 def _line(message: Any) -> Line:  # noqa: ANN401 - MessageInfo, loaded with the client
+    if message.masked:
+        raise errors.Masked(f"message {message.transaction_id} is masked: --reveal exports it")
     if message.data_error is not None:
         of_error = errors.of_code(message.data_error) or errors.QueenError
         raise of_error(f"message {message.transaction_id} cannot be read: {message.data_error}")
@@ -212,9 +220,12 @@ def _decoded(lines: IO[bytes], decode: Any) -> Iterator[Line]:  # noqa: ANN401 -
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield decode(line)
+                decoded = decode(line)
             except msgspec.DecodeError as error:
                 raise exits.FileTrouble(f"line {number}: {error}") from error
+            if decoded.masked:
+                raise exits.FileTrouble(f"line {number}: its payload is masked")
+            yield decoded
 
 
 def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:

@@ -113,8 +113,10 @@ class Admin(Analytics, Access, Schedules, Pipelines):
     def messages(self, queue: str, **filters: Any) -> AsyncIterator[wire.MessageInfo]:  # noqa: ANN401
         return self._pages("/messages", wire.Messages, "messages", {"queue": queue, **filters})
 
-    async def message(self, id_: str) -> wire.MessageDetail:
-        return await self._get(f"/messages/{name_of(id_)}", wire.MessageDetail)
+    async def message(self, id_: str, *, reveal: bool = False) -> wire.MessageDetail:
+        """``reveal``: show also what is sealed; else it is ``masked``."""
+        path = f"/messages/{name_of(id_)}"
+        return await self._get(path, wire.MessageDetail, {"reveal": reveal or None})
 
     async def retry(self, id_: str, group: str | None = None) -> wire.MessageChanged:
         body = wire.RetryRequest(consumer_group=group)
@@ -135,8 +137,9 @@ class Admin(Analytics, Access, Schedules, Pipelines):
     def dead_letters(self, **filters: Any) -> AsyncIterator[wire.DeadLetter]:  # noqa: ANN401
         return self._pages("/dlq", wire.DeadLetters, "messages", filters)
 
-    async def dead_letter(self, id_: str) -> wire.DeadLetter:
-        return await self._get(f"/dlq/{name_of(id_)}", wire.DeadLetter)
+    async def dead_letter(self, id_: str, *, reveal: bool = False) -> wire.DeadLetter:
+        path = f"/dlq/{name_of(id_)}"
+        return await self._get(path, wire.DeadLetter, {"reveal": reveal or None})
 
     async def dead_letter_errors(self, queue: str) -> wire.ErrorKinds:
         return await self._get("/dlq/errors", wire.ErrorKinds, {"queue": queue})

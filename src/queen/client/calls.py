@@ -60,12 +60,14 @@ def name_of(text: str) -> str:
 
 def query_of(given: dict[str, Any]) -> str:
     """Parameters in the names of the wire; what is None is left out."""
-    pairs = {
-        _camel(name): value.isoformat() if isinstance(value, datetime) else value
-        for name, value in given.items()
-        if value is not None
-    }
+    pairs = {_camel(name): _text(value) for name, value in given.items() if value is not None}
     return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def _text(value: Any) -> Any:  # noqa: ANN401 - whatever a parameter may be
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _camel(name: str) -> str:

@@ -29,6 +29,7 @@ class DeadLetters:
     after: str | None = None
     since: str | None = None
     until: str | None = None
+    is_revealed: bool = False
 
     def limit(self, count: int) -> "DeadLetters":
         return replace(self, most=count)
@@ -43,9 +44,15 @@ class DeadLetters:
     def to(self, instant: str | datetime) -> "DeadLetters":
         return replace(self, until=_text(instant))
 
+    def reveal(self) -> "DeadLetters":
+        """Get also what is sealed, where it would be ``masked``: needs `consume`, and is logged."""
+        return replace(self, is_revealed=True)
+
     async def get(self) -> dict[str, Any]:
         """``{"messages": […], "total": …, "nextCursor": …}``, newest first."""
         query = {**self._filter(), "limit": self.most, "cursor": self.after}
+        if self.is_revealed:
+            query["reveal"] = "true"
         text = urlencode({name: value for name, value in query.items() if value is not None})
         reply = await self.queen.transport.exchange("GET", f"/api/v1/dlq?{text}")
         return decoded(reply, msgspec.json.decode)

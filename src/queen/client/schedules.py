@@ -16,8 +16,9 @@ class Schedules(Calls):
     def schedules(self, **filters: Any) -> AsyncIterator[wire.Schedule]:  # noqa: ANN401
         return self._pages("/schedules", wire.Schedules, "schedules", filters)
 
-    async def schedule(self, name: str) -> wire.ScheduleDetail:
-        return await self._get(_schedule(name), wire.ScheduleDetail)
+    async def schedule(self, name: str, *, reveal: bool = False) -> wire.ScheduleDetail:
+        query = {"reveal": reveal or None}
+        return await self._get(_schedule(name), wire.ScheduleDetail, query)
 
     async def put_schedule(
         self,

@@ -6,12 +6,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from queen import errors
+from queen.codec.encryption import is_sealed
 from queen.codec.extras import Extra
 from queen.codec.segment import Segment
 from queen.engine.seals import Seals
 from queen.engine.states import Pair, Status, overall, pairs_of
 from queen.engine.wheres import Where, spellings
-from queen.store.database import Record
+from queen.store.database import Record, is_enough
 from queen.store.store import Store
 
 MOST_READ: Final = 100_000
@@ -25,6 +27,7 @@ _MARGIN: Final = timedelta(seconds=60)
 _LAST: Final = 2**63 - 1
 _DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
 _NO_EXTRA: Final = Extra()
+_NULL: Final = b"null"
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +42,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     transaction_id: str | None = None
     contains: str | None = None
     where: Where | None = None
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether payloads are looked into."""
+        return self.contains is not None or self.where is not None
 
     def spellings(self) -> tuple[bytes, ...]:
         """How the text that is looked for may be written in JSON."""
@@ -64,7 +72,7 @@ FROM_THE_TOP: Final = Cursor(_LAST, _LAST, _LAST, _LAST)
 
 
 class Found(NamedTuple):
-    """A message as it is stored, and its status."""
+    """A message as it is stored, and its status; one that is masked has no payload to show."""
 
     partition_id: int
     offset: int
@@ -74,6 +82,9 @@ class Found(NamedTuple):
     payload: bytes
     extra: Extra
     status: Status
+    is_masked: bool = False
+    is_revealed: bool = False
+    """It is stored sealed, and is open here."""
 
 
 class Page(msgspec.Struct, kw_only=True):
@@ -84,16 +95,27 @@ class Page(msgspec.Struct, kw_only=True):
     next: Cursor | None = None
 
 
-class ReadAhead:
-    """ReadAhead of segments that a search comes by: read ahead, up to a bound in bytes."""
+class Body(NamedTuple):
+    """A segment as it is stored, and opened; the same one where nothing is sealed or revealed."""
 
-    def __init__(self, store: Store, seals: Seals) -> None:
+    stored: Segment
+    opened: Segment
+
+
+class ReadAhead:
+    """
+    Segments that a search comes by: read ahead, up to a bound in bytes.
+
+    Without seals what is sealed stays so.
+    """
+
+    def __init__(self, store: Store, seals: Seals | None) -> None:
         self._store = store
         self._seals = seals
-        self._read: dict[tuple[int, int], Segment] = {}
+        self._read: dict[tuple[int, int], Body] = {}
         self._asked: set[tuple[int, int]] = set()
 
-    async def of(self, head: Record, rest: Sequence[Record]) -> Segment | None:
+    async def of(self, head: Record, rest: Sequence[Record]) -> Body | None:
         """None when the segment was removed since it was found."""
         key = (head["partition_id"], head["base_offset"])
         if key not in self._asked:
@@ -108,8 +130,10 @@ class ReadAhead:
             for row in await self._store.messages.segments(*map(list, zip(*keys, strict=True))):
                 if row["body"] is not None:
                     place = (row["partition_id"], row["base_offset"])
-                    opened = await self._seals.open_segment(place[0], segment_of(row))
-                    self._read[place] = opened
+                    opened = stored = segment_of(row)
+                    if self._seals is not None:
+                        opened = await self._seals.open_segment(place[0], stored)
+                    self._read[place] = Body(stored, opened)
         return self._read.get(key)
 
 
@@ -126,7 +150,7 @@ def segment_of(row: Record) -> Segment:
 
 async def browse(
     store: Store,
-    seals: Seals,
+    seals: Seals | None,
     wanted: Filter,
     *,
     start: Cursor,
@@ -134,7 +158,12 @@ async def browse(
     max_bytes: int,
     most: int = MOST_SEARCHED,
 ) -> Page:
-    """The newest messages that match, having looked at ``most`` at the most."""
+    """
+    The newest messages that match, having looked at ``most`` at the most, or long enough.
+
+    Without seals what is sealed is masked, and a search inside payloads that meets it is refused:
+    whether a masked payload matches would tell what it says. Raises Masked.
+    """
     page = Page(found=[])
     bodies = ReadAhead(store, seals)
     written = wanted.spellings()
@@ -147,7 +176,8 @@ async def browse(
         pairs = await pairs_of(store, places, wanted.group)
         for at, head in enumerate(heads):
             for offset, status in _candidates(head, pairs, wanted, start):
-                if page.scanned >= most or len(page.found) >= limit or size_bytes >= max_bytes:
+                is_full = len(page.found) >= limit or size_bytes >= max_bytes
+                if is_full or is_enough(page.scanned, most):
                     page.next = Cursor(
                         head["xid"], head["partition_id"], head["base_offset"], offset + 1
                     )
@@ -155,29 +185,34 @@ async def browse(
                 page.scanned += 1
                 if status is None or (wanted.status or status) != status:
                     continue
-                segment = await bodies.of(head, heads[at + 1 :])
-                found = segment and found_at(head, offset, segment, status)
+                body = await bodies.of(head, heads[at + 1 :])
+                found = body and found_at(head, offset, body, status)
                 if found and _matches(found, wanted, written):
                     page.found.append(found)
                     size_bytes += len(found.payload)
     return page
 
 
-def found_at(head: Record, offset: int, segment: Segment, status: Status) -> Found | None:
+def found_at(head: Record, offset: int, body: Body, status: Status) -> Found | None:
     """One message of a segment; None when the segment has been cut since it was found."""
     index = offset - head["base_offset"]
-    if index >= segment.count:
+    opened = body.opened
+    if index >= opened.count:
         return None
-    (payload,), (extra,) = segment.payloads(index, index + 1), segment.extras(index, index + 1)
+    (payload,), (extra,) = opened.payloads(index, index + 1), opened.extras(index, index + 1)
+    (stored,) = body.stored.payloads(index, index + 1)
+    is_masked = is_sealed(payload)
     return Found(
         partition_id=head["partition_id"],
         offset=offset,
         created_at=head["created_at"],
         expires_at=head["expires_at"],
         is_redacted=head["is_redacted"],
-        payload=payload,
+        payload=_NULL if is_masked else payload,
         extra=extra_of(extra),
         status=status,
+        is_masked=is_masked,
+        is_revealed=is_sealed(stored) and not is_masked,
     )
 
 
@@ -189,7 +224,16 @@ def extra_of(stored: bytes | None) -> Extra:
 def _matches(found: Found, wanted: Filter, written: tuple[bytes, ...]) -> bool:
     if wanted.transaction_id is not None and found.extra.transaction_id != wanted.transaction_id:
         return False
+    if found.is_masked and wanted.is_deep:
+        raise masked()
     return wanted.holds(found.payload, written)
+
+
+def masked() -> errors.Masked:
+    """Why what is sealed cannot be searched."""
+    return errors.Masked(
+        "payloads here are encrypted and masked: searching them needs reveal=true, which is logged"
+    )
 
 
 def _candidates(

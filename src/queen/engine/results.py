@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from queen import errors
+from queen.codec.encryption import is_sealed
 from queen.codec.identity import place_of
 from queen.codec.names import check_name
 from queen.engine.browse import MOST_READ
@@ -47,6 +48,13 @@ class Outcome(NamedTuple):
     settled_at: datetime | None = None
     result: bytes | None = None
     progress: bytes | None = None
+    """As stored, like the result: sealed in an encrypted queue."""
+    partition_id: int = 0
+    """Which they are sealed for."""
+
+    @property
+    def is_sealed(self) -> bool:
+        return any(each and is_sealed(each) for each in (self.result, self.progress))
 
     @property
     def is_end(self) -> bool:
@@ -165,8 +173,16 @@ class Results:
             rows = await self._store.results.find(named, QUEUE_MODE)
             for at, row in zip(asked, rows, strict=True):
                 if row["status"] is not None:
-                    outcomes[at] = await self._opened(row)
+                    outcomes[at] = _outcome(row)
         return outcomes
+
+    async def reveal(self, outcome: Outcome) -> Outcome:
+        """The same with result and progress open. Raises EncryptionUnavailable."""
+        opened = [
+            each and (await self._seals.open_one(outcome.partition_id, each, None))[0]
+            for each in (outcome.result, outcome.progress)
+        ]
+        return outcome._replace(result=opened[0], progress=opened[1])
 
     async def place(
         self, queue_id: int, transaction_id: str, partition: str, *, most: int = 0
@@ -176,25 +192,6 @@ class Results:
         if named is not None and named.shard == self._store.shard:
             return Place(named.partition_id, named.offset)
         return await self._store.results.find_place(queue_id, partition, transaction_id, most)
-
-    async def _opened(self, row: Record) -> Outcome:
-        partition_id, offset = row["partition_id"], row["offset"]
-        result, progress = row["result"], row["progress"]
-        if result is not None:
-            result, _ = await self._seals.open_one(partition_id, result, None)
-        if progress is not None:
-            progress, _ = await self._seals.open_one(partition_id, progress, None)
-        return Outcome(
-            row["status"],
-            None if offset is None else Place(partition_id, offset),
-            row["attempts"],
-            row["until"],
-            row["error"],
-            row["dead_letter_id"],
-            row["settled_at"],
-            result,
-            progress,
-        )
 
     # Changed.
 
@@ -257,3 +254,19 @@ class Results:
         )
         if not is_kept:
             raise errors.LeaseLost("this lease is not the current one of the message")
+
+
+def _outcome(row: Record) -> Outcome:
+    partition_id, offset = row["partition_id"], row["offset"]
+    return Outcome(
+        row["status"],
+        None if offset is None else Place(partition_id, offset),
+        row["attempts"],
+        row["until"],
+        row["error"],
+        row["dead_letter_id"],
+        row["settled_at"],
+        row["result"],
+        row["progress"],
+        partition_id,
+    )

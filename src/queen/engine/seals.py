@@ -3,6 +3,7 @@
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from queen import errors
@@ -20,6 +21,10 @@ _USES: Final = 2**20
 """Taken at a time: what a process that ends leaves of them is lost."""
 _MOST_KEYS: Final = 10_000
 _NULL: Final = b"null"
+_PLAIN: Final[Mapping[str, Any]] = MappingProxyType(
+    {"data_error": None, "is_masked": False, "is_revealed": False}
+)
+"""What is told of a row besides, unless it is sealed."""
 
 
 class _Current:
@@ -147,9 +152,9 @@ class Seals:
         Rows that hold a message each: dead letters, and what is not due yet.
 
         One that cannot be opened keeps no other from being seen: instead of its payload it has the
-        code of the error in ``data_error``.
+        code of the error in ``data_error``. ``is_revealed``: it was sealed, and is open now.
         """
-        opened: list[dict[str, Any]] = [dict(row) | {"data_error": None} for row in rows]
+        opened = [dict(row) | _PLAIN for row in rows]
         lost: set[int] = set()
         for row in opened:
             stored = row["payload"]
@@ -159,8 +164,20 @@ class Seals:
                 row["payload"], row["extras"] = await self.open_one(
                     row["partition_id"], stored, row["extras"]
                 )
+                row["is_revealed"] = is_sealed(stored)
             except errors.EncryptionUnavailable as error:
                 row["payload"], row["data_error"] = _NULL, error.code
                 if key_id_of(stored) not in self._keys:
                     lost.add(key_id_of(stored))  # Asked for once, however many it sealed.
         return opened
+
+
+async def reveal_rows(seals: Seals | None, rows: Sequence[Record]) -> list[dict[str, Any]]:
+    """The same rows opened; without seals what is sealed is masked: no payload, no headers."""
+    if seals is not None:
+        return await seals.open_rows(rows)
+    masked = [dict(row) | _PLAIN for row in rows]
+    for row in masked:
+        if is_sealed(row["payload"]):
+            row["payload"], row["is_masked"] = _NULL, True
+    return masked

@@ -28,10 +28,16 @@ class JobCalls(Calls):
     """What is asked of the server about jobs."""
 
     async def job(
-        self, queue: str, id_: str, *, key: str | None = None, wait_seconds: float = 0
+        self,
+        queue: str,
+        id_: str,
+        *,
+        key: str | None = None,
+        wait_seconds: float = 0,
+        reveal: bool = False,
     ) -> JobInfo:
         """A job; with ``wait_seconds`` as soon as it has come to an end."""
-        query: dict[str, Any] = {"key": key}
+        query: dict[str, Any] = {"key": key, "reveal": reveal or None}
         if wait_seconds > 0:
             query |= {"wait": "true", "timeout": round(wait_seconds * 1000)}
         reply = await self._queen.transport.exchange(

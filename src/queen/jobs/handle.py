@@ -56,20 +56,27 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
 
     async def progress(self) -> Any:  # noqa: ANN401 - whatever was reported
         """What its processor last reported; None if it reported nothing."""
-        return _ANY.decode((await self.info()).progress)
+        return _ANY.decode((await self._revealed(await self.info())).progress)
 
     async def result(self, *, timeout: float | str | None = None) -> R:  # noqa: ASYNC109 - "1m" too
         """
         What its processor returned, as soon as it has.
 
-        Raises JobFailed, JobCancelled, and TimeoutError when ``timeout`` is over.
+        Raises JobFailed, JobCancelled, TimeoutError when ``timeout`` is over, and Forbidden where
+        the queue is encrypted and the caller may not `consume`.
         """
         job = await self.wait(timeout=timeout)
         if job.status == "failed":
             raise errors.JobFailed(job.error or "the job failed")
         if job.status == "cancelled":
             raise errors.JobCancelled(f"job {self.id} was cancelled")
-        return self._codec.decode(job.result)
+        return self._codec.decode((await self._revealed(job)).result)
+
+    async def _revealed(self, job: JobInfo) -> JobInfo:
+        """The job with what is sealed of it: who may consume it may see that."""
+        if not job.masked:
+            return job
+        return await self._calls.job(self.queue, self.id, key=self.key, reveal=True)
 
     async def wait(self, *, timeout: float | str | None = None) -> JobInfo:  # noqa: ASYNC109
         """The job at its end: completed, failed or cancelled. Raises TimeoutError."""

@@ -34,6 +34,7 @@ async def write(call: Call, route: Route, status: int) -> None:
         status=status,
         before=_raw(noted.get("before")),
         after=_raw(noted.get("after")),
+        revealed=noted.get("revealed"),
     )
     try:
         await call.state.engine.store.audit.append(

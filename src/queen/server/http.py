@@ -13,6 +13,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from queen import errors
+from queen.engine.seals import Seals
 from queen.server import instants, scopes
 from queen.server.access import Caller, Permission
 from queen.server.state import State
@@ -112,7 +113,7 @@ class Call:
         self.parameters: dict[str, str] = {}
         """The names in the path, decoded."""
         self.noted: Mapping[str, Any] = {}
-        """What the audit log is told besides: ``queue``, ``before``, ``after``."""
+        """What the audit log is told besides: ``queue``, ``before``, ``after``, ``revealed``."""
         self.route: Route | None = None
         """Which route it met, once that is known."""
         self.span: Span | None = None
@@ -139,10 +140,27 @@ class Call:
         queue: str | None = None,
         before: object = None,
         after: object = None,
+        revealed: list[str] | None = None,
     ) -> None:
         """Tell the audit log which queue this is about, and how it was and is; never payloads."""
-        told = {"queue": queue, "before": before, "after": after}
+        told = {"queue": queue, "before": before, "after": after, "revealed": revealed}
         self.noted = {**self.noted, **{k: v for k, v in told.items() if v is not None}}
+
+    def reveal(self, is_asked: bool) -> Seals | None:
+        """
+        What opens payloads, for who asks for it and may; None: what is sealed is masked.
+
+        Whoever may consume a payload can read it anyway. Raises Forbidden.
+        """
+        if not is_asked:
+            return None
+        self.caller.require(Permission.CONSUME)
+        self.note(revealed=[])
+        return self.state.engine.seals
+
+    def revealed(self, id_: str) -> None:
+        """Tell the audit log of a message that was sealed and is shown."""
+        self.noted["revealed"].append(id_)
 
     @property
     def method(self) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from queen import errors
 from queen.codec.extras import Extra
 from queen.codec.identity import message_id
 from queen.engine.browse import MOST_READ, extra_of
@@ -43,7 +44,12 @@ def kinds(engine: Engine) -> Mapping[str, Work]:
         rate: float | None = arguments["rate"]
         limit = _LETTERS if rate is None else max(1, min(_LETTERS, int(rate)))
         ids, cursor, is_over = await _next_letters(engine, arguments, cursor, limit)
-        moved = await redrive_letters(engine, ids, arguments["destination"]) if ids else 0
+        may_reveal: bool = arguments.get("may_reveal", True)
+        moved = 0
+        if ids:
+            moved = await redrive_letters(
+                engine, ids, arguments["destination"], may_reveal=may_reveal
+            )
         return Step(cursor, moved, is_over, moved / rate if rate else 0.0)
 
     async def purge_dead_letters(arguments: Mapping[str, Any], cursor: int | None) -> Step:
@@ -92,12 +98,13 @@ async def _next_letters(
 
 
 async def redrive_letters(
-    engine: Engine, ids: Sequence[int], destination: Mapping[str, str] | None
+    engine: Engine, ids: Sequence[int], destination: Mapping[str, str] | None, *, may_reveal: bool
 ) -> int:
     """
     Deliver dead letters again, or push them to a destination; answers how many.
 
-    Those that cannot be opened are not pushed elsewhere: they stay where they are.
+    Those that cannot be opened are not pushed elsewhere: they stay where they are. Nor does what is
+    masked become readable by the way: raises Masked.
     """
     if destination is None:
         return len(await engine.redrive(ids))
@@ -106,6 +113,13 @@ async def redrive_letters(
     letters = [letter for letter in opened if letter["data_error"] is None]
     if not letters:
         return 0
+    if not may_reveal and any(letter["is_revealed"] for letter in letters):
+        queue = await engine.catalogue.queue(destination["queue"])
+        if not queue.is_encrypted:
+            raise errors.Masked(
+                f"queue {queue.name} is not encrypted: what is masked goes there only by who may"
+                " consume it"
+            )
     moved = await engine.redrive_to(
         [letter["id"] for letter in letters],
         [letter["payload"] for letter in letters],

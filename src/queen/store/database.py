@@ -39,6 +39,20 @@ _LONGEST_PROBE_SECONDS: Final = 0.5
 _WARM_SECONDS: Final = 2.0
 SPENT: Final[ContextVar[list[float] | None]] = ContextVar("spent", default=None)
 """Where a statement leaves the seconds it took, for those who ask on whose behalf it runs."""
+_LONG_SECONDS: Final = 0.1
+_LEAST_SEARCHED: Final = 500
+
+
+def is_enough(searched: int, most: int) -> bool:
+    """
+    Whether a search ends here: who asked for it goes on behind.
+
+    Either it has looked at as many as it may, or at a fair number for which the database, being
+    slow or busy, has worked long.
+    """
+    if searched < _LEAST_SEARCHED:
+        return searched >= most
+    return searched >= most or sum(SPENT.get() or ()) >= _LONG_SECONDS
 
 
 class Database:

@@ -22,7 +22,7 @@ _is_draining: ContextVar[bool] = ContextVar("queen_is_draining", default=False)
 async def pushed(queen: Queen, queue: str) -> list[Any]:
     """The payloads that a queue holds, in the order of their pushes; reading takes nothing."""
     try:
-        found = [each async for each in queen.admin.messages(queue)]
+        found = [each async for each in queen.admin.messages(queue, reveal=True)]
     except errors.QueueNotFound:
         return []
     found.sort(key=lambda each: (each.created_at, each.offset or 0))
@@ -31,7 +31,7 @@ async def pushed(queen: Queen, queue: str) -> list[Any]:
 
 async def dead_letters(queen: Queen, queue: str) -> list[dict[str, Any]]:
     """The messages that gave up, newest first: ``data``, ``errorMessage``, ``attempts``, …"""
-    return (await queen.queue(queue).dlq().limit(1_000).get())["messages"]
+    return (await queen.queue(queue).dlq().limit(1_000).reveal().get())["messages"]
 
 
 async def drain(queen: Queen) -> int:

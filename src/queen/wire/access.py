@@ -116,6 +116,8 @@ class AuditRecord(Wire, frozen=True, kw_only=True):
     status: int
     before: msgspec.Raw
     after: msgspec.Raw
+    revealed: list[str] | None = None
+    """Ids of masked messages whose payloads were shown; null: nobody asked to see any."""
 
 
 class AuditEntry(Wire, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from queen.wire.messages import Extended, Request, Wire
 from queen.wire.options import QueueOptions
-from queen.wire.resources.paging import Instant, Name, PageQuery, Text
+from queen.wire.resources.paging import Instant, Name, PageQuery, RevealQuery, Text
 from queen.wire.workflows import WorkflowPlace
 
 Seconds = Annotated[float, Meta(ge=0)]
@@ -143,6 +143,9 @@ class JobInfo(Wire, frozen=True, kw_only=True):
     priority: int | None
     key: str | None
     data: msgspec.Raw
+    masked: bool = False
+    """It is sealed and was not asked to be revealed: null is what its payload would tell (`name`,
+    `data`, `attempts`, `metadata`, `workflow`), and `result` and `progress` if they are sealed."""
     attempt: int | None
     """Attempts begun."""
     attempts: int | None
@@ -178,9 +181,10 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True):
     name: Name | None = None
     tag: Name | None = None
     key: Name | None = None
+    reveal: bool = False
 
 
-class JobQuery(Request, frozen=True, kw_only=True):
+class JobQuery(RevealQuery, frozen=True, kw_only=True):
     """Where a job was put that is named by its ``unique``, and whether to wait for its end."""
 
     key: Name = "Default"

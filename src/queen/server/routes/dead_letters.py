@@ -9,6 +9,7 @@ from queen import errors
 from queen.codec.identity import message_id, partition_of, partition_ref
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.browse import MOST_READ, extra_of
+from queen.engine.seals import reveal_rows
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.paging import Int, cursor_to, place_of
@@ -31,6 +32,7 @@ from queen.wire.resources import (
     PurgeLettersRequest,
     RedriveFilter,
     RedriveRequest,
+    RevealQuery,
 )
 
 _MOST_COUNTED: Final = 10_000
@@ -48,6 +50,9 @@ async def list_dead_letters(call: Call) -> Answer:
     if query.queue is not None:
         await call.require_queues(Permission.BROWSE, {query.queue})
         call.note(queue=query.queue)
+    elif query.reveal:
+        raise errors.BadRequest("queue is required to reveal: the audit log names it")
+    seals = call.reveal(query.reveal)
     settings = call.state.settings
     limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
     is_oldest_first = query.sort == "failedAt"
@@ -72,10 +77,9 @@ async def list_dead_letters(call: Call) -> Answer:
         total = counted["messages"] if counted["looked_at"] <= _MOST_COUNTED else None
     seen = await call.visible({row["queue"] for row in found})
     shown = [row for row in found if row["queue"] in seen]
-    opened = await call.state.engine.seals.open_rows(shown)
     return Answer(
         DeadLetters(
-            messages=[_shown(store.shard, row) for row in opened],
+            messages=[_shown(call, row) for row in await reveal_rows(seals, shown)],
             next_cursor=cursor,
             total=total,
         )
@@ -84,14 +88,18 @@ async def list_dead_letters(call: Call) -> Answer:
 
 async def show(call: Call) -> Answer:
     """One dead letter."""
+    query = call.query(RevealQuery)
     row = await _find(call, Permission.BROWSE)
-    (opened,) = await call.state.engine.seals.open_rows([row])
-    return Answer(_shown(call.state.engine.store.shard, opened))
+    (opened,) = await reveal_rows(call.reveal(query.reveal), [row])
+    return Answer(_shown(call, opened))
 
 
-def _shown(shard: int, row: Mapping[str, Any]) -> DeadLetter:
+def _shown(call: Call, row: Mapping[str, Any]) -> DeadLetter:
+    shard = call.state.engine.store.shard
     extra = extra_of(row["extras"])
     id_ = message_id(shard, row["partition_id"], row["offset"])
+    if row["is_revealed"]:
+        call.revealed(id_)
     return DeadLetter(
         id=partition_ref(shard, row["id"]),
         message_id=id_,
@@ -104,6 +112,7 @@ def _shown(shard: int, row: Mapping[str, Any]) -> DeadLetter:
         consumer_group=row["group"],
         data=msgspec.Raw(row["payload"]),
         data_error=row["data_error"],
+        masked=row["is_masked"],
         headers=extra.headers or {},
         trace_id=extra.trace_id,
         created_at=row["created_at"],
@@ -164,7 +173,11 @@ async def _redrive_ids(
     if request.dry_run:
         return Answer(Counted(count=len(found)))
     if len(found) <= _AT_ONCE and request.rate_per_second is None:
-        count = await redrive_letters(call.state.engine, found, destination) if found else 0
+        count = 0
+        if found:
+            count = await redrive_letters(
+                call.state.engine, found, destination, may_reveal=_may_reveal(call)
+            )
         return Answer(Counted(count=count))
     return await _begin_redrive(call, request, queue, {"ids": found}, len(found), destination)
 
@@ -205,11 +218,16 @@ async def _begin_redrive(
                 **arguments,
                 "rate": request.rate_per_second,
                 "destination": destination,
+                "may_reveal": _may_reveal(call),
             },
             total=total,
             by=call.caller.name,
         )
     )
+
+
+def _may_reveal(call: Call) -> bool:
+    return Permission.CONSUME in call.caller.permissions
 
 
 async def _destination(call: Call, request: RedriveRequest) -> dict[str, str]:
@@ -330,6 +348,7 @@ ROUTES: Final = (
         summary="Show a dead letter",
         permission=Permission.BROWSE,
         is_payload_view=True,
+        query=RevealQuery,
         answers={200: DeadLetter},
         problems=(errors.NotFound,),
     ),

@@ -9,7 +9,7 @@ from queen.server.http import Answer, Call
 from queen.server.paging import LARGEST, Int, Level, cursor_to, limit_of, place_of
 from queen.server.routes.figures import DETAIL, LIST, group_summary, lease_info
 from queen.server.routing import API, Route
-from queen.store.database import Record
+from queen.store.database import Record, is_enough
 from queen.wire.resources import (
     GroupDeleted,
     GroupPartition,
@@ -42,7 +42,7 @@ async def list_groups(call: Call) -> Answer:
     cursor = query.cursor
     found: list[GroupSummary] = []
     scanned = 0
-    while scanned < _MOST_SCANNED:
+    while not is_enough(scanned, _MOST_SCANNED):
         rows = await _page(call, query, queue_id, cursor, max(limit, _A_TURN))
         seen = await call.visible({row["queue"] for row, _ in rows})
         for first in range(0, len(rows), limit):
@@ -111,7 +111,7 @@ async def list_partitions(call: Call) -> Answer:
                 if len(found) == limit:
                     break
         scanned += len(rows)
-        if len(found) == limit or (len(rows) == limit and scanned >= _MOST_SCANNED):
+        if len(found) == limit or (len(rows) == limit and is_enough(scanned, _MOST_SCANNED)):
             return Answer(GroupPartitions(partitions=found, next_cursor=cursor_to(*after)))
         if len(rows) < limit:
             return Answer(GroupPartitions(partitions=found, next_cursor=None))

@@ -6,6 +6,7 @@ import msgspec
 
 from queen.codec.identity import message_id, partition_ref
 from queen.engine.results import Outcome
+from queen.engine.seals import Seals
 from queen.engine.stored import Stored
 from queen.server.http import Call
 from queen.wire.jobs import PRIORITIES, Envelope, JobInfo, JobStatus, WorkflowStep
@@ -24,10 +25,25 @@ STATUS: Final[dict[str, JobStatus]] = {
 """Words of messages to words of jobs."""
 
 
-def info(call: Call, queue: str, id_: str, outcome: Outcome, message: Stored | None) -> JobInfo:
-    shard = call.state.engine.store.shard
+async def info(
+    call: Call,
+    queue: str,
+    id_: str,
+    outcome: Outcome,
+    message: Stored | None,
+    seals: Seals | None,
+) -> JobInfo:
+    """What is sealed of it is masked without seals; with them it is revealed, and logged."""
+    engine = call.state.engine
+    shard = engine.store.shard
     envelope = opened(message.payload if message else None)
     status, place = outcome.status, outcome.place
+    is_masked = outcome.is_sealed and seals is None
+    if is_masked:
+        outcome = outcome._replace(result=None, progress=None)
+    elif outcome.is_sealed or (message is not None and message.is_revealed):
+        call.revealed(id_)
+        outcome = await engine.results.reveal(outcome)
     return JobInfo(
         id=id_,
         queue=queue,
@@ -36,6 +52,7 @@ def info(call: Call, queue: str, id_: str, outcome: Outcome, message: Stored | N
         priority=PRIORITIES.get(message.level) if message else None,
         key=message.partition if message and message.partition != "Default" else None,
         data=envelope.data,
+        masked=is_masked or (message is not None and message.is_masked),
         attempt=outcome.attempts,
         attempts=envelope.attempts,
         result=_NULL if outcome.result is None else msgspec.Raw(outcome.result),

@@ -8,15 +8,17 @@ from queen.engine import browse
 from queen.engine.browse import Filter
 from queen.engine.catalogue import Queue
 from queen.engine.results import Outcome
-from queen.engine.stored import Stored
+from queen.engine.seals import Seals, reveal_rows
+from queen.engine.stored import Stored, of_found, of_row
 from queen.engine.waiters import QUEUE_MODE
 from queen.server import paging
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.paging import Int, cursor_to, limit_of
-from queen.server.routes.job_info import info
+from queen.server.routes.job_info import STATUS, info, opened
 from queen.server.routes.jobs import JOBS
 from queen.server.routing import Route
+from queen.store.database import is_enough
 from queen.store.results import Place
 from queen.wire.jobs import JobInfo, Jobs, JobsQuery
 
@@ -34,18 +36,19 @@ async def list_jobs(call: Call) -> Answer:
     query = call.query(JobsQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
     call.note(queue=query.queue)
+    seals = call.reveal(query.reveal)
     queue = await call.state.engine.catalogue.queue(query.queue)
     if query.status == "scheduled":
-        return await _list_scheduled(call, query, queue)
+        return await _list_scheduled(call, query, queue, seals)
     place = paging.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
     engine, limit = call.state.engine, limit_of(call, query)
     start: browse.Cursor | None = browse.Cursor(*place)
     found: list[JobInfo] = []
     scanned = 0
-    while start is not None and len(found) < limit and scanned < browse.MOST_SEARCHED:
+    while start and len(found) < limit and not is_enough(scanned, browse.MOST_SEARCHED):
         page = await browse.browse(
             engine.store,
-            engine.seals,
+            seals,
             Filter(
                 queue_id=queue.id,
                 partition=query.key,
@@ -59,7 +62,7 @@ async def list_jobs(call: Call) -> Answer:
         )
         scanned += page.scanned
         start = page.next
-        found += [each for each in await _infos(call, queue, page) if _matches(query, each)]
+        found += await _infos(call, query, queue, page, seals)
     return Answer(
         Jobs(
             jobs=found,
@@ -70,7 +73,9 @@ async def list_jobs(call: Call) -> Answer:
     )
 
 
-async def _infos(call: Call, queue: Queue, page: browse.Page) -> list[JobInfo]:
+async def _infos(
+    call: Call, query: JobsQuery, queue: Queue, page: browse.Page, seals: Seals | None
+) -> list[JobInfo]:
     if not page.found:
         return []
     engine = call.state.engine
@@ -89,36 +94,34 @@ async def _infos(call: Call, queue: Queue, page: browse.Page) -> list[JobInfo]:
     for id_, each, outcome in zip(ids, page.found, outcomes, strict=True):
         partition = known.get(each.partition_id)
         if outcome is not None and partition is not None:
-            payload = None if each.is_redacted else each.payload
-            message = Stored(
-                partition["name"], partition["level"], payload, each.extra, each.created_at
-            )
-            infos.append(info(call, queue.name, id_, outcome, message))
+            message = of_found(partition["name"], partition["level"], each)
+            if _matches(query, outcome, message):
+                infos.append(await info(call, queue.name, id_, outcome, message, seals))
     return infos
 
 
-async def _list_scheduled(call: Call, query: JobsQuery, queue: Queue) -> Answer:
+async def _list_scheduled(
+    call: Call, query: JobsQuery, queue: Queue, seals: Seals | None
+) -> Answer:
     """Jobs that are not due yet, the next first."""
     engine, limit = call.state.engine, limit_of(call, query)
     due_at, after = paging.place_of(query.cursor, paging.DUE, paging.FIRST_DUE)
     found: list[JobInfo] = []
     scanned = 0
     is_more = True
-    while is_more and len(found) < limit and scanned < browse.MOST_SEARCHED:
+    while is_more and len(found) < limit and not is_enough(scanned, browse.MOST_SEARCHED):
         rows = await engine.store.browse.scheduled(
             queue.id, due_at=due_at, after=after, limit=limit - len(found)
         )
         is_more = len(rows) == limit - len(found)
         scanned += len(rows)
-        for row in await engine.seals.open_rows(rows):
+        for row in await reveal_rows(seals, rows):
             due_at, after = row["due_at"], row["id"]
-            extra = browse.extra_of(row["extras"])
-            payload = None if row["data_error"] else row["payload"]
             outcome = Outcome("scheduled", Place(row["partition_id"], None, row["id"]))
-            message = Stored(row["partition"], row["level"], payload, extra, None, due_at)
-            job = info(call, queue.name, extra.transaction_id or "", outcome, message)
-            if _matches(query, job) and query.key in (None, row["partition"]):
-                found.append(job)
+            message = of_row(row["partition"], row["level"], row, due_at=due_at)
+            if query.key in (None, row["partition"]) and _matches(query, outcome, message):
+                id_ = message.extra.transaction_id or ""
+                found.append(await info(call, queue.name, id_, outcome, message, seals))
     return Answer(
         Jobs(
             jobs=found,
@@ -129,12 +132,17 @@ async def _list_scheduled(call: Call, query: JobsQuery, queue: Queue) -> Answer:
     )
 
 
-def _matches(query: JobsQuery, job: JobInfo) -> bool:
-    tags: object = (job.metadata or {}).get("tags")
-    return (
-        query.status in (None, job.status)
-        and query.name in (None, job.name)
-        and (query.tag is None or (isinstance(tags, list) and query.tag in tags))
+def _matches(query: JobsQuery, outcome: Outcome, message: Stored) -> bool:
+    if query.status not in (None, STATUS[outcome.status]):
+        return False
+    if query.name is None and query.tag is None:
+        return True
+    if message.is_masked:
+        raise browse.masked()
+    envelope = opened(message.payload)
+    tags: object = (envelope.metadata or {}).get("tags")
+    return query.name in (None, envelope.name) and (
+        query.tag is None or (isinstance(tags, list) and query.tag in tags)
     )
 
 

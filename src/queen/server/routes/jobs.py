@@ -128,6 +128,7 @@ async def show(call: Call) -> Answer:
     """A job; with ``wait`` as soon as it has come to an end."""
     query = call.query(JobQuery)
     queue, name = await _find(call, Permission.BROWSE)
+    seals = call.reveal(query.reveal)
     settings, endings = call.state.settings, call.state.engine.endings
     millis = settings.default_timeout_ms if query.timeout is None else query.timeout
     seconds = min(millis, settings.max_timeout_ms) / 1000 if query.wait else 0.0
@@ -135,8 +136,8 @@ async def show(call: Call) -> Answer:
     message = None
     if outcome.place is not None:
         engine = call.state.engine
-        message = await stored.read(engine.store, engine.seals, outcome.place)
-    return Answer(info(call, queue.name, name, outcome, message))
+        message = await stored.read(engine.store, seals, outcome.place)
+    return Answer(await info(call, queue.name, name, outcome, message, seals))
 
 
 async def cancel(call: Call) -> Answer:

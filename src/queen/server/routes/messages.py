@@ -10,6 +10,7 @@ from queen import errors
 from queen.codec.identity import message_id, partition_of, partition_ref, place_of
 from queen.engine import browse
 from queen.engine.browse import Filter, Found
+from queen.engine.seals import Seals, reveal_rows
 from queen.engine.states import GroupState, overall, pairs_of
 from queen.engine.waiters import QUEUE_MODE
 from queen.engine.wheres import Where
@@ -19,7 +20,7 @@ from queen.server.http import Answer, Call
 from queen.server.paging import Int, cursor_to, limit_of
 from queen.server.routes.traces import event
 from queen.server.routing import API, Route
-from queen.store.database import Record
+from queen.store.database import Record, is_enough
 from queen.wire.resources import (
     GiveUpRequest,
     MessageChanged,
@@ -29,6 +30,7 @@ from queen.wire.resources import (
     Messages,
     MessagesQuery,
     RetryRequest,
+    RevealQuery,
 )
 
 _NULL: Final = msgspec.Raw(b"null")
@@ -49,6 +51,7 @@ async def list_messages(call: Call) -> Answer:
     query = call.query(MessagesQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
     call.note(queue=query.queue)
+    seals = call.reveal(query.reveal)
     wanted = Where.parse(query.where) if query.where else None
     engine = call.state.engine
     queue_id: int = (await engine.queue_row(query.queue))["id"]
@@ -57,11 +60,11 @@ async def list_messages(call: Call) -> Answer:
     ):
         raise errors.GroupNotFound(f"queue {query.queue} has no group {query.consumer_group}")
     if query.status == "scheduled":
-        return await _list_scheduled(call, query, queue_id, wanted)
+        return await _list_scheduled(call, query, queue_id, wanted, seals)
     start = paging.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
     page = await browse.browse(
         engine.store,
-        engine.seals,
+        seals,
         Filter(
             queue_id=queue_id,
             partition=query.partition,
@@ -94,7 +97,7 @@ async def list_messages(call: Call) -> Answer:
 
 
 async def _list_scheduled(
-    call: Call, query: MessagesQuery, queue_id: int, where: Where | None
+    call: Call, query: MessagesQuery, queue_id: int, where: Where | None, seals: Seals | None
 ) -> Answer:
     """Messages that are not due yet, the next first. ``from`` and ``to`` say when they are due."""
     store = call.state.engine.store
@@ -103,9 +106,9 @@ async def _list_scheduled(
     found: list[MessageInfo] = []
     scanned = 0
     is_more = True
-    while is_more and len(found) < limit and scanned < browse.MOST_SEARCHED:
-        rows = await call.state.engine.seals.open_rows(
-            await store.browse.scheduled(queue_id, due_at=due_at, after=after, limit=limit)
+    while is_more and len(found) < limit and not is_enough(scanned, browse.MOST_SEARCHED):
+        rows = await reveal_rows(
+            seals, await store.browse.scheduled(queue_id, due_at=due_at, after=after, limit=limit)
         )
         is_more = len(rows) == limit
         for at, row in enumerate(rows):
@@ -139,7 +142,9 @@ def _matches_scheduled(query: MessagesQuery, row: Mapping[str, Any], where: Wher
     if query.transaction_id not in (None, browse.extra_of(row["extras"]).transaction_id):
         return False
     wanted = Filter(queue_id=0, contains=query.contains, where=where)
-    if row["data_error"] is not None and (query.contains is not None or where is not None):
+    if row["is_masked"] and wanted.is_deep:
+        raise browse.masked()
+    if row["data_error"] is not None and wanted.is_deep:
         return False
     return wanted.holds(row["payload"], wanted.spellings())
 
@@ -147,6 +152,8 @@ def _matches_scheduled(query: MessagesQuery, row: Mapping[str, Any], where: Wher
 def _info(call: Call, queue: str, partition: Record, found: Found) -> MessageInfo:
     shard = call.state.engine.store.shard
     id_ = message_id(shard, found.partition_id, found.offset)
+    if found.is_revealed:
+        call.revealed(id_)
     return MessageInfo(
         id=id_,
         transaction_id=found.extra.transaction_id or id_,
@@ -156,6 +163,7 @@ def _info(call: Call, queue: str, partition: Record, found: Found) -> MessageInf
         offset=found.offset,
         priority=partition["level"],
         data=_NULL if found.is_redacted else msgspec.Raw(found.payload),
+        masked=found.is_masked,
         headers=found.extra.headers or {},
         trace_id=found.extra.trace_id,
         created_at=found.created_at,
@@ -170,6 +178,8 @@ def _scheduled_info(
 ) -> MessageInfo:
     extra = browse.extra_of(row["extras"])
     ttl: float | None = row["ttl_seconds"]
+    if row["is_revealed"]:
+        call.revealed(extra.transaction_id or "")
     return MessageInfo(
         id=None,
         transaction_id=extra.transaction_id or "",
@@ -180,6 +190,7 @@ def _scheduled_info(
         priority=level,
         data=msgspec.Raw(row["payload"]),
         data_error=row["data_error"],
+        masked=row["is_masked"],
         headers=extra.headers or {},
         trace_id=extra.trace_id,
         created_at=None,
@@ -192,8 +203,9 @@ def _scheduled_info(
 
 async def show(call: Call) -> Answer:
     """A message, its state per group, its traces."""
+    query = call.query(RevealQuery)
     target = await _find(call, Permission.BROWSE)
-    info, states = await _look(call, target)
+    info, states = await _look(call, target, call.reveal(query.reveal))
     traces = await call.state.engine.store.traces.of_message(
         target.partition["id"], info.transaction_id, after=0, limit=_MOST_TRACES
     )
@@ -207,16 +219,18 @@ async def show(call: Call) -> Answer:
     )
 
 
-async def _look(call: Call, target: Target) -> tuple[MessageInfo, list[GroupState]]:
+async def _look(
+    call: Call, target: Target, seals: Seals | None = None
+) -> tuple[MessageInfo, list[GroupState]]:
     """The message itself: from its segment, from the copy of a dead letter, or not due yet."""
-    store, seals = call.state.engine.store, call.state.engine.seals
+    store = call.state.engine.store
     partition, offset = target.partition, target.offset
     queue: str = partition["queue"]
     if offset is None:
         row = await store.browse.scheduled_one(target.scheduled_id or 0)
         if row is None:
             raise _missing(call)
-        (opened,) = await seals.open_rows([row])
+        (opened,) = await reveal_rows(seals, [row])
         return _scheduled_info(call, queue, opened, partition["name"], partition["level"]), []
     places = [(partition["id"], offset, offset + 1)]
     pairs = (await pairs_of(store, places, None)).get(partition["id"], [])
@@ -224,13 +238,13 @@ async def _look(call: Call, target: Target) -> tuple[MessageInfo, list[GroupStat
     head = await store.browse.segment_at(partition["id"], offset)
     if head is not None:
         status = "completed" if head["is_redacted"] else overall(states)
-        segment = await browse.ReadAhead(store, seals).of(head, ())
-        found = segment and browse.found_at(head, offset, segment, status)
+        body = await browse.ReadAhead(store, seals).of(head, ())
+        found = body and browse.found_at(head, offset, body, status)
         if found:
             return _info(call, queue, partition, found), states
     letters = await store.browse.dead_offsets([partition["id"]], [offset], [offset + 1])
     copies = await store.dead_letters.with_ids([each["id"] for each in letters[:1]])
-    for letter in await seals.open_rows(copies):
+    for letter in await reveal_rows(seals, copies):
         copy = Found(
             partition_id=partition["id"],
             offset=offset,
@@ -240,6 +254,8 @@ async def _look(call: Call, target: Target) -> tuple[MessageInfo, list[GroupStat
             payload=letter["payload"],
             extra=browse.extra_of(letter["extras"]),
             status=overall(states),
+            is_masked=letter["is_masked"],
+            is_revealed=letter["is_revealed"],
         )
         info = _info(call, queue, partition, copy)
         return msgspec.structs.replace(info, data_error=letter["data_error"]), states
@@ -384,6 +400,7 @@ ROUTES: Final = (
         summary="Show a message",
         permission=Permission.BROWSE,
         is_payload_view=True,
+        query=RevealQuery,
         answers={200: MessageDetail},
         problems=_MISSING,
     ),

@@ -11,7 +11,7 @@ from queen.server.paging import LARGEST, Int, Level, cursor_to, limit_of, place_
 from queen.server.routes.figures import DETAIL, LIST, figures, group_summary, lease_info, total
 from queen.server.routes.operations import started
 from queen.server.routing import API, Route
-from queen.store.database import Record
+from queen.store.database import Record, is_enough
 from queen.wire.options import QueueOptions, RateLimit
 from queen.wire.resources import (
     Counted,
@@ -248,7 +248,7 @@ async def list_partitions(call: Call) -> Answer:
                     break
         if is_last and len(found) < limit:
             return Answer(Partitions(partitions=found, next_cursor=None))
-        if len(found) == limit or scanned >= _MOST_SCANNED:
+        if len(found) == limit or is_enough(scanned, _MOST_SCANNED):
             return Answer(Partitions(partitions=found, next_cursor=cursor_to(*after)))
 
 

@@ -2,15 +2,19 @@
 
 from typing import Any, Final
 
+import msgspec
+
 from queen import errors
+from queen.codec.encryption import is_sealed
 from queen.engine.schedules import Recurring
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.paging import cursor_to, limit_of, place_of
 from queen.server.routing import API, Route
-from queen.store.database import Record
+from queen.store.database import Record, is_enough
 from queen.wire.messages import Pushed
 from queen.wire.resources import (
+    RevealQuery,
     Schedule,
     ScheduleDeleted,
     ScheduleDetail,
@@ -21,6 +25,13 @@ from queen.wire.resources import (
 )
 
 _MOST_SCANNED: Final = 10_000
+_MASKED: Final[dict[str, Any]] = {
+    "payload": msgspec.Raw(b"null"),
+    "masked": True,
+    "headers": None,
+    "ttl_seconds": None,
+    "priority": None,
+}
 
 
 async def list_schedules(call: Call) -> Answer:
@@ -43,7 +54,7 @@ async def list_schedules(call: Call) -> Answer:
                 if len(found) == limit:
                     break
         scanned += len(rows)
-        if len(found) == limit or (len(rows) == limit and scanned >= _MOST_SCANNED):
+        if len(found) == limit or (len(rows) == limit and is_enough(scanned, _MOST_SCANNED)):
             return Answer(Schedules(schedules=found, next_cursor=cursor_to(after)))
         if len(rows) < limit:
             return Answer(Schedules(schedules=found, next_cursor=None))
@@ -51,7 +62,14 @@ async def list_schedules(call: Call) -> Answer:
 
 async def show(call: Call) -> Answer:
     """One schedule, and what each of its messages is."""
-    return await _detail(call, await _find(call, Permission.BROWSE))
+    query = call.query(RevealQuery)
+    row = await _find(call, Permission.BROWSE)
+    seals = call.reveal(query.reveal)
+    if is_sealed(row["message"]):
+        if seals is None:
+            return Answer(ScheduleDetail(**_shown(row), **_MASKED))
+        call.revealed(row["name"])
+    return await _detail(call, row)
 
 
 async def put(call: Call) -> Answer:
@@ -105,6 +123,13 @@ async def run(call: Call) -> Answer:
     row = await _find(call, Permission.CONFIGURE)
     await call.require_queues(Permission.PRODUCE, {row["queue"]})
     engine = call.state.engine
+    if is_sealed(row["message"]) and Permission.CONSUME not in call.caller.permissions:
+        queue = await engine.catalogue.queue(row["queue"])
+        if not queue.is_encrypted:
+            raise errors.Masked(
+                f"queue {queue.name} is not encrypted any more: the schedule's message is masked,"
+                " and goes there only by who may consume it"
+            )
     result = await engine.push([await engine.schedules.item(row)])
     if (refused := result.first_refused) is not None:
         raise (errors.of_code(refused.code or "") or errors.InvalidItem)(refused.error)
@@ -198,6 +223,7 @@ ROUTES: Final = (
         summary="Show a schedule",
         permission=Permission.BROWSE,
         is_payload_view=True,
+        query=RevealQuery,
         answers={200: ScheduleDetail},
         problems=(*_FINDING, errors.EncryptionUnavailable),
     ),

@@ -10,7 +10,7 @@ from queen.server.access import Permission
 from queen.server.http import Answer, Call, trace_of
 from queen.server.paging import Int, cursor_to, limit_of, place_of
 from queen.server.routing import API, Route
-from queen.store.database import Record
+from queen.store.database import Record, is_enough
 from queen.wire.plans import check_id, plan_of
 from queen.wire.workflows import (
     Cancelled,
@@ -96,7 +96,7 @@ async def list_workflows(call: Call) -> Answer:
                 if len(found) == limit:
                     break
         scanned += len(rows)
-        if len(found) == limit or (len(rows) == limit and scanned >= _MOST_SCANNED):
+        if len(found) == limit or (len(rows) == limit and is_enough(scanned, _MOST_SCANNED)):
             return Answer(Workflows(workflows=found, next_cursor=cursor_to(before)))
         if len(rows) < limit:
             return Answer(Workflows(workflows=found, next_cursor=None))

@@ -47,6 +47,7 @@ from queen.wire.resources.paging import (
     Instant,
     Name,
     PageQuery,
+    RevealQuery,
     Text,
 )
 from queen.wire.resources.pipelines import Pipeline, Pipelines
@@ -176,6 +177,7 @@ __all__ = [
     "RedriveFilter",
     "RedriveRequest",
     "RetryRequest",
+    "RevealQuery",
     "Schedule",
     "ScheduleDeleted",
     "ScheduleDetail",

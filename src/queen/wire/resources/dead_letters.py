@@ -27,6 +27,7 @@ class DeadLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
     sort: Literal["-failedAt", "failedAt"] = "-failedAt"
     limit: Annotated[int, Meta(ge=1)] | None = None
     cursor: Text | None = None
+    reveal: bool = False
 
 
 class PurgeLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
@@ -50,6 +51,8 @@ class DeadLetter(Wire, frozen=True, kw_only=True):
     data: msgspec.Raw
     data_error: str | None = None
     """Why ``data`` is null, and there are no headers: the code of an error."""
+    masked: bool = False
+    """It is sealed and was not asked to be revealed: ``data`` is null, and there are no headers."""
     headers: dict[str, str]
     trace_id: str | None
     created_at: datetime

@@ -26,6 +26,7 @@ class MessagesQuery(PageQuery, frozen=True, kw_only=True):
     contains: Name | None = None
     where: Name | None = None
     """``customer.id=42``: what the payload has at a path."""
+    reveal: bool = False
 
 
 class MessageInfo(Wire, frozen=True, kw_only=True):
@@ -41,6 +42,8 @@ class MessageInfo(Wire, frozen=True, kw_only=True):
     data: msgspec.Raw
     data_error: str | None = None
     """Why ``data`` is null, and there are no headers: the code of an error."""
+    masked: bool = False
+    """It is sealed and was not asked to be revealed: ``data`` is null, and there are no headers."""
     headers: dict[str, str]
     trace_id: str | None
     created_at: datetime | None

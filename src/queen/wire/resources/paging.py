@@ -14,6 +14,12 @@ Text = Annotated[str, Meta(pattern=r"^[^\x00]*\Z")]
 Name = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*\Z")]
 
 
+class RevealQuery(Request, frozen=True, kw_only=True):
+    """Whether what is sealed is shown and not masked: that needs `consume`, and is logged."""
+
+    reveal: bool = False
+
+
 class PageQuery(Request, frozen=True, kw_only=True):
     """A page of a list; ``cursor`` is the ``nextCursor`` of the page before."""
 

@@ -53,6 +53,8 @@ class ScheduleDetail(Schedule, frozen=True, kw_only=True):
     """A schedule, and what each of its messages is."""
 
     payload: msgspec.Raw
+    masked: bool = False
+    """It is sealed and was not asked to be revealed: what follows, and ``payload``, is null."""
     headers: dict[str, str] | None
     ttl_seconds: float | None
     priority: int | None

@@ -1,0 +1,33 @@
+"""A search ends where the database has worked long for it, and goes on behind."""
+
+from queen.engine import browse
+from queen.engine.engine import Engine
+from queen.store.database import SPENT
+from tests.engine.helpers import push
+
+
+async def _search(engine: Engine, start: tuple[int, ...]) -> browse.Page:
+    queue_id = (await engine.queue_row("orders"))["id"]
+    return await browse.browse(
+        engine.store,
+        engine.seals,
+        browse.Filter(queue_id=queue_id, contains="first"),
+        start=browse.Cursor(*start),
+        limit=10,
+        max_bytes=1_000_000,
+    )
+
+
+async def test_a_search_of_a_slow_database_is_short_and_goes_on(engine: Engine) -> None:
+    await push(engine, "orders", "first", *range(999))
+    assert (await _search(engine, browse.FROM_THE_TOP)).scanned == 1_000
+
+    token = SPENT.set([0.2])
+    try:
+        page = await _search(engine, browse.FROM_THE_TOP)
+        assert (page.scanned, page.found) == (500, [])
+        assert page.next is not None
+        rest = await _search(engine, page.next)
+    finally:
+        SPENT.reset(token)
+    assert (rest.scanned, len(rest.found)) == (500, 1)

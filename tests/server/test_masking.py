@@ -1,0 +1,291 @@
+"""What is sealed is masked for who looks, and revealed to who may consume it: by a logged call."""
+
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import asyncpg
+import msgspec
+import pytest
+
+from queen.server.app import ROUTES
+from tests.server.access import KEYS, Caller, make_key
+from tests.server.server import Reply, Server
+from tests.server.verbs import finished
+
+CANARY = "canary-77ab12"
+KEYED = {**KEYS, "QUEEN_ENCRYPTION_KEY": "ab" * 32}
+SECRET = {"name": CANARY, "card": {"number": 42}, "metadata": {"tags": ["vip"]}}
+
+
+class Shop(NamedTuple):
+    """An encrypted queue with something of every kind, and where each of it is seen."""
+
+    admin: Caller
+    reader: Caller
+    consumer: Caller
+    views: dict[str, list[str]]
+    """Where to look, and what the log calls what is revealed there."""
+
+
+@pytest.fixture
+async def server(dsn: str) -> AsyncIterator[Server]:
+    async with Server(dsn, KEYED) as server:
+        yield server
+
+
+@pytest.fixture
+async def shop(dsn: str, server: Server) -> Shop:
+    admin = Caller(server, await make_key(dsn, name="ops"))
+    reader = Caller(server, await make_key(dsn, role="read-only", name="reader"))
+    permissions = ["browse", "consume"]
+    consumer = Caller(server, await make_key(dsn, permissions=permissions, name="consumer"))
+    options = {"encryptionEnabled": True, "ordered": False}
+    assert (await admin.post("/configure", {"queue": "q", "options": options})).status == 200
+    item = {"queue": "q", "payload": SECRET, "headers": {"secret": CANARY}}
+    later = {**item, "delaySeconds": 3600, "transactionId": "later"}
+    pushed = await admin.post("/push", {"items": [item, later, {**item, "transactionId": "t"}]})
+    first, _, second = pushed.body["messages"]
+    (popped,) = (await admin.get("/pop/queue/q")).body["messages"]
+    assert (popped["data"], popped["headers"]) == (SECRET, item["headers"])
+    gone = {"id": first["id"], "leaseId": popped["leaseId"], "status": "dlq", "error": "no"}
+    assert (await admin.post("/ack", gone)).status == 200
+    (popped,) = (await admin.get("/pop/queue/q")).body["messages"]
+    done = {"transactionId": "t", "leaseId": popped["leaseId"], "result": {"paid": CANARY}}
+    assert (await admin.post("/ack", done)).status == 200
+    schedule = {"name": "s", "queue": "q", "cron": "0 0 1 1 *", "payload": SECRET}
+    assert (await admin.post("/schedules", schedule)).body["payload"] == SECRET
+    (letter,) = (await admin.get("/dlq", queue="q")).body["messages"]
+    place = second["partitionId"]
+    views = {
+        "/messages?queue=q": [second["id"], first["id"]],
+        "/messages?queue=q&status=scheduled": ["later"],
+        f"/messages/{first['id']}": [first["id"]],
+        f"/messages/{place}/t": [second["id"]],
+        f"/messages/{place}/later": ["later"],
+        "/dlq?queue=q": [first["id"]],
+        f"/dlq/{letter['id']}": [first["id"]],
+        "/jobs?queue=q": ["t", first["id"]],
+        "/jobs?queue=q&status=scheduled": ["later"],
+        "/jobs/q/t": ["t"],
+        "/jobs/q/later": ["later"],
+        "/schedules/s": ["s"],
+    }
+    return Shop(admin, reader, consumer, views)
+
+
+def with_reveal(view: str) -> str:
+    return f"{view}{'&' if '?' in view else '?'}reveal=true"
+
+
+def rows(reply: Reply) -> list[dict[str, Any]]:
+    """What a view shows, be it a list or one."""
+    assert reply.status == 200, reply
+    return reply.body.get("messages") or reply.body.get("jobs") or [reply.body]
+
+
+async def newest_record(shop: Shop) -> dict[str, Any]:
+    """The last thing that somebody other than the one who reads the log did."""
+    records = (await shop.admin.get("/audit", limit=20)).body["records"]
+    return next(
+        each["record"] for each in records if each["record"]["action"] != "GET /api/v1/audit"
+    )
+
+
+async def test_every_view_of_payloads_is_masked_unless_it_is_to_be_revealed(shop: Shop) -> None:
+    for view, ids in shop.views.items():
+        for caller in (shop.reader, shop.consumer, shop.admin):
+            reply = await caller.get(view)
+            assert CANARY not in str(reply.body), view
+            for each in rows(reply):
+                assert each["masked"] is True, view
+                assert each.get("data") is None, view
+                assert each.get("payload") is None, view
+                assert not each.get("headers"), view
+                assert each.get("result") is None, view
+                assert each.get("metadata") is None, view
+        assert (await newest_record(shop))["revealed"] is None
+
+        reply = await shop.consumer.get(with_reveal(view))
+        for each in rows(reply):
+            assert each["masked"] is False, view
+            assert CANARY in str(each), view
+        record = await newest_record(shop)
+        assert (record["actor"], record["revealed"]) == ("key:consumer", ids), view
+        assert record["queue"] == "q", view
+        assert CANARY not in str(record)
+
+
+async def test_dead_letters_of_all_queues_are_masked_and_revealed_of_one_alone(shop: Shop) -> None:
+    (letter,) = rows(await shop.consumer.get("/dlq"))
+    assert (letter["masked"], letter["data"]) == (True, None)
+    reply = await shop.consumer.get("/dlq?reveal=true")
+    assert (reply.status, reply.code) == (400, "bad_request")
+    assert "queue is required" in reply.body["detail"]
+
+
+async def test_a_sealed_schedule_does_not_leave_its_seal_by_who_may_not_consume(
+    shop: Shop, dsn: str
+) -> None:
+    permissions = ["browse", "configure", "produce"]
+    planner = Caller(shop.admin.server, await make_key(dsn, permissions=permissions, name="plan"))
+    assert (await planner.post("/schedules/s/run")).status == 201
+    plain = {"queue": "q", "options": {"encryptionEnabled": False}}
+    assert (await planner.post("/configure", plain)).status == 200
+
+    reply = await planner.post("/schedules/s/run")
+    assert (reply.status, reply.code) == (403, "masked")
+    assert (await shop.admin.post("/schedules/s/run")).status == 201
+
+
+async def test_who_may_not_consume_reveals_nothing(shop: Shop) -> None:
+    for view in shop.views:
+        reply = await shop.reader.get(with_reveal(view))
+        assert (reply.status, reply.code) == (403, "forbidden"), view
+        assert "consume" in reply.body["detail"]
+        record = await newest_record(shop)
+        assert (record["actor"], record["status"]) == ("key:reader", 403)
+        assert record["revealed"] is None
+
+
+async def test_what_is_revealed_comes_back_as_it_was_pushed(shop: Shop) -> None:
+    view = next(each for each in shop.views if each.endswith("/t") and "/messages/" in each)
+    (found,) = rows(await shop.consumer.get(with_reveal(view)))
+    assert (found["data"], found["headers"]) == (SECRET, {"secret": CANARY})
+    (job,) = rows(await shop.consumer.get("/jobs/q/t?reveal=true"))
+    assert (job["name"], job["result"]) == (CANARY, {"paid": CANARY})
+    (schedule,) = rows(await shop.consumer.get("/schedules/s?reveal=true"))
+    assert schedule["payload"] == SECRET
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        "/messages?queue=q&contains={}",
+        "/messages?queue=q&where=name={}",
+        "/messages?queue=q&status=scheduled&contains={}",
+        "/messages?queue=q&status=scheduled&where=name={}",
+        "/jobs?queue=q&name={}",
+        "/jobs?queue=q&status=scheduled&name={}",
+        "/jobs?queue=q&tag={}",
+    ],
+)
+async def test_a_search_inside_does_not_tell_what_is_masked(shop: Shop, search: str) -> None:
+    wanted = "vip" if "tag" in search else CANARY
+    for caller in (shop.reader, shop.admin):
+        told = [await caller.get(search.format(word)) for word in (wanted, "nonsense")]
+        assert {(reply.status, reply.code) for reply in told} == {(403, "masked")}
+        assert told[0].body["detail"] == told[1].body["detail"]
+        assert "reveal=true" in told[0].body["detail"]
+
+    found, nothing = [
+        await shop.consumer.get(with_reveal(search.format(word))) for word in (wanted, "nonsense")
+    ]
+    assert CANARY in str(found.body)
+    assert CANARY not in str(nothing.body)
+    assert (await newest_record(shop))["revealed"] == []
+
+
+async def test_a_search_by_what_is_not_sealed_goes_on(shop: Shop) -> None:
+    reply = await shop.reader.get("/messages", queue="q", transactionId="t", status="completed")
+    assert [(each["transactionId"], each["masked"]) for each in rows(reply)] == [("t", True)]
+
+
+async def test_without_the_log_nothing_is_revealed(dsn: str, shop: Shop) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "create function public.refuse () returns trigger language plpgsql as"
+        " $$ begin raise 'the disk is full' using errcode = '53100'; end $$"
+    )
+    await connection.execute(
+        "create trigger refuse before insert on queen.audit execute function public.refuse()"
+    )
+    await connection.close()
+    for view in shop.views:
+        reply = await shop.consumer.get(with_reveal(view))
+        assert reply.status == 503, view
+        assert CANARY not in str(reply.body), view
+
+
+async def test_no_view_of_payloads_is_shared_between_callers(shop: Shop) -> None:
+    assert not [route.path for route in ROUTES if route.is_payload_view and route.is_shared]
+    said = {"cache-control": "max-age=10"}
+    for view in shop.views:
+        for path in (with_reveal(view), view):
+            await shop.consumer.request("GET", path, headers=said)
+        other = await shop.reader.request("GET", view, headers=said)
+        assert CANARY not in str(other.body), view
+        again = await shop.admin.request("GET", with_reveal(view), headers=said)
+        assert CANARY in str(again.body), view
+        record = await newest_record(shop)
+        assert (record["actor"], bool(record["revealed"])) == ("key:ops", True), view
+
+
+def test_every_view_of_payloads_can_be_asked_to_reveal() -> None:
+    silent = {
+        route.path
+        for route in ROUTES
+        if route.is_payload_view
+        and (
+            route.query is None
+            or "reveal" not in {each.name for each in msgspec.structs.fields(route.query)}
+        )
+    }
+    # A workflow with an encrypted queue is refused: nothing of one is sealed.
+    assert {path.split("/")[3] for path in silent} == {"workflows"}
+
+
+async def test_a_message_that_is_not_sealed_is_shown_beside_one_that_is(shop: Shop) -> None:
+    options = {"queue": "q", "options": {"encryptionEnabled": False}}
+    assert (await shop.admin.post("/configure", options)).status == 200
+    await shop.admin.push("q", "plain")
+    newest, *rest = rows(await shop.reader.get("/messages", queue="q"))
+    assert (newest["data"], newest["masked"]) == ("plain", False)
+    assert {each["masked"] for each in rest} == {True}
+    await shop.consumer.get("/messages", queue="q", reveal="true")
+    revealed = (await newest_record(shop))["revealed"]
+    assert newest["id"] not in revealed
+    assert revealed == [each["id"] for each in rest]
+
+
+async def test_a_redacted_message_is_not_masked_but_gone(shop: Shop) -> None:
+    id_ = shop.views["/dlq?queue=q"][0]
+    assert (await shop.admin.delete(f"/messages/{id_}")).status == 200
+    (gone,) = rows(await shop.reader.get(f"/messages/{id_}"))
+    assert (gone["redacted"], gone["masked"], gone["data"]) == (True, False, None)
+
+
+async def test_a_server_without_the_key_masks_and_cannot_reveal(dsn: str, shop: Shop) -> None:
+    async with Server(dsn, KEYS) as keyless:
+        reader = Caller(keyless, shop.reader.token)
+        for view in shop.views:
+            assert {each["masked"] for each in rows(await reader.get(view))} == {True}, view
+        consumer = Caller(keyless, shop.consumer.token)
+        reply = await consumer.get("/messages?queue=q&reveal=true")
+        assert (reply.status, reply.code) == (503, "encryption_unavailable")
+        (letter,) = rows(await consumer.get("/dlq?queue=q&reveal=true"))
+        assert (letter["masked"], letter["dataError"]) == (False, "encryption_unavailable")
+        assert (await newest_record(shop))["revealed"] == []
+
+
+async def test_a_redrive_to_a_plain_queue_does_not_unmask(dsn: str, shop: Shop) -> None:
+    await shop.admin.push("plain")
+    permissions = ["browse", "operate", "produce"]
+    mover = Caller(shop.admin.server, await make_key(dsn, permissions=permissions))
+    (letter,) = rows(await mover.get("/dlq", queue="q"))
+    by_id = {"filter": {"ids": [letter["id"]]}}
+    reply = await mover.post("/dlq/redrive", {**by_id, "destination": {"queue": "plain"}})
+    assert (reply.status, reply.code) == (403, "masked")
+    by_filter = {"filter": {"queue": "q"}, "destination": {"queue": "plain"}}
+    reply = await mover.post("/dlq/redrive", by_filter)
+    operation = await finished(mover, reply.body)
+    assert (operation["state"], "not encrypted" in operation["error"]) == ("failed", True)
+    assert len(rows(await mover.get("/dlq", queue="q"))) == 1
+
+    options = {"queue": "sealed", "options": {"encryptionEnabled": True}}
+    assert (await shop.admin.post("/configure", options)).status == 200
+    reply = await mover.post("/dlq/redrive", {**by_id, "destination": {"queue": "sealed"}})
+    assert reply.body["count"] == 1
+    (moved,) = rows(await mover.get("/messages", queue="sealed"))
+    assert moved["masked"] is True
+    (popped,) = (await shop.admin.get("/pop/queue/sealed")).body["messages"]
+    assert popped["data"] == SECRET
