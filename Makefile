@@ -73,7 +73,7 @@ check-lock:
 test:
 	$(PYTEST) $(BOUNDED) --cache-clear -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
 
-# Of a whole run in which no more than two failed.
+# Of a whole run in which no more than six failed.
 test-again:
 	$(BIN)/python -m tests.again
 

@@ -432,10 +432,10 @@ async def hold_and_pop(
 
 
 async def warm(popper: "Connection", scene: Scene) -> None:
-    """Plan once, then be impatient: any wait for a lock ends as an error."""
+    """Plan once, then wait for no lock: the holder would keep it for longer than this."""
     for call in POPS.values():
         await attempt(popper, call(scene))
-    await popper.execute("set lock_timeout = '50ms'; set statement_timeout = '200ms'")
+    await popper.execute("set lock_timeout = '1s'; set statement_timeout = '20s'")
 
 
 @pytest.mark.parametrize("queue", QUEUES)
@@ -481,7 +481,7 @@ async def test_first_pops_of_a_limited_group_do_not_wait_for_each_other(connect:
     await run(holder, configure("orders", **QUEUES["limited in rate"]))
     group_id = await group(holder, "workers")
     await run(holder, push(*await lanes(holder, "a", "b")))
-    await popper.execute("set lock_timeout = '50ms'")
+    await popper.execute("set lock_timeout = '1s'")
 
     transaction = holder.transaction()
     await transaction.start()

@@ -179,7 +179,7 @@ SHORT: dict[Fault, int] = {silence: 1, reset: 5, pause_in_transaction: 1, pause_
 LONG: dict[Fault, int] = {silence: 20, reset: 60, pause_in_transaction: 10, pause_backends: 10}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("fault", "times"), SHORT.items(), ids=[each.__name__ for each in SHORT])
 async def test_no_partition_is_blocked_and_nothing_lost(
     tmp_path: Path, fault: Fault, times: int

@@ -28,7 +28,7 @@ async def _under_load(servers: list[Server], seconds: float) -> None:
     failures: list[BaseException] = []
     async with Queen(urls, retry_delay_millis=200, retry_attempts=10) as queen:
         work = queen.queue("work")
-        await work.config({"leaseTime": 4, "retryDelay": 0, "retryLimit": 100}).create()
+        await work.config({"leaseTime": 10, "retryDelay": 0, "retryLimit": 100}).create()
 
         async def handle(message: Message[Any]) -> None:
             handled[message.data] += 1
@@ -63,7 +63,7 @@ async def _under_load(servers: list[Server], seconds: float) -> None:
         async def is_all_handled() -> bool:
             return len(handled) == sum(counts)
 
-        await until(is_all_handled, seconds=30)
+        await until(is_all_handled, seconds=60)
         await consumption.stop()
         expected = {f"{name}-{n}" for name, count in enumerate(counts) for n in range(count)}
         left = await work.batch(10).partitions(4).pop()
@@ -75,6 +75,7 @@ async def _under_load(servers: list[Server], seconds: float) -> None:
     assert left == []
 
 
+@pytest.mark.timeout(180)
 async def test_no_error_reaches_a_handler_and_no_push_is_lost(dsn: str) -> None:
     await run(dsn, seconds=6)
 
