@@ -39,7 +39,8 @@ export function useSeries(
     enabled,
   );
   const points = computed(() => query.data.value?.series ?? []);
-  const times = computed(() => points.value.map((point) => Date.parse(point.t) / 1_000));
+  /** Null until there is an answer. */
+  const times = computed(() => query.data.value?.series.map((point) => Date.parse(point.t) / 1_000) ?? null);
   const rate = (name: Counted) =>
     perSecond(points.value, query.data.value?.bucketSeconds ?? 60, name, Date.now() / 1_000);
   const level = (name: Sampled) => points.value.map((point) => point[name] ?? null);

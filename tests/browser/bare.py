@@ -22,6 +22,7 @@ _MOST_SECONDS: Final = 60
 _SEEN: Final = """\
 globalThis.seen = new Promise((resolve) => {
   const look = () => {
+    if (document.querySelector("[data-loading]")) return;
     if (!document.querySelector(%s)?.getClientRects().length) return;
     observer.disconnect();
     // Behind the frame that paints it.
@@ -95,7 +96,7 @@ class Bare:
                     return found["result"]["value"]
 
     async def visit(self, url: str, ready: str, *, is_cached: bool = True) -> Visit:
-        """Until what is ready is painted, and the page has asked for all that it wants."""
+        """Until what is ready is painted and nothing loads; then until it asks for nothing more."""
         target = (await self.ask("Target.createTarget", url="about:blank"))["targetId"]
         attached = await self.ask("Target.attachToTarget", targetId=target, flatten=True)
         session = attached["sessionId"]

@@ -7,7 +7,14 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    async_playwright,
+    expect,
+)
 
 from queen import Queen
 from queen.cli.demo import scenes
@@ -23,6 +30,7 @@ FAST = {
 }
 WIDE = 1440
 NARROW = 375
+expect.set_options(timeout=20_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,7 @@
 """A day of figures in the past, so that charts have something to draw."""
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import asyncpg
 
@@ -13,8 +13,9 @@ async def write_history(dsn: str) -> None:
     """Counters and samples of all queues, by the minute, with a busy noon and a short outage."""
     connection = await asyncpg.connect(dsn)
     try:
-        queues = await connection.fetch("select id, name from queen.queues order by name")
-        now = datetime.now(UTC).replace(second=0, microsecond=0)
+        queues = await connection.fetch("select id, created_at from queen.queues order by name")
+        # What is newer the server counts itself.
+        now = min(each["created_at"] for each in queues).replace(second=0, microsecond=0)
         for place, queue in enumerate(queues):
             minutes = [now - timedelta(minutes=each) for each in range(1, _HOURS * 60)]
             kept = [each for each in minutes if not 600 <= (now - each).seconds < 840]

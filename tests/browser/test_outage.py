@@ -1,5 +1,7 @@
 """A server that goes away while somebody looks."""
 
+import asyncio
+import re
 from datetime import datetime, timedelta
 
 import pytest
@@ -75,6 +77,29 @@ async def test_what_failed_says_so_and_is_tried_again(page: Page, demo: Server, 
         await expect(again.or_(there).first).to_be_visible()
     await expect(there).to_be_visible()
     await expect(page.locator("[data-failure]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in ("missing", "tail")])
+async def test_what_has_not_come_yet_is_not_said_to_be_none(
+    page: Page, demo: Server, name: str
+) -> None:
+    answered = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if "/auth/" not in route.request.url:
+            await answered.wait()
+        await route.continue_()
+
+    path, ready = PAGES[name]
+    await page.route("**/api/v1/**", hold)
+    await page.goto(demo.base_url + path)
+    await expect(page.locator("[data-loading]:visible").first).to_be_visible()
+    await expect(page.locator("[data-empty]")).to_have_count(0)
+    told = await page.locator("main").inner_text()
+    assert re.search(r"Nothing was|None is|is not set|^0$", told, re.M) is None, told
+    answered.set()
+    await expect(page.locator(ready).first).to_be_visible()
+    await expect(page.locator("[data-loading]")).to_have_count(0)
 
 
 async def test_a_server_that_cannot_say_who_somebody_is_is_asked_again(

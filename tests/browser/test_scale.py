@@ -70,16 +70,16 @@ PAGES = {
     "queues with dead letters": ("/dead-letters", "[data-row]"),
     "consumer groups": ("/groups", "[data-row]"),
     "group": (f"/groups/billing/queues/{QUEUE}", "[data-row]"),
-    "jobs": ("/jobs", "h1"),
-    "workflows": ("/workflows", "h1"),
-    "traces": ("/traces", "h1"),
+    "jobs": ("/jobs", "[data-empty]"),
+    "workflows": ("/workflows", "[data-empty]"),
+    "traces": ("/traces", "[data-empty]"),
     "analytics": ("/analytics?range=6h", "[data-chart] canvas"),
-    "pipelines": ("/pipelines", "h1"),
+    "pipelines": ("/pipelines", "[data-empty]"),
     "system": ("/system", "[data-row]"),
     "upkeep": ("/system?tab=upkeep", "[data-row]"),
     "database": ("/system?tab=database", "[data-row]"),
     "settings": ("/system?tab=settings", "[data-row]"),
-    "audit": ("/system?tab=audit", "h1"),
+    "audit": ("/system?tab=audit", "[data-row], [data-empty]"),
 }
 
 
