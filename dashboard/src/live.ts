@@ -170,7 +170,8 @@ export const useLive = defineStore("live", () => {
       if (!active) return close();
       heard();
       void open();
-      void queries.invalidateQueries();
+      // A search stays as it was found: one inside what was revealed would be logged once more.
+      void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "search" });
     },
     { immediate: true },
   );

@@ -17,8 +17,9 @@ const queries = new QueryClient({
     },
   }),
   defaultOptions: {
-    // When to ask again is for live.ts to say: focus must not end a pause.
-    queries: { retry: false, refetchOnWindowFocus: false, refetchOnReconnect: false },
+    // When to ask again is for live.ts to say: focus must not end a pause, nor a browser that
+    // takes itself for offline begin one: the server may be on this machine.
+    queries: { networkMode: "always", retry: false, refetchOnWindowFocus: false, refetchOnReconnect: false },
   },
 });
 

@@ -1,6 +1,7 @@
 """Dead letters: by error, redriven at a rate, moved, purged, exported."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,39 @@ async def test_an_export_that_fails_says_so(page: Page, empty: Server) -> None:
     async with page.expect_download():
         await page.get_by_role("button", name="Try again").click()
     await expect(page.get_by_text("1 exported")).to_be_visible()
+
+
+async def test_an_export_is_of_the_queue_that_was_asked_for(page: Page, empty: Server) -> None:
+    await bury(empty, "exported first", 1)
+    await bury(empty, "exported never", 1)
+    held: list[Route] = []
+
+    async def hold(route: Route) -> None:
+        held.append(route)
+
+    await page.route("**/api/v1/dlq?*limit=500*", hold)
+    downloads: list[object] = []
+    page.on("download", downloads.append)
+    await page.goto(f"{empty.base_url}/dead-letters?queue=exported%20first")
+    await page.get_by_role("button", name="Export").click()
+    await expect(page.get_by_role("button", name="Export")).to_be_disabled()
+    picker = page.get_by_role("combobox", name="Queue")
+    await picker.fill("exported never")
+    await picker.press("Enter")
+    await expect(page).to_have_url(re.compile("queue=exported(%20|\\+)never"))
+    (route,) = held
+    await route.continue_()
+    await expect(page.get_by_role("button", name="Export")).to_be_enabled()
+    assert downloads == []
+    assert "exported" not in (await page.get_by_role("status").first.inner_text())
+
+    await page.get_by_role("button", name="Export").click()
+    await expect(page.get_by_role("button", name="Export")).to_be_disabled()
+    await held[1].fulfill(status=503, body="{}")
+    await expect(page.locator("[data-failure]")).to_be_visible()
+    await picker.fill("exported first")
+    await picker.press("Enter")
+    await expect(page.locator("[data-failure]")).to_have_count(0)
 
 
 async def test_a_redrive_leads_to_another_queue(page: Page, empty: Server) -> None:

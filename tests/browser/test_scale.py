@@ -44,8 +44,8 @@ MOST_SECONDS = 1.0
 MOST_DATABASE_MILLIS = 200.0
 
 PAGES = {
-    "overview": ("/", "[data-row]"),
-    "overview of a week": ("/?range=7d", "[data-row]"),
+    "overview": ("/", "main:has([data-chart] canvas) [data-row]"),
+    "overview of a week": ("/?range=7d", "main:has([data-chart] canvas) [data-row]"),
     "queues": ("/queues", "[data-row]"),
     "queue": (f"/queues/{QUEUE}?range=1h", "[data-chart] canvas"),
     "partitions": (f"/queues/{QUEUE}?tab=partitions", "[data-row]"),
