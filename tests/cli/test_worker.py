@@ -90,7 +90,8 @@ async def test_a_second_signal_waits_for_nothing(
         async with asyncio.timeout(15):
             _, said = await process.communicate()
 
-    assert process.returncode == 0, said
+    # The third may come when nothing is left but to end.
+    assert process.returncode in (0, -signal.SIGTERM), said
     assert len(lines(log, "cancelled")) == 1
     assert await slow.status() == "waiting"
 
