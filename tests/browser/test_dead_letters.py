@@ -218,7 +218,7 @@ async def test_an_export_is_of_the_queue_that_was_asked_for(page: Page, empty: S
 
     await page.route("**/api/v1/dlq?*limit=500*", hold)
     downloads: list[object] = []
-    page.on("download", downloads.append)
+    page.on("download", lambda download: downloads.append(download))
     await page.goto(f"{empty.base_url}/dead-letters?queue=exported%20first")
     await page.get_by_role("button", name="Export").click()
     await expect(page.get_by_role("button", name="Export")).to_be_disabled()
