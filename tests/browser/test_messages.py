@@ -1,6 +1,7 @@
 """Messages: searched, shown whole, compared, tried again, given up, copied, redacted, followed."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -101,7 +102,7 @@ async def test_a_payload_is_shown_whole_with_every_digit(page: Page, empty: Serv
     shown = await page.locator("pre").inner_text()
     assert json.loads(shown)["big"] == BIG
     assert json.loads(shown)["many"] == [*range(500)]
-    assert pushed["id"] in page.url
+    await expect(page).to_have_url(re.compile(re.escape(pushed["id"])))
 
 
 async def test_a_trace_id_leads_to_the_tracing_system(page: Page, own_dsn: str) -> None:

@@ -1,6 +1,7 @@
 """One queue: charts, configuration, partitions, deliveries, and what may be done to it."""
 
 import json
+import re
 
 import pytest
 from playwright.async_api import Page, expect
@@ -29,7 +30,7 @@ async def test_dragging_over_a_chart_zooms_and_the_way_back_leads_out(
     await page.mouse.move(box["x"] + 300, box["y"] + 60, steps=5)
     await page.mouse.up()
     await expect(page.locator("[data-zoom]")).to_be_visible()
-    assert "from=" in page.url
+    await expect(page).to_have_url(re.compile("from="))
     zoomed = page.url
     await page.reload()
     await expect(page.locator("[data-zoom]")).to_be_visible()
@@ -186,7 +187,7 @@ async def test_partitions_are_found_by_prefix_and_state_among_very_many(
     assert await page.locator("[data-row]").count() < 100
     await page.get_by_placeholder("Names that begin with").fill("p-0499")
     await expect(page.locator("[data-row]")).to_have_count(10)
-    assert "prefix=p-0499" in page.url
+    await expect(page).to_have_url(re.compile("prefix=p-0499"))
     await page.get_by_label("State").select_option("idle")
     await expect(page.locator("[data-empty]")).to_contain_text("No partition matches")
 
@@ -245,7 +246,7 @@ async def test_a_zoom_is_ended_and_a_preset_chosen(page: Page, demo: Server) -> 
     times = page.get_by_role("group", name="Time shown")
     await times.get_by_role("button", name="24h").click()
     await expect(times.get_by_role("button", name="24h")).to_have_attribute("aria-pressed", "true")
-    assert "range=24h" in page.url
+    await expect(page).to_have_url(re.compile("range=24h"))
     await page.get_by_role("button", name="Between two times").click()
     await page.get_by_label("From").fill("-20h")
     await page.get_by_label("To", exact=True).fill("-2h")
@@ -296,7 +297,7 @@ async def test_deliveries_are_those_of_one_group(page: Page, demo: Server) -> No
     await page.get_by_label("Group").select_option("second")
     await expect(rows).to_have_count(1)
     await expect(rows).to_contain_text("second")
-    assert "group=second" in page.url
+    await expect(page).to_have_url(re.compile("group=second"))
     await page.reload()
     await expect(rows).to_have_count(1)
     await expect(page.get_by_label("Group")).to_have_value("second")

@@ -1,5 +1,6 @@
 """The search of messages: by time, by its own buttons, further back, and as a tail."""
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -59,7 +60,7 @@ async def test_times_before_now_narrow_a_search_and_move_with_the_clock(
         await expect(rows(page)).to_have_count(len(found))
         for row, payload in zip(await rows(page).all(), found, strict=True):
             await expect(row).to_contain_text(payload)
-    assert "q=from:-15m" in page.url
+    await expect(page).to_have_url(re.compile("q=from:-15m"))
     await page.reload()
     await expect(rows(page)).to_have_count(1)
     await page.clock.fast_forward(20 * 60_000)

@@ -140,7 +140,7 @@ async def test_a_step_is_opened_and_left_by_keyboard(page: Page, demo: Server) -
     await expect(panel.get_by_role("heading").first).to_be_focused()
     await expect(panel).to_contain_text("no car is left")
     await expect(panel).to_contain_text("Attempts")
-    assert "step=car" in page.url
+    await expect(page).to_have_url(re.compile("step=car"))
     await page.reload()
     await panel.get_by_role("heading").first.focus()
     await page.keyboard.press("Escape")
