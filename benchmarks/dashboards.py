@@ -50,12 +50,7 @@ CONNECTIONS = {1: 256, 100: 32}
 PARTITIONS = 16
 TURNS = 4
 """Different requests of a connection."""
-NOW = (
-    "/resources/overview",
-    "/resources/queues?sort=-oldestAgeSeconds&limit=20",
-    "/resources/queues?sort=-deadLetters&limit=20",
-    "/status/buffers",
-)
+NOW = ("/resources/overview?worst=20",)
 """What the overview asks for again while messages move."""
 PAST = (
     "/analytics/series?metric=pushed,popped,acked,nacked,deadLettered,depth,lag,oldestAgeSeconds,"

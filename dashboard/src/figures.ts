@@ -3,7 +3,8 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/vue-query";
 import { computed, type MaybeRefOrGetter, type Ref, toValue } from "vue";
 
-import { isRefreshed, useLive } from "./live";
+import { ask, http } from "./api";
+import { BUFFER, isRefreshed, useLive } from "./live";
 
 type Key = readonly unknown[];
 
@@ -24,6 +25,11 @@ export function useFigures<T>(
     refetchInterval: computed(() => live.interval),
     placeholderData: keepPreviousData,
   });
+}
+
+/** What the server has on disk: asked for at first, and then told with what else it says of itself. */
+export function useBuffer() {
+  return useFigures(BUFFER, (signal) => ask(http.GET("/api/v1/status/buffers", { signal })));
 }
 
 interface Page<T> {

@@ -32,6 +32,7 @@ export interface Stats {
   waitingRequests: number;
   eventLoopLagSeconds: number;
   version: string;
+  buffer: Schemas["Buffer"];
 }
 
 type Frame =
@@ -45,6 +46,9 @@ const STALE_MILLIS = 30_000;
 const MOST_RETRY_MILLIS = 15_000;
 const MOST_PAGES = 2;
 const EVENTS: Frame["event"][] = ["message.processed", "system.stats", "operation.updated"];
+
+/** The key of what the server has on disk. */
+export const BUFFER = ["buffer"];
 
 /** Many pages are asked for again by hand alone: a refresh must not grow with the scrolling. */
 export function isRefreshed({ state }: { state: { data?: unknown } }): boolean {
@@ -108,6 +112,7 @@ export const useLive = defineStore("live", () => {
         break;
       case "system.stats":
         stats.value = frame.data;
+        queries.setQueryData(BUFFER, frame.data.buffer);
         break;
       case "operation.updated":
         operations.set(frame.data.id, frame.data);

@@ -1,9 +1,11 @@
 """The overview: each figure leads to the list that it is of."""
 
+from urllib.parse import urlsplit
+
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.server.server import Server
+from tests.server.server import Server, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,6 +32,29 @@ async def test_every_figure_leads_to_its_list(page: Page, demo: Server) -> None:
         await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await page.get_by_role("link", name="All queues").click()
     await expect(page).to_have_url(f"{demo.base_url}/queues")
+
+
+async def test_while_messages_move_one_question_is_asked_again(page: Page, demo: Server) -> None:
+    await page.goto(demo.base_url)
+    await expect(page.locator("[data-chart] canvas").first).to_be_visible()
+    await expect(page.locator("[data-row]").first).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+
+    async def is_asked_again() -> bool:
+        await demo.post("/push", {"items": [{"queue": "demo.moves", "payload": 1}]})
+        return asked.count("/api/v1/resources/overview") == 2
+
+    await until(is_asked_again, seconds=60)
+    assert set(asked) <= {"/api/v1/resources/overview", "/api/v1/analytics/series"}
+
+
+async def test_a_paused_queue_needs_attention(page: Page, demo: Server) -> None:
+    await demo.post("/configure", {"queue": "demo.still"})
+    await demo.post("/resources/queues/demo.still/pause")
+    await page.goto(demo.base_url)
+    row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="demo.still"))
+    await expect(row).to_contain_text("Paused")
 
 
 async def test_what_needs_attention_leads_to_what_is_wrong(page: Page, demo: Server) -> None:

@@ -7,12 +7,12 @@ import pytest
 
 from queen.codec.identity import message_id
 from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Reply, Server
+from tests.server.server import Reply, Server, until
 
 
 @pytest.fixture
 async def server(dsn: str) -> AsyncIterator[Server]:
-    async with Server(dsn, KEYS) as server:
+    async with Server(dsn, {**KEYS, "QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
         yield server
 
 
@@ -93,6 +93,19 @@ async def test_no_list_names_what_is_anothers(theirs: Caller, ours: Caller) -> N
     for path in ("/messages", "/dlq", "/dlq/errors", "/consumer-groups"):
         for queue in ("theirs.a", "theirs.nothing"):
             assert is_refused(await ours.get(path, queue=queue)), path
+
+
+async def test_ones_own_worst_is_told_however_bad_others_are(theirs: Caller, ours: Caller) -> None:
+    for _ in range(3):
+        await dead_letter(theirs, "theirs.a")
+    await dead_letter(ours, "ours.a")
+
+    async def is_told() -> bool:
+        body = (await ours.get("/resources/overview", worst=1)).body
+        assert "theirs" not in str(body)
+        return [each["name"] for each in body["worst"]] == ["ours.a"]
+
+    await until(is_told)
 
 
 async def test_a_group_is_deleted_in_ones_own_queues_alone(theirs: Caller, ours: Caller) -> None:

@@ -55,6 +55,7 @@ async def test_depths_sums_and_the_system_are_told(fast: Server) -> None:
         stats = await heard(opened, "system.stats")
         assert stats["data"]["processes"] == 1
         assert stats["data"]["websockets"] == 1
+        assert stats["data"]["buffer"] == (await fast.get("/status/buffers")).body
         depth = await heard(opened, "queue.depth.updated")
         assert depth["data"]["queues"][0]["depth"] == 3
         assert depth["at"].endswith("Z")

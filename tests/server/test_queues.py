@@ -155,6 +155,54 @@ async def test_the_overview_sums_all_queues_up(server: Server) -> None:
     assert (body["partitions"], body["pending"], body["deadLetters"]) == (2, 2, 1)
 
 
+async def test_the_overview_tells_of_the_worst_where_asked_to(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
+        for name in ("waits", "waits-too", "waits-last", "done", "buried", "buried-too"):
+            await push(server, name, 1)
+        await bury(server, "buried")
+        await push(server, "buried-too", 2)
+        for _ in range(2):
+            await bury(server, "buried-too")
+        (done,) = await pop(server, "done")
+        await settle(server, done, "completed")
+        await server.post("/configure", {"queue": "still"})
+        await server.post("/resources/queues/still/pause")
+
+        async def told(worst: int) -> list[str]:
+            body = (await server.get("/resources/overview", worst=worst)).body
+            return sorted(each["name"] for each in body["worst"])
+
+        every = ["buried", "buried-too", "still", "waits", "waits-last", "waits-too"]
+
+        async def is_sampled() -> bool:
+            return await told(100) == every and await told(1) == ["buried-too", "still", "waits"]
+
+        await until(is_sampled)
+        assert await told(2) == [*every[:4], "waits-too"]
+        worst = (await server.get("/resources/overview", worst=1)).body["worst"]
+        still = next(each for each in worst if each["name"] == "still")
+        listed = (await server.get("/resources/queues", search="still")).body["queues"]
+        assert [still] == listed
+
+        assert (await server.get("/resources/overview")).body["worst"] == []
+        assert (await server.get("/resources/overview", worst=101)).status == 400
+
+
+async def test_the_worst_of_more_queues_than_are_summed_up_are_told(dsn: str) -> None:
+    async with Server(dsn, {"QUEEN_SAMPLE_SECONDS": "0.1"}) as server:
+        items = [{"queue": f"q{n:04}", "payload": n} for n in range(1_001)]
+        assert (await server.post("/push", {"items": items})).status == 201
+        await bury(server, "q0500")
+
+        async def is_sampled() -> bool:
+            body = (await server.get("/resources/overview", worst=1)).body
+            assert (body["queues"], body["pending"]) == (1_001, None)
+            told = {each["name"]: each["deadLetters"] for each in body["worst"]}
+            return len(told) == 2 and told.get("q0500") == 1
+
+        await until(is_sampled, seconds=30)
+
+
 async def test_partitions_are_listed_by_name_in_pages_and_by_prefix(server: Server) -> None:
     for name in ("a1", "a2", "a3", "b1"):
         await push(server, "orders", 1, partition=name)

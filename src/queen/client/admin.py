@@ -27,8 +27,9 @@ class Admin(Analytics, Access, Schedules, Pipelines):
 
     # Queues.
 
-    async def overview(self) -> wire.Overview:
-        return await self._get("/resources/overview", wire.Overview)
+    async def overview(self, *, worst: int = 0) -> wire.Overview:
+        """All queues as one, and so many of each kind that may need somebody."""
+        return await self._get("/resources/overview", wire.Overview, {"worst": worst or None})
 
     def namespaces(self) -> AsyncIterator[wire.Scope]:
         return self._pages("/resources/namespaces", wire.Namespaces, "namespaces", {})

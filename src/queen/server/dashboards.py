@@ -21,7 +21,7 @@ from queen.server.admission import admit, check_origin
 from queen.server.http import Call, problem
 from queen.server.meter import VERSION, Meter
 from queen.server.protocol import ABORT
-from queen.server.routes.operations import shown
+from queen.server.routes import buffers, operations
 from queen.settings import Settings
 from queen.telemetry import OTHER, Event
 from queen.wire.dashboard import (
@@ -102,7 +102,7 @@ class Dashboards:
         self._log = log
         self._open: set[Dashboard] = set()
         self._task: asyncio.Task[None] | None = None
-        self._flow: dict[str, dict[str, float]] = {}
+        self._flow: dict[tuple[str, str], float] = {}
         self._operations: dict[str, Operation] = {}
 
     async def close(self) -> None:
@@ -150,6 +150,9 @@ class Dashboards:
                 is_shown = bool(await dashboard.shown({queue}))
             if is_shown:
                 dashboard.put(_frame(event, data))
+
+    def _is_wanted(self, event: EventName) -> bool:
+        return any(event in dashboard.events for dashboard in self._open)
 
     def _add(self, dashboard: Dashboard) -> None:
         self._open.add(dashboard)
@@ -216,11 +219,12 @@ class Dashboards:
             now = time.monotonic()
             with contextlib.suppress(errors.QueenError):
                 snapshot = await self._gather()
-                await self._tell_processed(snapshot)
-                await self._tell_operations()
+                # First: it says that the database is away, which the others need.
                 if now >= stats_at:
                     stats_at = now + self._settings.system_stats_update_ms / 1000
                     await self._tell_stats(snapshot)
+                await self._tell_processed(snapshot)
+                await self._tell_operations()
                 if now >= depths_at:
                     depths_at = now + self._settings.queue_depth_update_ms / 1000
                     await self._tell_depths()
@@ -228,25 +232,25 @@ class Dashboards:
 
     async def _tell_processed(self, snapshot: Snapshot) -> None:
         flow = _flow(snapshot)
-        changed: dict[str, Processed] = {}
-        for queue, figures in flow.items():
-            before = self._flow.get(queue, {})
-            news = {name: int(figures[name] - before.get(name, 0)) for name in figures}
-            if any(news.values()):
-                changed[queue] = Processed(queue=queue, **news)
+        news: dict[str, dict[str, int]] = {}
+        for key, figure in flow.items():
+            if change := int(figure - self._flow.get(key, 0)):
+                queue, name = key
+                news.setdefault(queue, {})[name] = change
         self._flow = flow
-        if changed:
+        if news:
+            changed = {queue: Processed(queue=queue, **each) for queue, each in news.items()}
             await self._tell_queues("message.processed", changed, ProcessedQueues)
 
     async def _newest_operations(self) -> dict[str, Operation]:
         """Whichever process runs them: what all have written down."""
         with contextlib.suppress(errors.QueenError):
             rows = await self._engine.store.operations.page(before=2**63 - 1, limit=_OPERATIONS)
-            return {each.id: each for each in map(shown, rows)}
+            return {each.id: each for each in map(operations.shown, rows)}
         return {}
 
     async def _tell_operations(self) -> None:
-        if not any("operation.updated" in dashboard.events for dashboard in self._open):
+        if not self._is_wanted("operation.updated"):
             return
         newest = await self._newest_operations()
         for id_, operation in newest.items():
@@ -255,6 +259,8 @@ class Dashboards:
         self._operations = newest
 
     async def _tell_depths(self) -> None:
+        if not self._is_wanted("queue.depth.updated"):
+            return
         rows = await self._engine.store.database.fetch("newest_samples", None)
         depths = {
             row["queue"]: Depth(
@@ -301,6 +307,7 @@ class Dashboards:
             waiting_requests=int(snapshot.of(telemetry.DB_WAITING)),
             event_loop_lag_seconds=round(max(lags, default=0.0), 6),
             version=VERSION,
+            buffer=buffers.shown(self._engine, self._settings),
         )
         queues = {each.labels[0] for each in snapshot.values if each.name in _FLOW} - {OTHER}
         whole = _frame("system.stats", stats)
@@ -311,13 +318,12 @@ class Dashboards:
                 dashboard.put(whole if sees_all else partial)
 
 
-def _flow(snapshot: Snapshot) -> dict[str, dict[str, float]]:
-    """What each queue came to so far, over its groups."""
-    flow: dict[str, dict[str, float]] = {}
+def _flow(snapshot: Snapshot) -> dict[tuple[str, str], float]:
+    """What each figure of each queue came to so far, over its groups."""
+    flow: dict[tuple[str, str], float] = {}
     for each in snapshot.values:
-        if (name := _FLOW.get(each.name)) is not None and each.labels[0] != OTHER:
-            figures = flow.setdefault(each.labels[0], dict.fromkeys(_FLOW.values(), 0.0))
-            figures[name] += each.value
+        if (name := _FLOW.get(each.name)) is not None and (queue := each.labels[0]) != OTHER:
+            flow[queue, name] = flow.get((queue, name), 0.0) + each.value
     return flow
 
 

@@ -108,8 +108,11 @@ class Meter:
             for each in snapshot.values
             if each.name == telemetry.PUSHED.name
         }
+        catalogue = self._engine.catalogue
+        # However long ago: a queue keeps its order, and each was looked up for its last push.
+        known = catalogue.remembered(pushed)
         with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
-            known = await self._engine.catalogue.queues(pushed.keys() - {telemetry.OTHER})
-            for queue in known.values():
-                if not queue.is_ordered:
-                    snapshot.add(telemetry.JOBS_ADDED, pushed[queue.name], queue.name)
+            known |= await catalogue.queues(pushed.keys() - known.keys() - {telemetry.OTHER})
+        for queue in known.values():
+            if not queue.is_ordered:
+                snapshot.add(telemetry.JOBS_ADDED, pushed[queue.name], queue.name)

@@ -138,6 +138,10 @@ class Queues:
             "queues_by_sample", figure, *after, namespace, task, search, limit
         )
 
+    async def worst(self, ids: Sequence[int], limit: int) -> list[int]:
+        """Those of the queues that are paused, wait longest or have most dead letters."""
+        return [row["id"] for row in await self._database.fetch("worst_queues", ids, limit)]
+
     async def histories(self, ids: Sequence[int], minutes: int) -> dict[int, list[int | None]]:
         """Depths by minute, this one last; None where nothing was measured."""
         rows = await self._database.fetch("queue_histories", ids, minutes)

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from queen.wire.messages import Request, Wire
+from queen.wire.resources import Buffer
 
 EventName = Literal["queue.depth.updated", "message.processed", "system.stats", "operation.updated"]
 EVENTS: tuple[EventName, ...] = (
@@ -70,6 +71,8 @@ class Stats(Wire, frozen=True, kw_only=True):
     waiting_requests: int
     event_loop_lag_seconds: float
     version: str
+    buffer: Buffer
+    """Of the process that speaks."""
 
 
 class Frame(Wire, frozen=True, kw_only=True):

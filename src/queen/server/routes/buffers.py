@@ -3,16 +3,18 @@
 from typing import Final
 
 from queen import errors
+from queen.engine.engine import Engine
 from queen.engine.file_buffer import FileBuffer, age_seconds
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routing import API, Route
+from queen.settings import Settings
 from queen.wire.resources import Buffer, BufferRetried, BufferRetryQuery
 
 
 async def show(call: Call) -> Answer:
     """What this server has on disk."""
-    return Answer(_shown(call))
+    return Answer(shown(call.state.engine, call.state.settings))
 
 
 async def flush(call: Call) -> Answer:
@@ -21,7 +23,7 @@ async def flush(call: Call) -> Answer:
     replays = call.state.engine.replays
     assert replays is not None
     await replays.flush()
-    return Answer(_shown(call))
+    return Answer(shown(call.state.engine, call.state.settings))
 
 
 async def retry_failed(call: Call) -> Answer:
@@ -38,8 +40,8 @@ def _required(call: Call) -> FileBuffer:
     return buffer
 
 
-def _shown(call: Call) -> Buffer:
-    engine = call.state.engine
+def shown(engine: Engine, settings: Settings) -> Buffer:
+    """What is on disk, and whether the database answers."""
     folder = engine.buffer.folder if engine.buffer is not None else None
     return Buffer(
         enabled=folder is not None,
@@ -47,7 +49,7 @@ def _shown(call: Call) -> Buffer:
         db_healthy=not engine.store.database.is_away,
         messages=folder.messages if folder is not None else 0,
         bytes=folder.state.size_bytes if folder is not None else 0,
-        max_bytes=call.state.settings.file_buffer_max_bytes,
+        max_bytes=settings.file_buffer_max_bytes,
         oldest_seconds=age_seconds(folder.oldest) if folder and folder.oldest else None,
         failed_files=len(folder.failed()) + len(folder.torn()) if folder is not None else 0,
     )

@@ -18,6 +18,7 @@ from queen.wire.resources import (
     Namespaces,
     OperationStarted,
     Overview,
+    OverviewQuery,
     PageQuery,
     PartitionInfo,
     Partitions,
@@ -73,18 +74,23 @@ _HISTORY_MINUTES: Final = 30
 
 async def overview(call: Call) -> Answer:
     """All queues that the caller may see, summed up."""
-    store = call.state.engine.store
-    rows = await store.queues.names(_MOST_NAMES)
+    query = call.query(OverviewQuery)
+    queues = call.state.engine.store.queues
+    rows = await queues.names(_MOST_NAMES)
     seen = await call.visible({row["name"] for row in rows})
     rows = [row for row in rows if row["name"] in seen]
-    found: list[Record] = []
-    if len(rows) <= _MOST_QUEUES:
-        found = await _figures(call, [row["id"] for row in rows])
+    ids = [row["id"] for row in rows]
+    found = await _figures(call, ids) if len(ids) <= _MOST_QUEUES else []
+    worst: list[Record] = []
+    if query.worst:
+        chosen = set(await queues.worst(ids, query.worst))
+        worst = [row for row in found if row["id"] in chosen] or await _figures(call, [*chosen])
     return Answer(
         Overview(
             queues=len(rows),
             namespaces=len({row["namespace"] for row in rows} - {""}),
             tasks=len({row["task"] for row in rows} - {""}),
+            worst=[QueueSummary(**_summary(row)) for row in worst],
             **total(found, is_known=len(rows) <= _MOST_QUEUES),
         )
     )
@@ -356,6 +362,7 @@ ROUTES: Final = (
         handler=overview,
         summary="All queues, summed up",
         permission=Permission.BROWSE,
+        query=OverviewQuery,
         is_shared=True,
         answers={200: Overview},
     ),

@@ -136,6 +136,26 @@ where q.figure < $2::double precision or (q.figure = $2::double precision and q.
 order by q.figure desc, q.id
 limit $7;
 
+-- name: worst_queues
+-- Of these queues those that are paused, whose oldest message has waited longest, and that have most dead letters: $2 of each, as last measured.
+with known as (
+  select q.id, q.paused, s.oldest_age_seconds, s.dead_letters
+  from unnest($1::bigint[]) k (id)
+  join queen.queues q on q.id = k.id
+  left join lateral (
+    select s.dead_letters, s.oldest_age_seconds
+    from queen.samples s
+    where s.queue_id = q.id and s.group_id = 0 and s.minute > queen.now() - interval '10 minutes'
+    order by s.minute desc
+    limit 1
+  ) s on true
+)
+(select k.id from known k where k.paused order by k.id limit $2)
+union
+(select k.id from known k where k.oldest_age_seconds > 0 order by k.oldest_age_seconds desc, k.id limit $2)
+union
+(select k.id from known k where k.dead_letters > 0 order by k.dead_letters desc, k.id limit $2);
+
 -- name: queue_histories
 -- Depths of queues in each of the last $2 minutes, this one last; null where nothing was measured.
 select k.id as queue_id, array_agg(s.depth order by m.minute) as depths

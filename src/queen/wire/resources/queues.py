@@ -34,12 +34,21 @@ class Figures(Wire, frozen=True, kw_only=True):
     popped_per_second: float | None
 
 
+class OverviewQuery(Request, frozen=True, kw_only=True):
+    """How many of the worst queues are told one by one, of each kind."""
+
+    worst: Annotated[int, Meta(ge=0, le=100)] = 0
+
+
 class Overview(Figures, frozen=True, kw_only=True):
     """All queues that the caller may see, as one."""
 
     queues: int
     namespaces: int
     tasks: int
+    worst: "list[QueueSummary]"
+    """Where asked for: queues that are paused, whose oldest message has waited longest, and that
+    have most dead letters, as last sampled."""
 
 
 class Scope(Figures, frozen=True, kw_only=True):
