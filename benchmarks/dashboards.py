@@ -1,37 +1,34 @@
 """
-What open dashboards cost the server: its rate of pushes with fifty of them and with none, in turns.
+What open dashboards cost a server: how much less it pushes than another beside it without them.
 
-Each is the overview as a browser has it open while messages move: a WebSocket, and the requests
-that the page makes every five seconds and every fifteen. They run in a process of their own, which
-shares the machine with the server: what the browsers would cost elsewhere is in the rates. What
-they cost the server alone is the CPU that it spends on a message, without them and with them.
+Two servers, over a database each, share one core by halves, and pushes come to both without a
+break. One is watched by fifty dashboards, then the other, in turns. The speed of a shared machine
+changes by a fifth from one second to the next, but it is the same for both: what is left between
+them is what dashboards cost. All else has the other cores. With half a core each, a server loses
+twice the share of its pushes that it would lose with one to itself; the bar is held against the
+loss as it is here. Servers must be what limits pushes: so they are to be busy.
 
-Messages are pushed without a break, and dashboards come and go beside it: a load that begins anew
-each time differs by more than they cost. Even so the speed of a shared machine changes by more from
-one second to the next, so the error of the medians is told. Beside them stands the share of the
-server's time that dashboards have while it pushes as fast as it can, which is found by samples of
-its stack (py-spy): a slow second is slow for all that is in it. That is what they cost where the
-server is what limits pushes: it must be busy. What they ask of PostgreSQL is in the rates alone, so
-the bar is met only if both say so. The last line is one JSON object.
+Each dashboard is the overview as a browser has it open while messages move: a WebSocket, and the
+requests that the page makes every five seconds and every fifteen. What they ask of PostgreSQL is
+told as CPU. The last line is one JSON object.
 """
 
 import argparse
 import asyncio
 import json
 import math
+import os
 import random
-import re
 import statistics
 import sys
-import tempfile
 import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections import Counter
+from asyncio.subprocess import PIPE, Process
 from contextlib import asynccontextmanager
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
+import asyncpg
 import uvloop
 
 from benchmarks.http import cpu_seconds
@@ -50,30 +47,47 @@ CONNECTIONS = {1: 256, 100: 32}
 PARTITIONS = 16
 TURNS = 4
 """Different requests of a connection."""
-NOW = ("/resources/overview?worst=20",)
-"""What the overview asks for again while messages move."""
-PAST = (
-    "/analytics/series?metric=pushed,popped,acked,nacked,deadLettered,depth,lag,oldestAgeSeconds,"
-    "waitMillis,processingMillis"
-)
-"""Its charts."""
-SHARED_SECONDS: dict[tuple[str, ...], int] = {NOW: 4, (PAST,): 10}
-"""How old an answer may be."""
-NOW_SECONDS = 5.0
-PAST_SECONDS = 15.0
-REQUESTS_A_SECOND = len(NOW) / NOW_SECONDS + 1 / PAST_SECONDS
-"""Of a dashboard."""
-DASHBOARDS = re.compile(r"queen/server/(dashboards|answers|pulse)\.py|queen/server/routes/")
-"""What is done for them alone."""
-PUSHES = re.compile(r"queen/server/verbs/|queen/(engine|store|wire)/")
-SAMPLED_SECONDS = 45
-SAMPLES_A_SECOND = 200
 IDLE_SECONDS = 30
 WARM_SECONDS = 3
 LEAST_BUSY = 0.9
-"""Of a core: with less, something else than the server limits pushes."""
-SETTLE_SECONDS = 0.5
-"""After dashboards have gone; once they have come, until no answer is from before."""
+"""Of the core that the servers share: with less, something else limits pushes."""
+
+
+class Question(NamedTuple):
+    """What a page asks for again and again."""
+
+    path: str
+    age: int
+    """How old an answer may be, in seconds."""
+    seconds: float
+    """Until it is asked for again."""
+    hours: int = 0
+    """Of the past, up to the end of this minute."""
+
+    @property
+    def request(self) -> bytes:
+        path = self.path
+        if self.hours:
+            end = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
+            start = end - timedelta(hours=self.hours)
+            path += f"&from={start:%Y-%m-%dT%H:%M:%SZ}&to={end:%Y-%m-%dT%H:%M:%SZ}"
+        return (
+            f"GET /api/v1{path} HTTP/1.1\r\nhost: localhost\r\naccept-encoding: gzip\r\n"
+            f"cache-control: max-age={self.age}\r\n\r\n"
+        ).encode()
+
+
+QUESTIONS = (
+    Question("/resources/overview?worst=20", age=4, seconds=5.0),
+    Question(
+        "/analytics/series?metric=pushed,popped,acked,nacked,deadLettered,depth,lag,"
+        "oldestAgeSeconds,waitMillis,processingMillis",
+        age=10,
+        seconds=15.0,
+        hours=1,
+    ),
+)
+"""Of the overview, while messages move: its figures, and its charts."""
 
 
 async def be_dashboards(port: int, count: int) -> None:
@@ -87,8 +101,7 @@ async def be_dashboards(port: int, count: int) -> None:
             opened = [asyncio.Event() for _ in range(count)]
             tasks = [group.create_task(_listen(session, port, each)) for each in opened]
             for _ in opened:
-                tasks.append(group.create_task(_ask_again(port, NOW, NOW_SECONDS)))
-                tasks.append(group.create_task(_ask_again(port, (PAST,), PAST_SECONDS)))
+                tasks.extend(group.create_task(_ask_again(port, each)) for each in QUESTIONS)
             for each in opened:
                 await each.wait()
             print("opened", flush=True)
@@ -98,21 +111,15 @@ async def be_dashboards(port: int, count: int) -> None:
         print("closed", flush=True)
 
 
-async def _ask_again(port: int, paths: tuple[str, ...], seconds: float) -> None:
-    asked = [
-        f"GET /api/v1{path} HTTP/1.1\r\nhost: localhost\r\naccept-encoding: gzip\r\n"
-        f"cache-control: max-age={SHARED_SECONDS[paths]}\r\n\r\n"
-        for path in paths
-    ]
-    await asyncio.sleep(random.uniform(0, seconds))
+async def _ask_again(port: int, question: Question) -> None:
+    await asyncio.sleep(random.uniform(0, question.seconds))
     (line,) = await connections(port, 1)
     try:
         while True:
-            for each in asked:
-                answer = await line.ask(each.encode())
-                if answer[9:12] != b"200":
-                    raise RuntimeError(answer[:500].decode())
-            await asyncio.sleep(seconds)
+            answer = await line.ask(question.request)
+            if answer[9:12] != b"200":
+                raise RuntimeError(answer[:500].decode())
+            await asyncio.sleep(question.seconds)
     finally:
         line.transport.close()
 
@@ -120,7 +127,7 @@ async def _ask_again(port: int, paths: tuple[str, ...], seconds: float) -> None:
 async def _listen(session: aiohttp.ClientSession, port: int, opened: asyncio.Event) -> None:
     async with session.ws_connect(f"http://127.0.0.1:{port}/ws/dashboard") as socket:
         events = ["message.processed", "system.stats", "operation.updated"]
-        await socket.send_json({"subscribe": events})
+        await socket.send_json({"subscribe": events, "seconds": 5})
         await socket.receive()
         opened.set()
         async for _ in socket:
@@ -162,27 +169,58 @@ class Dashboards:
             raise RuntimeError("the dashboards ended")
 
 
-class Load:
-    """Pushes without a break, over connections that each wait for their last answer."""
+class Counts(NamedTuple):
+    """What a side came to so far."""
 
-    def __init__(self, server: Server, batch: int) -> None:
-        self._server = server
-        self.batch = batch
+    pushed: float
+    server: float
+    """Seconds of CPU."""
+    database: float
+    """The same of its sessions."""
+    at: float
+
+    def since(self, before: "Counts") -> "Counts":
+        return Counts(*(now - then for now, then in zip(self, before, strict=True)))
+
+
+class Side:
+    """A server over a database of its own, whoever watches it, and who pushes to it."""
+
+    def __init__(self, server: Server, dashboards: Dashboards, session: asyncpg.Connection) -> None:
+        self.server = server
+        self.dashboards = dashboards
+        self._session = session
         self._pushed = 0
 
+    @classmethod
     @asynccontextmanager
-    async def run(self) -> "AsyncGenerator[None]":
-        lines = await connections(self._server.port, CONNECTIONS[self.batch])
-        messages = payloads(TURNS * self.batch, seed=7)
-        bodies = [messages[turn * self.batch :][: self.batch] for turn in range(TURNS)]
+    async def start(cls, dsn: str, core: int, count: int) -> "AsyncGenerator[Side]":
+        await migrate(dsn)
+        session = await asyncpg.connect(dsn)
+        try:
+            async with Server(dsn) as server, Dashboards.start(server.port, count) as dashboards:
+                for thread in os.listdir(f"/proc/{server.pid}/task"):
+                    os.sched_setaffinity(int(thread), {core})
+                for number in range(QUEUES):
+                    item = {"queue": f"shop{number}", "payload": number}
+                    await server.post("/push", {"items": [item]})
+                yield cls(server, dashboards, session)
+        finally:
+            await session.close()
+
+    @asynccontextmanager
+    async def pushes(self, batch: int) -> "AsyncGenerator[None]":
+        """Push without a break, over connections that each wait for their last answer."""
+        lines = await connections(self.server.port, CONNECTIONS[batch])
+        messages = payloads(TURNS * batch, seed=7)
+        bodies = [messages[turn * batch :][:batch] for turn in range(TURNS)]
 
         async def push(number: int) -> None:
-            queue = f"load{self.batch}"
-            asked = [pushing(queue, number % PARTITIONS, body) for body in bodies]
+            asked = [pushing(f"load{batch}", number % PARTITIONS, body) for body in bodies]
             while True:
                 for each in asked:
                     await lines[number].ask(each)
-                    self._pushed += self.batch
+                    self._pushed += batch
 
         pushers = [asyncio.create_task(push(number)) for number in range(len(lines))]
         yield
@@ -197,163 +235,117 @@ class Load:
         if any(line.failed for line in lines):
             raise RuntimeError("pushes were refused")
 
-    async def rate(self, seconds: float) -> tuple[float, float]:
-        """Messages a second, and those for a second of the server's CPU."""
-        pushed, spent, began = self._pushed, cpu_seconds(self._server.pid), time.perf_counter()
-        await asyncio.sleep(seconds)
-        count = self._pushed - pushed
-        took = time.perf_counter() - began
-        return count / took, count / (cpu_seconds(self._server.pid) - spent)
+    async def counts(self) -> Counts:
+        rows = await self._session.fetch(
+            "select pid from pg_stat_activity where datname = current_database()"
+            " and pid <> pg_backend_pid() and backend_type = 'client backend'"
+        )
+        database = sum(cpu_seconds(row["pid"]) for row in rows)
+        return Counts(self._pushed, cpu_seconds(self.server.pid), database, time.perf_counter())
+
+    async def idle(self) -> float:
+        """What the server takes of a core while nobody pushes."""
+        before = await self.counts()
+        await asyncio.sleep(IDLE_SECONDS)
+        found = (await self.counts()).since(before)
+        return found.server / found.at
+
+
+class Round(NamedTuple):
+    """One side that is watched, held against the other at the same time."""
+
+    ratio: float
+    """Of their rates."""
+    database: float
+    """How much more CPU the watched one's sessions took, of a core."""
+    busy: float
+    """Of the core that the servers share."""
 
 
 async def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    first, *rest = sorted(os.sched_getaffinity(0))
+    if not rest:
+        raise RuntimeError("it needs two cores: one for the servers, and one for all else")
+    os.sched_setaffinity(0, rest)
     with Postgres(SETTINGS) as postgres:
-        dsn = postgres.create_database("bench")
-        await migrate(dsn)
+        dsns = [postgres.create_database(name) for name in ("left", "right")]
         async with (
-            Server(dsn) as server,
-            Dashboards.start(server.port, arguments.count) as dashboards,
+            Side.start(dsns[0], first, arguments.count) as left,
+            Side.start(dsns[1], first, arguments.count) as right,
         ):
-            for number in range(QUEUES):
-                item = {"queue": f"shop{number}", "payload": number}
-                await server.post("/push", {"items": [item]})
-
-            async def idle() -> float:
-                """What the server takes of a core while nobody pushes."""
-                before = cpu_seconds(server.pid)
-                await asyncio.sleep(IDLE_SECONDS)
-                return (cpu_seconds(server.pid) - before) / IDLE_SECONDS
-
-            idle_cpu_alone = await idle()
-            async with dashboards.open():
-                idle_cpu = await idle()
+            idle_cpu_alone = await left.idle()
+            async with left.dashboards.open():
+                idle_cpu = await left.idle()
             print(
                 f"an idle server takes {idle_cpu_alone:.4f} of a core, and {idle_cpu:.4f} with"
                 f" {arguments.count} dashboards",
                 flush=True,
             )
-            ratios: dict[int, list[tuple[float, float]]] = {}
-            times: dict[int, Times] = {}
+            rounds: dict[int, list[Round]] = {}
             for batch in CONNECTIONS:
-                load = Load(server, batch)
-                async with load.run():
+                async with left.pushes(batch), right.pushes(batch):
                     await asyncio.sleep(WARM_SECONDS)
-                    ratios[batch] = await in_turns(load, dashboards, arguments)
-                    async with dashboards.open():
-                        times[batch] = await sampled(server, load)
-                    print(f"push {batch}: {times[batch]}", flush=True)
+                    rounds[batch] = [
+                        each
+                        for _ in range(arguments.pairs)
+                        for each in (
+                            await held_against(left, right, batch, arguments.seconds),
+                            await held_against(right, left, batch, arguments.seconds),
+                        )
+                    ]
     result: dict[str, Any] = {"bench": "dashboards", **machine(), "bar": BAR}
-    result |= {"count": arguments.count, "rounds": arguments.rounds, "seconds": arguments.seconds}
+    result |= {"count": arguments.count, "pairs": arguments.pairs, "seconds": arguments.seconds}
     result |= {"idle_cpu": round(idle_cpu, 4), "idle_cpu_alone": round(idle_cpu_alone, 4)}
-    for batch, found in ratios.items():
-        for name, each in zip(("ratio", "cpu_ratio"), zip(*found, strict=True), strict=True):
-            result[f"push_{batch}_{name}"] = round(statistics.median(each), 3)
-            # Of a median, where they are spread as by many small causes.
-            error = 1.25 * statistics.stdev(each) / math.sqrt(len(each))
-            result[f"push_{batch}_{name}_error"] = round(error, 3)
-    # A request of a dashboard takes of HTTP what that of one message does.
-    asked = arguments.count * REQUESTS_A_SECOND
-    heard = asked * times[1].common / (times[1].requests + asked)
-    shares = {batch: (each.dashboards + heard) / each.busy for batch, each in times.items()}
-    for batch, share in shares.items():
-        samples = SAMPLED_SECONDS * SAMPLES_A_SECOND * times[batch].busy
+    for batch, found in rounds.items():
+        # Each side is watched once in a pair: what makes one the faster is in neither.
+        ratios = [
+            math.sqrt(one.ratio * other.ratio)
+            for one, other in zip(found[::2], found[1::2], strict=True)
+        ]
         result |= {
-            f"push_{batch}_share": round(share, 4),
-            f"push_{batch}_share_error": round(math.sqrt(share / samples), 4),
-            f"push_{batch}_busy": round(times[batch].busy, 3),
-            f"push_{batch}_requests": round(times[batch].requests),
+            f"push_{batch}_ratio": round(statistics.median(ratios), 4),
+            # Of a median, where they are spread as by many small causes.
+            f"push_{batch}_error": round(
+                1.25 * statistics.stdev(ratios) / math.sqrt(len(ratios)), 4
+            ),
+            f"push_{batch}_mean": round(statistics.mean(ratios), 4),
+            f"push_{batch}_database": round(statistics.mean(each.database for each in found), 4),
+            f"push_{batch}_busy": round(statistics.median(each.busy for each in found), 3),
         }
     result["is_met"] = all(
-        share <= 1 - BAR
-        and times[batch].busy >= LEAST_BUSY
-        and result[f"push_{batch}_ratio"] >= BAR
-        for batch, share in shares.items()
+        result[f"push_{batch}_ratio"] >= BAR and result[f"push_{batch}_busy"] >= LEAST_BUSY
+        for batch in rounds
     )
     return result
 
 
-class Times(NamedTuple):
-    """Of a core of the server, while it pushes as fast as it can and dashboards are open."""
-
-    busy: float
-    dashboards: float
-    """For them alone."""
-    common: float
-    """Of HTTP and the event loop: for all requests, a second."""
-    requests: float
-    """That pushed, a second."""
-
-
-def by_purpose(path: Path) -> Counter[str]:
-    """Samples of the stack; what is neither for dashboards nor for pushes is common."""
-    found: Counter[str] = Counter()
-    for line in path.read_text().splitlines():
-        stack, _, count = line.rpartition(" ")
-        if DASHBOARDS.search(stack):
-            found["dashboards"] += int(count)
-        elif PUSHES.search(stack):
-            found["pushes"] += int(count)
-        else:
-            found["common"] += int(count)
-    return found
-
-
-async def sampled(server: Server, load: Load) -> Times:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "stacks")
-        options = ["--format", "raw", "--rate", str(SAMPLES_A_SECOND), "--output", path]
-        process = await asyncio.create_subprocess_exec(
-            *(Path(sys.executable).with_name("py-spy"), "record", "--pid", str(server.pid)),
-            *("--duration", str(SAMPLED_SECONDS), *options),
-            stdout=DEVNULL,
-        )
-        rate, _ = await load.rate(SAMPLED_SECONDS)
-        if await process.wait():
-            raise RuntimeError(f"py-spy ended with {process.returncode}")
-        found = by_purpose(path)
-    samples = SAMPLED_SECONDS * SAMPLES_A_SECOND
-    return Times(
-        busy=found.total() / samples,
-        dashboards=found["dashboards"] / samples,
-        common=found["common"] / samples,
-        requests=rate / load.batch,
+async def held_against(watched: Side, alone: Side, batch: int, seconds: float) -> Round:
+    async with watched.dashboards.open():
+        # Until no answer is from before.
+        await asyncio.sleep(max(each.age for each in QUESTIONS))
+        before = await watched.counts(), await alone.counts()
+        await asyncio.sleep(seconds)
+        with_them = (await watched.counts()).since(before[0])
+        without = (await alone.counts()).since(before[1])
+    rates = [each.pushed / each.at for each in (with_them, without)]
+    found = Round(
+        ratio=rates[0] / rates[1],
+        database=with_them.database / with_them.at - without.database / without.at,
+        busy=with_them.server / with_them.at + without.server / without.at,
     )
-
-
-async def in_turns(
-    load: Load, dashboards: Dashboards, arguments: argparse.Namespace
-) -> list[tuple[float, float]]:
-    """Rates with dashboards as shares of those without, by the clock and by the server's CPU."""
-    found: list[tuple[float, float]] = []
-
-    async def watched() -> tuple[float, float]:
-        async with dashboards.open():
-            await asyncio.sleep(max(SHARED_SECONDS.values()))
-            return await load.rate(arguments.seconds)
-
-    async def alone() -> tuple[float, float]:
-        await asyncio.sleep(SETTLE_SECONDS)
-        return await load.rate(arguments.seconds)
-
-    for number in range(arguments.rounds):
-        if number % 2:
-            (rate, own), (rate_alone, own_alone) = await watched(), await alone()
-        else:
-            (rate_alone, own_alone), (rate, own) = await alone(), await watched()
-        found.append((rate / rate_alone, own / own_alone))
-        print(
-            f"round {number + 1} push {load.batch}: {rate:,.0f} msg/s watched,"
-            f" {rate_alone:,.0f} alone, {found[-1][0]:.3f}; for a second of the"
-            f" server's CPU {own:,.0f} and {own_alone:,.0f}, {found[-1][1]:.3f}",
-            flush=True,
-        )
+    print(
+        f"push {batch}: {rates[0]:,.0f} msg/s watched, {rates[1]:,.0f} beside it,"
+        f" {found.ratio:.3f}; database {found.database:+.4f} of a core,"
+        f" servers busy {found.busy:.3f}",
+        flush=True,
+    )
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--pairs", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--be", type=int, metavar="PORT", help="be the dashboards of a server")
     arguments = parser.parse_args()

@@ -42,6 +42,10 @@ type Frame =
 
 /** How often figures are asked for, at the most, while a socket says that nothing moves. */
 const QUIET_MILLIS = 15_000;
+/** How much earlier than at its interval a frame may come. */
+const EARLY_MILLIS = 500;
+/** The longest interval of frames that the server keeps. */
+const MOST_SECONDS = 15;
 const STALE_MILLIS = 30_000;
 const MOST_RETRY_MILLIS = 15_000;
 const MOST_PAGES = 2;
@@ -96,9 +100,9 @@ export const useLive = defineStore("live", () => {
     heardAt.value = Date.now();
   }
 
-  /** Messages moved: what is shown of now is asked for again, though not at every message. */
+  /** Messages moved: what is shown of now is asked for again, though not at every frame. */
   function refresh(): void {
-    if (Date.now() - refreshedAt < pollMillis.value) return;
+    if (Date.now() - refreshedAt < pollMillis.value - EARLY_MILLIS) return;
     refreshedAt = Date.now();
     void queries.invalidateQueries({ queryKey: ["now"], predicate: isRefreshed });
   }
@@ -130,6 +134,13 @@ export const useLive = defineStore("live", () => {
     return url.href;
   }
 
+  /** Frames come no more often than they are made use of. */
+  function subscribe(): void {
+    if (!isOpen.value) return;
+    const seconds = Math.min(preferences.seconds, MOST_SECONDS);
+    socket?.send(JSON.stringify({ subscribe: EVENTS, seconds }));
+  }
+
   async function open(): Promise<void> {
     clearTimeout(retry);
     try {
@@ -140,7 +151,7 @@ export const useLive = defineStore("live", () => {
       opened.onopen = () => {
         isOpen.value = true;
         retryMillis = 1_000;
-        opened.send(JSON.stringify({ subscribe: EVENTS }));
+        subscribe();
         heard();
       };
       opened.onmessage = (message: MessageEvent<string>) => take(JSON.parse(message.data) as Frame);
@@ -180,6 +191,7 @@ export const useLive = defineStore("live", () => {
     },
     { immediate: true },
   );
+  watch(() => preferences.seconds, subscribe);
   useIntervalFn(() => (now.value = Date.now()), 1_000);
 
   function pause(): void {

@@ -4,10 +4,13 @@ import asyncio
 import socket as sockets
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import WSMsgType
 
 from tests.server.access import KEYS, Caller, make_key
 from tests.server.server import Server, until
@@ -71,6 +74,46 @@ async def test_depths_sums_and_the_system_are_told(fast: Server) -> None:
                 "deadLettered": 0,
             }
         ]
+
+
+async def test_sums_come_at_once_and_then_no_more_often_than_asked_for(fast: Server) -> None:
+    async with dashboard(fast) as opened, dashboard(fast) as eager:
+        await opened.send_json({"subscribe": ["message.processed"], "seconds": 3})
+        await eager.send_json({"subscribe": ["message.processed"]})
+        is_over = asyncio.Event()
+
+        async def push_on() -> int:
+            count = 0
+            while not is_over.is_set():
+                await push(fast, "orders")
+                count += 1
+            return count
+
+        pushing = asyncio.create_task(push_on())
+        frames = [await heard(opened, "message.processed") for _ in range(4)]
+        is_over.set()
+        count = await pushing
+        # By the first it may not have been known yet how often.
+        times = [datetime.fromisoformat(each["at"]) for each in frames[1:]]
+        assert all(3 <= (b - a).total_seconds() < 6 for a, b in pairwise(times))
+
+        async def told(to: aiohttp.ClientWebSocketResponse) -> int:
+            frame = await heard(to, "message.processed")
+            return frame["data"]["queues"][0]["pushed"]
+
+        # Nothing is told twice, and nothing is left out: the rest comes, however long that takes.
+        sum_ = sum(each["data"]["queues"][0]["pushed"] for each in frames)
+        while sum_ < count:
+            sum_ += await told(opened)
+        assert sum_ == count
+        eagerly = [await told(eager)]
+        while sum(eagerly) < count:
+            eagerly.append(await told(eager))
+        assert sum(eagerly) == count
+        assert len(eagerly) > len(frames)
+
+        await opened.send_json({"subscribe": ["message.processed"], "seconds": 16})
+        assert (await opened.receive()).type in (WSMsgType.CLOSE, WSMsgType.CLOSED)
 
 
 async def test_long_work_is_told_as_it_goes(fast: Server) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -55,6 +55,10 @@ _FLOW: Final = {
 }
 
 
+Flow = dict[tuple[str, str], float]
+"""What each figure of each queue came to so far, over its groups."""
+
+
 class DashboardQuery(Request, frozen=True, kw_only=True):
     """A ticket, for a browser's WebSocket sends no headers."""
 
@@ -68,6 +72,11 @@ class Dashboard:
         self.call = call
         self.events: frozenset[EventName] = frozenset(EVENTS)
         self.queues: frozenset[str] | None = None
+        self.seconds = 1
+        """From one frame of what was processed to the next, at least."""
+        self.due_at = 0.0
+        self.flow: Flow = {}
+        """As it was when it was last told of it."""
         self.frames: deque[bytes] = deque()
         self.has_frames = asyncio.Event()
         self.is_slow = asyncio.Event()
@@ -102,7 +111,7 @@ class Dashboards:
         self._log = log
         self._open: set[Dashboard] = set()
         self._task: asyncio.Task[None] | None = None
-        self._flow: dict[tuple[str, str], float] = {}
+        self._flow: Flow = {}
         self._operations: dict[str, Operation] = {}
 
     async def close(self) -> None:
@@ -155,6 +164,7 @@ class Dashboards:
         return any(event in dashboard.events for dashboard in self._open)
 
     def _add(self, dashboard: Dashboard) -> None:
+        dashboard.flow = self._flow
         self._open.add(dashboard)
         self._meter.websockets = len(self._open)
         if self._task is None:
@@ -197,6 +207,7 @@ class Dashboards:
                     EVENTS if wanted.subscribe is None else wanted.subscribe
                 )
                 dashboard.queues = None if wanted.queues is None else frozenset(wanted.queues)
+                dashboard.seconds = wanted.seconds
 
     async def _say(self, socket: WebSocket, dashboard: Dashboard) -> None:
         with contextlib.suppress(WebSocketDisconnect):
@@ -214,6 +225,8 @@ class Dashboards:
         """Once a second: what happened; at their intervals depths and the system."""
         depths_at = stats_at = 0.0
         self._flow = _flow(await self._gather())
+        for dashboard in self._open:
+            dashboard.flow = self._flow
         self._operations = await self._newest_operations()
         while True:
             now = time.monotonic()
@@ -223,24 +236,28 @@ class Dashboards:
                 if now >= stats_at:
                     stats_at = now + self._settings.system_stats_update_ms / 1000
                     await self._tell_stats(snapshot)
-                await self._tell_processed(snapshot)
+                await self._tell_processed(_flow(snapshot), now)
                 await self._tell_operations()
                 if now >= depths_at:
                     depths_at = now + self._settings.queue_depth_update_ms / 1000
                     await self._tell_depths()
             await asyncio.sleep(_TICK_SECONDS)
 
-    async def _tell_processed(self, snapshot: Snapshot) -> None:
-        flow = _flow(snapshot)
-        news: dict[str, dict[str, int]] = {}
-        for key, figure in flow.items():
-            if change := int(figure - self._flow.get(key, 0)):
-                queue, name = key
-                news.setdefault(queue, {})[name] = change
+    async def _tell_processed(self, flow: Flow, now: float) -> None:
+        """At once after a pause, then at each one's interval; who was told together is again."""
         self._flow = flow
-        if news:
-            changed = {queue: Processed(queue=queue, **each) for queue, each in news.items()}
-            await self._tell_queues("message.processed", changed, ProcessedQueues)
+        told: dict[int, list[Dashboard]] = {}
+        for dashboard in self._open:
+            if now >= dashboard.due_at:
+                told.setdefault(id(dashboard.flow), []).append(dashboard)
+        for dashboards in told.values():
+            changed = _changed(flow, dashboards[0].flow)
+            for dashboard in dashboards:
+                dashboard.flow = flow
+                if changed:
+                    dashboard.due_at = now + dashboard.seconds
+            if changed:
+                await self._tell_queues("message.processed", changed, ProcessedQueues, dashboards)
 
     async def _newest_operations(self) -> dict[str, Operation]:
         """Whichever process runs them: what all have written down."""
@@ -275,15 +292,19 @@ class Dashboards:
             if row["group_id"] == 0
         }
         if depths:
-            await self._tell_queues("queue.depth.updated", depths, Depths)
+            await self._tell_queues("queue.depth.updated", depths, Depths, self._open)
 
     async def _tell_queues(
-        self, event: EventName, by_queue: dict[str, Any], type_: type[ProcessedQueues | Depths]
+        self,
+        event: EventName,
+        by_queue: Mapping[str, Processed | Depth],
+        type_: Callable[..., ProcessedQueues | Depths],
+        dashboards: Iterable[Dashboard],
     ) -> None:
         """One frame for all who see all; for others one of what they see."""
         names = set(by_queue)
         whole: bytes | None = None
-        for dashboard in tuple(self._open):
+        for dashboard in tuple(dashboards):
             if event not in dashboard.events:
                 continue
             shown = await dashboard.shown(names)
@@ -318,13 +339,22 @@ class Dashboards:
                 dashboard.put(whole if sees_all else partial)
 
 
-def _flow(snapshot: Snapshot) -> dict[tuple[str, str], float]:
-    """What each figure of each queue came to so far, over its groups."""
-    flow: dict[tuple[str, str], float] = {}
+def _flow(snapshot: Snapshot) -> Flow:
+    flow: Flow = {}
     for each in snapshot.values:
         if (name := _FLOW.get(each.name)) is not None and (queue := each.labels[0]) != OTHER:
             flow[queue, name] = flow.get((queue, name), 0.0) + each.value
     return flow
+
+
+def _changed(flow: Flow, before: Flow) -> dict[str, Processed]:
+    """What happened to queues since."""
+    news: dict[str, dict[str, int]] = {}
+    for key, figure in flow.items():
+        if change := int(figure - before.get(key, 0)):
+            queue, name = key
+            news.setdefault(queue, {})[name] = change
+    return {queue: Processed(queue=queue, **figures) for queue, figures in news.items()}
 
 
 def _frame(event: EventName, data: object) -> bytes:

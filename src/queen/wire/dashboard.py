@@ -1,7 +1,7 @@
 """What a dashboard says and hears on its WebSocket."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -22,6 +22,8 @@ class Subscribe(Request, frozen=True, kw_only=True):
 
     subscribe: list[EventName] | None = None
     queues: list[str] | None = None
+    seconds: Annotated[int, msgspec.Meta(ge=1, le=15)] = 1
+    """Between two frames `message.processed`, at least."""
 
 
 class Processed(Wire, frozen=True, kw_only=True):
