@@ -109,6 +109,7 @@ export const useLive = defineStore("live", () => {
 
   function take(frame: Frame): void {
     heard();
+    retryMillis = 1_000;
     switch (frame.event) {
       case "message.processed":
         processed.value = frame.data.queues;
@@ -150,7 +151,6 @@ export const useLive = defineStore("live", () => {
       socket = opened;
       opened.onopen = () => {
         isOpen.value = true;
-        retryMillis = 1_000;
         subscribe();
         heard();
       };

@@ -1,5 +1,6 @@
 """The overview: each figure leads to the list that it is of."""
 
+import json
 from urllib.parse import urlsplit
 
 import pytest
@@ -35,6 +36,12 @@ async def test_every_figure_leads_to_its_list(page: Page, demo: Server) -> None:
 
 
 async def test_while_messages_move_one_question_is_asked_again(page: Page, demo: Server) -> None:
+    sent: list[str | bytes] = []
+
+    def note(frame: str | bytes) -> None:
+        sent.append(frame)
+
+    page.on("websocket", lambda socket: socket.on("framesent", note))
     await page.goto(demo.base_url)
     await expect(page.locator("[data-chart] canvas").first).to_be_visible()
     await expect(page.locator("[data-row]").first).to_be_visible()
@@ -47,6 +54,7 @@ async def test_while_messages_move_one_question_is_asked_again(page: Page, demo:
 
     await until(is_asked_again, seconds=60)
     assert set(asked) <= {"/api/v1/resources/overview", "/api/v1/analytics/series"}
+    assert [json.loads(each)["seconds"] for each in sent] == [5]
 
 
 async def test_a_paused_queue_needs_attention(page: Page, demo: Server) -> None:

@@ -51,7 +51,7 @@ async def queues_and_groups(queen: Queen, name: str) -> None:
     await queue.partition("p").push([{"data": n} for n in range(3)])
     await queen.queue(name).group("g").pop()
     assert (await admin.overview()).queues >= 1
-    assert len((await admin.overview(worst=1)).worst) <= 3
+    assert name in [each.name for each in (await admin.overview(worst=100)).worst]
     assert "shop" in [each.name async for each in admin.namespaces()]
     assert "bill" in [each.name async for each in admin.tasks()]
     assert [each.name async for each in admin.queues(namespace="shop")] == [name]

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -248,16 +248,17 @@ class Dashboards:
         self._flow = flow
         told: dict[int, list[Dashboard]] = {}
         for dashboard in self._open:
-            if now >= dashboard.due_at:
+            # A tick may be early by less than a timer can tell.
+            if now + _TICK_SECONDS / 2 >= dashboard.due_at:
                 told.setdefault(id(dashboard.flow), []).append(dashboard)
         for dashboards in told.values():
             changed = _changed(flow, dashboards[0].flow)
-            for dashboard in dashboards:
+            async for dashboard, is_told in self._tell_queues(
+                "message.processed", changed, ProcessedQueues, dashboards
+            ):
                 dashboard.flow = flow
-                if changed:
+                if is_told:
                     dashboard.due_at = now + dashboard.seconds
-            if changed:
-                await self._tell_queues("message.processed", changed, ProcessedQueues, dashboards)
 
     async def _newest_operations(self) -> dict[str, Operation]:
         """Whichever process runs them: what all have written down."""
@@ -292,7 +293,8 @@ class Dashboards:
             if row["group_id"] == 0
         }
         if depths:
-            await self._tell_queues("queue.depth.updated", depths, Depths, self._open)
+            async for _ in self._tell_queues("queue.depth.updated", depths, Depths, self._open):
+                pass
 
     async def _tell_queues(
         self,
@@ -300,20 +302,28 @@ class Dashboards:
         by_queue: Mapping[str, Processed | Depth],
         type_: Callable[..., ProcessedQueues | Depths],
         dashboards: Iterable[Dashboard],
-    ) -> None:
-        """One frame for all who see all; for others one of what they see."""
+    ) -> AsyncIterator[tuple[Dashboard, bool]]:
+        """
+        One frame for all who see all; for others one of what they see.
+
+        Says of each whether it was told; nothing of one of whom nobody can say what it sees now.
+        """
         names = set(by_queue)
         whole: bytes | None = None
         for dashboard in tuple(dashboards):
-            if event not in dashboard.events:
-                continue
-            shown = await dashboard.shown(names)
-            if shown == names:
+            shown: set[str] = set()
+            if event in dashboard.events:
+                try:
+                    shown = await dashboard.shown(names)
+                except errors.QueenError:
+                    continue
+            if shown and shown == names:
                 whole = whole or _frame(event, type_(queues=list(by_queue.values())))
                 dashboard.put(whole)
             elif shown:
                 some = [each for name, each in by_queue.items() if name in shown]
                 dashboard.put(_frame(event, type_(queues=some)))
+            yield dashboard, bool(shown)
 
     async def _tell_stats(self, snapshot: Snapshot) -> None:
         idle = int(snapshot.of(telemetry.DB_POOL, "idle"))
@@ -335,7 +345,9 @@ class Dashboards:
         partial = _frame("system.stats", msgspec.structs.replace(stats, messages_per_second=None))
         for dashboard in tuple(self._open):
             if "system.stats" in dashboard.events:
-                sees_all = await dashboard.call.visible(queues) == queues
+                sees_all = False
+                with contextlib.suppress(errors.QueenError):
+                    sees_all = await dashboard.call.visible(queues) == queues
                 dashboard.put(whole if sees_all else partial)
 
 

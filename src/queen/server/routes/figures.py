@@ -1,5 +1,6 @@
 """Figures as they are told: what is not known is null, never 0."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -50,6 +51,24 @@ def total(rows: Sequence[Record], *, is_known: bool) -> dict[str, Any]:
     found["sampled_pending"] = sum(depths) if is_known and depths else None
     found["sampled_oldest_age_seconds"] = max(ages, default=None) if is_known else None
     return found
+
+
+def worst_of(rows: Sequence[Record], most: int) -> list[Record]:
+    """Queues that wait longest, have most dead letters and are paused: so many of each, so."""
+
+    def age(row: Record) -> float:
+        return row["oldest_seconds"] or row["sampled_oldest_seconds"] or 0.0
+
+    def dead_letters(row: Record) -> float:
+        # Too many to be counted are more than any number of them.
+        return math.inf if row["dead_letters"] is None else row["dead_letters"]
+
+    kinds = (
+        sorted((row for row in rows if age(row)), key=age, reverse=True),
+        sorted((row for row in rows if dead_letters(row)), key=dead_letters, reverse=True),
+        [row for row in rows if row["paused"]],
+    )
+    return [*{row["id"]: row for kind in kinds for row in kind[:most]}.values()]
 
 
 def group_summary(row: Record) -> GroupSummary:

@@ -8,7 +8,15 @@ from queen.codec.identity import partition_ref
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.paging import LARGEST, Int, Level, cursor_to, limit_of, place_of
-from queen.server.routes.figures import DETAIL, LIST, figures, group_summary, lease_info, total
+from queen.server.routes.figures import (
+    DETAIL,
+    LIST,
+    figures,
+    group_summary,
+    lease_info,
+    total,
+    worst_of,
+)
 from queen.server.routes.operations import started
 from queen.server.routing import API, Route
 from queen.store.database import Record, is_enough
@@ -80,18 +88,18 @@ async def overview(call: Call) -> Answer:
     seen = await call.visible({row["name"] for row in rows})
     rows = [row for row in rows if row["name"] in seen]
     ids = [row["id"] for row in rows]
-    found = await _figures(call, ids) if len(ids) <= _MOST_QUEUES else []
-    worst: list[Record] = []
-    if query.worst:
-        chosen = set(await queues.worst(ids, query.worst))
-        worst = [row for row in found if row["id"] in chosen] or await _figures(call, [*chosen])
+    is_known = len(ids) <= _MOST_QUEUES
+    found = await _figures(call, ids) if is_known else []
+    candidates = found
+    if query.worst and not is_known:
+        candidates = await _figures(call, await queues.worst(ids, query.worst))
     return Answer(
         Overview(
             queues=len(rows),
             namespaces=len({row["namespace"] for row in rows} - {""}),
             tasks=len({row["task"] for row in rows} - {""}),
-            worst=[QueueSummary(**_summary(row)) for row in worst],
-            **total(found, is_known=len(rows) <= _MOST_QUEUES),
+            worst=[QueueSummary(**_summary(row)) for row in worst_of(candidates, query.worst)],
+            **total(found, is_known=is_known),
         )
     )
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from queen.wire.messages import Request, Wire
 from queen.wire.options import QueueOptions, RateLimit
@@ -38,17 +38,6 @@ class OverviewQuery(Request, frozen=True, kw_only=True):
     """How many of the worst queues are told one by one, of each kind."""
 
     worst: Annotated[int, Meta(ge=0, le=100)] = 0
-
-
-class Overview(Figures, frozen=True, kw_only=True):
-    """All queues that the caller may see, as one."""
-
-    queues: int
-    namespaces: int
-    tasks: int
-    worst: "list[QueueSummary]"
-    """Where asked for: queues that are paused, whose oldest message has waited longest, and that
-    have most dead letters, as last sampled."""
 
 
 class Scope(Figures, frozen=True, kw_only=True):
@@ -109,6 +98,17 @@ class QueueSummary(Figures, frozen=True, kw_only=True):
     """Deliveries that a group may hold; 0: any number."""
     history: list[int | None] | None = None
     """The depth in each of the last thirty minutes, where asked for; null where not sampled."""
+
+
+class Overview(Figures, frozen=True, kw_only=True):
+    """All queues that the caller may see, as one."""
+
+    queues: int
+    namespaces: int
+    tasks: int
+    worst: list[QueueSummary] = field(default_factory=list[QueueSummary])
+    """Where asked for: queues whose oldest message has waited longest, then those that have most
+    dead letters, then those that are paused."""
 
 
 class Queues(Wire, frozen=True, kw_only=True):
