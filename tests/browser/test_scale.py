@@ -230,22 +230,30 @@ async def test_a_page_is_there_at_once(operator: Bare, large: Server, name: str)
 
 
 async def test_a_million_rows_are_scrolled(page: Page, large: Server) -> None:
-    spent: list[float] = []
+    spent: list[tuple[float, str]] = []
 
     def hear(response: Response) -> None:
         if (timing := response.headers.get("server-timing")) is not None:
-            spent.append(float(timing.removeprefix("db;dur=")))
+            spent.append((float(timing.removeprefix("db;dur=")), response.url))
 
     page.on("response", hear)
-    await page.goto(f"{large.base_url}/queues/{QUEUE}?tab=partitions")
     rows = page.locator("[data-row]")
-    await expect(rows.first).to_be_visible()
-    await expect(page.get_by_text("200 loaded of more than 2,000")).to_be_visible()
-    for loaded in ("400", "600", "800", "1,000"):
-        await page.keyboard.press("End")
-        await expect(page.get_by_text(f"{loaded} loaded of")).to_be_visible()
-    assert await rows.count() < 100
-    assert max(spent) < MOST_DATABASE_MILLIS
+    for _ in range(MOST_TRIES):
+        await quiet()
+        before = processors()
+        spent.clear()
+        await page.goto(f"{large.base_url}/queues/{QUEUE}?tab=partitions")
+        await expect(rows.first).to_be_visible()
+        await expect(page.get_by_text("200 loaded of more than 2,000")).to_be_visible()
+        for loaded in ("400", "600", "800", "1,000"):
+            await page.keyboard.press("End")
+            await expect(page.get_by_text(f"{loaded} loaded of")).to_be_visible()
+        assert await rows.count() < 100
+        share = processors().stolen_since(before)
+        print(f"scrolled: {max(spent)}; others had {share:.0%} of the machine", flush=True)
+        if max(spent)[0] < MOST_DATABASE_MILLIS or share <= MOST_STOLEN:
+            break
+    assert max(spent)[0] < MOST_DATABASE_MILLIS, max(spent)
     await keep(page, "million-partitions")
 
 
