@@ -36,7 +36,8 @@ expect.set_options(timeout=20_000)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A browser is slow to start and a page slow to draw where cores are few."""
     for item in items:
-        if "tests/browser" in item.path.as_posix():
+        is_here = "tests/browser" in item.path.as_posix()
+        if is_here and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(180))
 
 
