@@ -1,7 +1,6 @@
 # The only list of commands. `make setup` first; all others expect it.
 
 PYTHON ?= python3
-UV_VERSION := 0.13.7
 WORKERS ?= 4
 # Each starts Spark, which takes as many cores as it gets.
 SPARK_WORKERS ?= 2
@@ -26,8 +25,8 @@ NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/np
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: setup packages check check-dashboard check-lock dashboard test test-again test-browser test-browser-scale test-fast test-model test-faults test-spark-short test-spark \
-	bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema reference sync-types lock \
+.PHONY: setup packages check check-dashboard check-lock dashboard test test-again test-attacks test-browser test-browser-scale test-fast test-model test-faults test-spark-short test-spark \
+	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema reference sync-types lock \
 	format
 
 setup: packages $(STAMP) $(NODE_STAMP)
@@ -38,7 +37,6 @@ packages:
 $(STAMP): $(LOCK) pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(LOCK)
-	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -92,7 +90,11 @@ test-model:
 	QUEEN_MODEL_EXAMPLES=2000 $(PYTEST) --timeout=0 tests/engine/test_model.py
 
 test-faults:
-	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql
+	$(PYTEST) -m slow --timeout=1800 tests/system tests/sql tests/attacks
+
+# Every attack that was found to work once, and ten thousand generated ones; QUEEN_ATTACK_SEED repeats a run.
+test-attacks:
+	$(PYTEST) $(BOUNDED) -s -m "slow or not slow" tests/attacks
 
 # What every JVM of the tests would else load for itself.
 $(SPARK_CLASSES): $(STAMP) tests/spark/classes.py
@@ -107,6 +109,10 @@ test-spark: $(SPARK_CLASSES)
 
 bench-engine:
 	$(BIN)/python -m benchmarks.engine
+
+# Compare with another commit, in turns: `make bench-against REF=v0.1.0 BENCH=engine BENCH_FLAGS="--rounds 7"`.
+bench-against:
+	$(BIN)/python -m benchmarks.against $(REF) $(BENCH) $(BENCH_FLAGS)
 
 # `make bench-http BENCH_FLAGS="--peers FOLDER --peers-python PYTHON"` measures others beside.
 bench-http:
