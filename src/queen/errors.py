@@ -23,6 +23,7 @@ Every error Queen raises on purpose.
       - AmbiguousMessage
       - Duplicate
       - DutyLost            of upkeep: another process has it now
+      - SequenceReused
       - SequenceStale
       - SubscriptionConflict
       - VersionMismatch
@@ -37,13 +38,13 @@ Every error Queen raises on purpose.
     + OriginRefused
     + NoSuchRoute
     + MethodNotAllowed
-    + RequestTimeout
     + UnsupportedMediaType
     + HeadersTooLarge
     + BodyTooLarge
     + SchemaViolation
     + CrossShard
     ServiceError            nothing was applied; the same call may succeed later
+    + RequestTimeout
     + QueueFull
     + TooManyWaiters
     + RateLimited
@@ -51,6 +52,7 @@ Every error Queen raises on purpose.
     + Draining
     + DatabaseUnavailable
     + EncryptionUnavailable
+    + MessagesDamaged       stored messages cannot be decoded
     + DatabaseUnsafe
     + BufferFull            of a client: its buffers hold as much as they may
     + ServerUnreachable     of a client: no server answers; a TransportError too
@@ -247,6 +249,13 @@ class DutyLost(Conflict):
     sqlstates = ("QN016",)
 
 
+class SequenceReused(Conflict):
+    """The producer has used this sequence number for a request with other contents."""
+
+    code = "sequence_reused"
+    http_status = 409
+
+
 class SequenceStale(Conflict):
     """The producer has used a higher sequence number already."""
 
@@ -316,13 +325,6 @@ class MethodNotAllowed(RequestError):
 
     code = "method_not_allowed"
     http_status = 405
-
-
-class RequestTimeout(RequestError):
-    """The client took too long to send its request."""
-
-    code = "request_timeout"
-    http_status = 408
 
 
 class UnsupportedMediaType(RequestError):
@@ -399,6 +401,13 @@ class ServiceError(ApiError):
     applied = False
 
 
+class RequestTimeout(ServiceError):
+    """The client took too long to send its request: it was not read to its end."""
+
+    code = "request_timeout"
+    http_status = 408
+
+
 class QueueFull(ServiceError):
     """The slowest group has as many messages to settle as the queue's maxSize allows."""
 
@@ -444,6 +453,12 @@ class EncryptionUnavailable(ServiceError):
 
     code = "encryption_unavailable"
     sqlstates = ("QN017",)
+
+
+class MessagesDamaged(ServiceError):
+    """Stored messages cannot be decoded. They are set aside, and all others are delivered."""
+
+    code = "messages_damaged"
 
 
 class DatabaseUnsafe(ServiceError):

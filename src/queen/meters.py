@@ -1,12 +1,12 @@
 """Figures in memory: cheap to add to, mergeable, and rendered for Prometheus when asked for."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
-from queen.telemetry import JOBS_RUNNING, METRICS, WORKERS, Metric
+from queen.telemetry import FOR_ALL, JOBS_RUNNING, METRICS, WORKERS, Metric
 
 _LOG2: Final = math.log2
 _LOWEST: Final = 52
@@ -126,6 +126,28 @@ class Snapshot(msgspec.Struct, kw_only=True):
             self.add(JOBS_RUNNING, running[queue], queue)
         self.heard = []
 
+    def owners(self, label: str) -> set[str]:
+        """What a label of tenants names in here: queues, or pipelines."""
+        return {
+            each.labels[_BY_NAME[each.name].labels.index(label)]
+            for each in (*self.values, *self.histograms)
+            if _BY_NAME[each.name].owner == label
+        }
+
+    def seen_by(self, visible: Mapping[str, Container[str]]) -> "Snapshot":
+        """What is of these owners, by label; of the server as a whole only what is for all."""
+
+        def is_seen(each: Value | Bins) -> bool:
+            metric = _BY_NAME[each.name]
+            if metric.owner is None:
+                return metric in FOR_ALL
+            return each.labels[metric.labels.index(metric.owner)] in visible[metric.owner]
+
+        return Snapshot(
+            values=[each for each in self.values if is_seen(each)],
+            histograms=[each for each in self.histograms if is_seen(each)],
+        )
+
     def lasting(self) -> "Snapshot":
         """What a process leaves behind when it ends: not its gauges, which are of the living."""
         return Snapshot(
@@ -168,12 +190,8 @@ def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
     )
 
 
-def render(
-    snapshot: Snapshot,
-    is_shown: Callable[[str], bool] = lambda queue: True,
-    metrics: Iterable[Metric] = METRICS,
-) -> bytes:
-    """Prometheus text; queues for which ``is_shown`` is false are left out."""
+def render(snapshot: Snapshot, metrics: Iterable[Metric] = METRICS) -> bytes:
+    """Prometheus text."""
     values: dict[str, list[Value]] = {}
     histograms: dict[str, list[Bins]] = {}
     for each in snapshot.values:
@@ -184,13 +202,10 @@ def render(
     for metric in metrics:
         lines.append(f"# HELP {metric.name} {metric.help}")
         lines.append(f"# TYPE {metric.name} {metric.kind}")
-        at = metric.labels.index("queue") if "queue" in metric.labels else None
         for each in values.get(metric.name, ()):
-            if at is None or is_shown(each.labels[at]):
-                lines.append(f"{metric.name}{_labels(metric, each.labels)} {_number(each.value)}")
+            lines.append(f"{metric.name}{_labels(metric, each.labels)} {_number(each.value)}")
         for each in histograms.get(metric.name, ()):
-            if at is None or is_shown(each.labels[at]):
-                lines.extend(_buckets(metric, each))
+            lines.extend(_buckets(metric, each))
     lines.append("")
     return "\n".join(lines).encode()
 

@@ -21,6 +21,11 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     is_fine: bool = False
     """A histogram whose bounds double; the others' grow by four, for there are many of them."""
 
+    @property
+    def owner(self) -> str | None:
+        """The label that names something of a tenant; None: it is about the server as a whole."""
+        return next((label for label in self.labels if label in ("queue", "pipeline")), None)
+
 
 _PAIR: Final = ("queue", "group")
 _JOB: Final = ("queue", "name")
@@ -63,6 +68,11 @@ DROPPED: Final = _counter(
     "out of attempts (attempts) or having waited too long (evicted).",
     *_PAIR,
     "reason",
+)
+DAMAGED: Final = _counter(
+    "messages_damaged_total",
+    "Messages that a pop claimed but could not decode, counted again for each retry.",
+    *_PAIR,
 )
 EMPTY: Final = _counter("pops_empty_total", "Pops that were answered with nothing.", *_PAIR)
 LAPSED: Final = _counter("deliveries_expired_total", "Leases that ran out.", *_PAIR)
@@ -172,7 +182,18 @@ LOOP_LAG: Final = _gauge(
     "How late the event loop of the slowest process was in the last second, at worst.",
     merge="max",
 )
+LOOP_STALLS: Final = _histogram(
+    "event_loop_stall_seconds", "How long an event loop stood still, if for more than 250 ms."
+)
 CONNECTIONS: Final = _gauge("http_connections", "Open connections of clients.")
+REQUEST_BYTES: Final = _gauge(
+    "http_request_bytes_in_flight",
+    "Memory for the bodies of requests in progress; at most QUEEN_MAX_INFLIGHT_BYTES per process.",
+)
+UNSENT_BYTES: Final = _gauge(
+    "http_response_bytes_unsent",
+    "Responses that clients have not read yet; at most QUEEN_MAX_UNSENT_BYTES per process.",
+)
 WEBSOCKETS: Final = _gauge("websocket_connections", "Open dashboards.")
 PROCESSES: Final = _gauge("processes", "Processes that this answer sums up.")
 UPKEEP: Final = _gauge(
@@ -219,6 +240,9 @@ PER_OBJECT: Final = (
 )
 """What ``/metrics/per-object`` serves."""
 
+FOR_ALL: Final = (PROCESSES, STARTED, BUILD)
+"""What callers with scopes see of the server as a whole: nothing that tells what others do."""
+
 METRICS: Final = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 """All of them, in the order of this page."""
 
@@ -230,15 +254,21 @@ class Event:
     STOPPING = "server.stopping"
     STOPPED = "server.stopped"
     START_FAILED = "server.start_failed"
+    SETTING_UNUSED = "setting.unused"
+    ROLES_SHARED = "server.roles_shared"
     WORKER_STARTED = "worker.started"
     WORKER_ENDED = "worker.ended"
+    LOOP_STALLED = "loop.stalled"
     REQUEST = "http.request"
     UNEXPECTED = "http.unexpected_error"
     DATABASE_LOST = "database.lost"
     DATABASE_BACK = "database.back"
+    MESSAGES_DAMAGED = "messages.damaged"
     COUNTERS_LATE = "counters.flush_failed"
     SAMPLE_FAILED = "sampler.failed"
     ISSUER_SILENT = "issuer.silent"
+    KEY_UNREADABLE = "key.unreadable"
+    KEYS_NOT_SAVED = "keys.not_saved"
     SOCKET_REFUSED = "websocket.refused"
     SOCKET_DROPPED = "websocket.dropped"
     LIBRARY = "library"
@@ -249,15 +279,23 @@ EVENTS: Final = {
     Event.STOPPING: "A signal came: nothing new is taken, what runs is finished.",
     Event.STOPPED: "All processes have ended.",
     Event.START_FAILED: "The server could not start; `error` says why.",
+    Event.SETTING_UNUSED: "A variable of the original Queen is set and has no effect; `reason`.",
+    Event.ROLES_SHARED: "Tokens may carry roles of other applications; `advice` says what to set.",
     Event.WORKER_STARTED: "A worker process is ready.",
     Event.WORKER_ENDED: "A worker process ended unasked and is started again.",
+    Event.LOOP_STALLED: "A process answered nobody for more than 250 ms; `seconds` says how long, "
+    "`route` and `code` what ran, if known.",
     Event.REQUEST: "A call was answered: debug, or warning from status 500 on. Never for probes.",
     Event.UNEXPECTED: "A call met an error that nobody foresaw; it has the traceback.",
     Event.DATABASE_LOST: "The database does not answer.",
     Event.DATABASE_BACK: "The database answers again.",
+    Event.MESSAGES_DAMAGED: "Stored messages could not be decoded and are retried every minute; "
+    "names the queue, group, partition and offsets.",
     Event.COUNTERS_LATE: "Counters could not be stored; they are kept and tried again.",
     Event.SAMPLE_FAILED: "Depths and table sizes could not be sampled.",
     Event.ISSUER_SILENT: "The issuer of tokens did not tell its keys or endpoints; says why.",
+    Event.KEY_UNREADABLE: "A newer release wrote this API key; the server rejects it. Upgrade.",
+    Event.KEYS_NOT_SAVED: "API keys for an outage could not be saved or read; says why.",
     Event.SOCKET_REFUSED: "A WebSocket was not let in.",
     Event.SOCKET_DROPPED: "A WebSocket read too slowly, or said nothing for too long.",
     Event.LIBRARY: "A line of a library, whose name is in `library`.",

@@ -181,6 +181,8 @@ class Model:
         self.now = 0
         self.queues = dict(queues)
         self.sequences: dict[str, int] = {}
+        self.requests: dict[str, tuple[str, list[Item]] | None] = {}
+        """The push that a producer sent last; None: it was a transaction."""
 
     def held(self) -> list[Held]:
         """Every lease that is current, oldest place first."""
@@ -208,9 +210,12 @@ class Model:
             last = self.sequences.get(producer_id, -1)
             if sequence < last:
                 raise Refused("sequence_stale")
-            if sequence == last:
+            if sequence == last and self.requests[producer_id] == (queue, list(items)):
                 return None
+            if sequence == last:
+                raise Refused("sequence_reused")
             self.sequences[producer_id] = sequence
+            self.requests[producer_id] = (queue, list(items))
         return [self._store(self.queues[queue], item) for item in items]
 
     def _name(self, queue: str, items: Sequence[Item]) -> None:
@@ -244,19 +249,21 @@ class Model:
         producer_id: str | None = None,
         sequence: int | None = None,
     ) -> list[Stored] | None:
-        """Acks and pushes, all or none; None when it was applied before."""
+        """Acks and pushes, all or none: none is sent twice."""
         self._name(queue, items)
         if producer_id is not None and sequence is not None:
             last = self.sequences.get(producer_id, -1)
             if sequence < last:
                 raise Refused("sequence_stale")
             if sequence == last:
-                return None
+                raise Refused("sequence_reused")
         if is_rolled_back_on_duplicate and any(
             self._known(self.queues[queue], item) is not None for item in items
         ):
             raise Refused("duplicate")
         stored = self.push(queue, items, producer_id=producer_id, sequence=sequence)
+        if producer_id is not None:
+            self.requests[producer_id] = None
         for held, offsets in acks:
             self.ack(held, offsets)
         return stored

@@ -1,10 +1,14 @@
 """What a process counts of its queues, and what it stores of that."""
 
 import time
-from datetime import timedelta
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from uuid import uuid4
 
 from queen import telemetry
 from queen.engine.counters import Counters
+from queen.engine.deliveries import Lease
 from queen.engine.engine import Engine
 from queen.meters import Snapshot
 from queen.store.database import Record
@@ -181,6 +185,74 @@ async def test_what_is_beyond_the_bound_counts_together(engine: Engine) -> None:
     engine.counters.fill(snapshot)
     assert snapshot.of(telemetry.PUSHED, "orders") == 1
     assert snapshot.of(telemetry.PUSHED, OTHER) == 2
+
+
+async def test_queues_beyond_the_bound_are_stored_apart_and_shown_together(
+    engine: Engine, clock: Clock
+) -> None:
+    counters = engine.counters = engine._pushes._counters = Counters(most=1)  # pyright: ignore[reportPrivateUsage]
+    await engine.learn_clock()
+    totals: dict[str, int] = {}
+    for minute in range(3):
+        for queue in ("orders", "invoices", "returns"):
+            await push(engine, queue, minute)
+        await engine.store_counters()
+        await clock.advance(seconds=60)
+        await engine.learn_clock()
+        counters.rows()
+        snapshot = Snapshot()
+        counters.fill(snapshot)
+        assert snapshot.of(telemetry.PUSHED, OTHER) == 2 * (minute + 1)
+    for queue in ("orders", "invoices", "returns"):
+        found = await engine.catalogue.queue(queue)
+        (row,) = await engine.store.database.fetch(
+            "queue_totals", *await around(engine), [found.id]
+        )
+        totals[queue] = row["pushed"]
+
+    assert totals == {"orders": 3, "invoices": 3, "returns": 3}
+    assert counters.pushed == 9
+
+
+async def around(engine: Engine) -> tuple[datetime, datetime]:
+    (row,) = await engine.store.database.fetch("now")
+    return row["now"] - timedelta(days=1), row["now"] + timedelta(days=1)
+
+
+async def test_an_idle_queue_makes_room_for_a_new_one(engine: Engine, clock: Clock) -> None:
+    counters = engine.counters = engine._pushes._counters = Counters(most=1)  # pyright: ignore[reportPrivateUsage]
+    await engine.learn_clock()
+    await push(engine, "old", 1)
+    await push(engine, "new", 1)
+    await engine.store_counters()
+    for _ in range(2):
+        await clock.advance(seconds=660)
+        await engine.learn_clock()
+        counters.rows()
+
+    await push(engine, "new", 1)
+
+    snapshot = Snapshot()
+    counters.fill(snapshot)
+    assert snapshot.of(telemetry.PUSHED, "new") == 1
+    assert snapshot.of(telemetry.PUSHED, OTHER) == 1
+    assert counters.pushed == 3
+
+
+async def test_a_group_that_is_gone_is_asked_for_once(engine: Engine) -> None:
+    engine.counters.count_settled(4711, "acked", Lease(0, 1, uuid4()))
+    sent: list[str] = []
+
+    @contextmanager
+    def note(call: str) -> Generator[None]:
+        sent.append(call)
+        yield
+
+    engine.store.database.span = note
+    for _ in range(3):
+        await engine.snapshot()
+
+    assert sent.count("group_names") == 1
 
 
 async def test_counting_costs_less_than_a_microsecond_a_call(engine: Engine) -> None:

@@ -347,3 +347,33 @@ async def test_a_process_ends_while_something_is_put_down(dsn: str) -> None:
         engine.appender.wake()
         async with asyncio.timeout(10):
             await engine.close()
+
+
+async def test_an_old_transaction_is_looked_for_ever_less_often(
+    engine: Engine,
+    application: "Connection",
+    slow: "Connection",
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    until_called = engine.appender.until_called
+
+    async def note(seconds: float) -> None:
+        if seconds <= 2.0:  # The poll behind the notification takes longer.
+            pauses.append(seconds)
+            seconds = 0.0
+        await until_called(seconds)
+
+    open_ = slow.transaction()
+    await open_.start()
+    await slow.execute("select pg_current_xact_id()")
+    monkeypatch.setattr(engine.appender, "until_called", note)
+    await enqueue(application, 1)
+    assert await take(engine, 1) == [1]
+
+    async def is_patient() -> bool:
+        return any(1.0 <= pause <= 2.0 for pause in pauses)
+
+    await until(is_patient, seconds=30)
+    await open_.rollback()
+    assert pauses.index(max(pauses)) < 15

@@ -22,7 +22,7 @@ from queen.engine.file_buffer import (
     decode_push,
     encode_push,
 )
-from queen.errors import DatabaseUnavailable
+from queen.errors import DatabaseUnavailable, OutcomeUnknown
 from queen.settings import Settings
 from tests.server.server import SOURCE
 
@@ -104,10 +104,13 @@ async def test_an_fsync_that_fails_refuses_and_the_file_is_not_written_again(
     await buffer.append(a_push("before"))
     (first,) = buffer.folder.files()
 
-    def failing(file: int) -> None:
+    fsync = os.fsync
+
+    def failing_once(file: int) -> None:
+        monkeypatch.setattr(os, "fsync", fsync)
         raise OSError(errno.EIO, "injected")
 
-    monkeypatch.setattr(os, "fsync", failing)
+    monkeypatch.setattr(os, "fsync", failing_once)
     refused = await outcomes(buffer, a_push("a"), a_push("b"))
     monkeypatch.undo()
 
@@ -235,7 +238,7 @@ async def test_files_are_cut_by_their_number_of_messages(tmp_path: Path) -> None
 _ON_A_SMALL_DISK = """
 import asyncio, sys
 from queen.engine.file_buffer import FileBuffer
-from queen.errors import DatabaseUnavailable
+from queen.errors import DatabaseUnavailable, OutcomeUnknown
 from queen.settings import Settings
 from tests.engine.test_file_buffer import a_push, names
 
@@ -270,3 +273,124 @@ def test_a_disk_that_is_full_answers_nothing_that_it_has_not(tmp_path: Path) -> 
     if "mount" in answer.stderr and "denied" in answer.stderr:
         pytest.skip("this machine does not let us mount")
     assert answer.returncode == 0, answer.stderr
+
+
+class Disk:
+    """Lets calls of the operating system fail, each from its next call on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patches = monkeypatch
+
+    def fail(self, call: str, error: int, *, after_bytes: int | None = None) -> None:
+        """``after_bytes``: a write puts so much of its data on disk before it fails."""
+        write = os.write
+
+        def failing(file: int, argument: object = None) -> int:
+            if after_bytes is not None:
+                write(file, bytes(argument)[:after_bytes])  # pyright: ignore[reportArgumentType]
+            raise OSError(error, "injected")
+
+        self._patches.setattr(os, call, failing)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [("write", errno.ENOSPC), ("write", errno.EIO), ("fsync", errno.EIO)],
+)
+@pytest.mark.parametrize("undoing", ["ftruncate", "fsync"])
+async def test_a_record_that_cannot_be_taken_back_is_answered_as_unknown(
+    buffer: FileBuffer,
+    disk: Disk,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    error: int,
+    undoing: str,
+) -> None:
+    await buffer.append(a_push("before"))
+    disk.fail(call, error, after_bytes=100_000 if call == "write" else None)
+    disk.fail(undoing, errno.EIO)
+    answers = await outcomes(buffer, a_push("a"), a_push("b"))
+    monkeypatch.undo()
+
+    assert [type(each) for each in answers] == [OutcomeUnknown] * 2
+    # It may be stored, so the gate stays closed until that is done, and nothing is there twice.
+    assert buffer.folder.is_closed
+    await buffer.append(a_push("after"))
+    left = names(buffer.folder)
+    assert left in (["before", "a", "b", "after"], ["before", "after"])
+
+
+async def test_an_unknown_first_record_closes_the_gate(
+    buffer: FileBuffer, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await buffer.append(a_push("before"))
+    (found,) = buffer.folder.files()
+    with buffer.folder.locked():
+        buffer.folder.remove({found.file_id: found.size_bytes})
+    assert not buffer.folder.is_closed
+
+    def fail_later(file: int) -> None:
+        if os.fstat(file).st_size > records.HEADER_BYTES and not os.path.isdir(
+            f"/proc/self/fd/{file}"
+        ):
+            raise OSError(errno.EIO, "injected")
+
+    monkeypatch.setattr(os, "fsync", fail_later)
+    disk.fail("ftruncate", errno.EIO)
+    (answer,) = await outcomes(buffer, a_push("a"))
+    monkeypatch.undo()
+
+    assert isinstance(answer, OutcomeUnknown)
+    assert (buffer.folder.is_closed, names(buffer.folder)) == (True, ["a"])
+    assert buffer.folder.state.size_bytes == sum(each.size_bytes for each in buffer.folder.files())
+
+
+async def test_what_was_refused_is_gone_when_the_process_dies_at_once(
+    buffer: FileBuffer, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await buffer.append(a_push("before"))
+    disk.fail("write", errno.ENOSPC, after_bytes=100_000)
+    (answer,) = await outcomes(buffer, a_push("a"))
+    monkeypatch.undo()
+
+    assert isinstance(answer, DatabaseUnavailable)
+    successor = BufferFolder(buffer.folder.path)
+    assert names(successor) == ["before"]
+    successor.close()
+
+
+_WRITES_STATE = """
+import sys
+from pathlib import Path
+from queen.engine.buffer_folder import BufferFolder
+
+folder = BufferFolder(Path(sys.argv[1]))
+state = folder.state._replace(is_closed=True)
+print("begun", flush=True)
+for number in range(300_000):
+    folder.state = state._replace(number=number)
+"""
+
+
+async def test_a_gate_that_stays_closed_is_seen_closed_by_other_processes(
+    buffer: FileBuffer,
+) -> None:
+    """Seen open for a moment, it would let a push overtake what is buffered."""
+    await buffer.append(a_push("a"))
+    writer = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs meanwhile
+        [sys.executable, "-c", _WRITES_STATE, str(buffer.folder.path)],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        stdout=subprocess.PIPE,
+    )
+    with writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"begun\n"
+        seen_open = 0
+        while writer.poll() is None:
+            seen_open += sum(not buffer.folder.is_closed for _ in range(10_000))
+    assert (writer.returncode, seen_open) == (0, 0)

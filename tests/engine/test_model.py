@@ -327,7 +327,11 @@ class Program(RuleBasedStateMachine):
         name = self._queue(queue)
         place = self._partition(partition)
         items = [self._item(place, key) for key in keys]
-        self.do(self._push(name, items, self._sequence(producer)))
+        sequence = self._sequence(producer)
+        last = self.model.requests.get(sequence[0]) if sequence else None
+        if producer == -1 and last is not None and len(keys) > 1:
+            name, items = last  # The same request again; else another one under its number.
+        self.do(self._push(name, items, sequence))
 
     @rule(
         queue=st.integers(0, 1),

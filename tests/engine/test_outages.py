@@ -163,6 +163,36 @@ async def test_a_producer_that_went_on_at_another_server_loses_nothing(
     assert await drain(engine, "orders") == [1, 3, 4, 2]
 
 
+async def test_a_number_that_was_given_to_two_requests_costs_neither(
+    own: Postgres, dsn: str, engine: Engine
+) -> None:
+    engine.hold_pushes(True)
+    await engine.push([item("orders", "buffered")], producer_id="p", sequence=1)
+    async with await Engine.open(dsn) as other:
+        await other.push([item("orders", "stored")], producer_id="p", sequence=1)
+    engine.hold_pushes(False)
+    await drained(engine)
+
+    assert await drain(engine, "orders") == ["stored", "buffered"]
+
+
+async def test_a_repeat_of_a_buffered_request_is_answered_with_its_place(
+    own: Postgres, engine: Engine
+) -> None:
+    await push(engine, "orders", 0)
+    engine.hold_pushes(True)
+    sent = [item("orders", 1), item("orders", 2, transaction_id="mine")]
+    buffered = await engine.push(sent, producer_id="p", sequence=1, scope="acme")
+    engine.hold_pushes(False)
+    await drained(engine)
+
+    again = await engine.push(sent, producer_id="p", sequence=1, scope="acme")
+
+    assert [each.status for each in buffered] == ["buffered"] * 2
+    assert [(each.status, each.offset) for each in again] == [("queued", 1), ("queued", 2)]
+    assert [each.transaction_id for each in again] == [each.transaction_id for each in buffered]
+
+
 async def test_a_message_that_is_due_too_late_fails_alone(own: Postgres, engine: Engine) -> None:
     await push(engine, "orders", 0)
     engine.hold_pushes(True)

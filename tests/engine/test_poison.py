@@ -1,10 +1,12 @@
 """One bad request in a shared flush hurts nobody else."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import asyncpg
 import pytest
 
 from queen.engine.engine import Engine
@@ -13,7 +15,7 @@ from queen.errors import LeaseLost, OutcomeUnknown, Overloaded, QueenError
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.wire.messages import Acknowledgment, Pushed, PushItem
-from tests.engine.helpers import ack, drain, item, lease, message, pop_one, push
+from tests.engine.helpers import ack, drain, item, lease, message, pop, pop_one, push
 
 POISON = {
     "bad utf-8": b'"\xff\xfe"',
@@ -251,3 +253,69 @@ async def test_a_lane_whose_outcome_is_unknown_leaves_the_request_in_doubt(
 
     with pytest.raises(OutcomeUnknown):
         await engine.push([item("orders", 1, partition=each) for each in ("b", "a")])
+
+
+def count(engine: Engine, call: str) -> list[str]:
+    """Statements of this name that are sent from now on."""
+    sent: list[str] = []
+
+    @contextmanager
+    def note(name: str) -> Generator[None]:
+        if name == call:
+            sent.append(name)
+        yield
+
+    engine.store.database.span = note
+    return sent
+
+
+async def refuse(dsn: str, event: str, table: str, when: str) -> None:
+    """Make PostgreSQL fail, in a way that was not foreseen, for some rows of a table."""
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "create function public.refuse() returns trigger language plpgsql as"
+        " $$ begin raise exception 'odd' using errcode = 'XX000'; end $$"
+    )
+    await connection.execute(
+        f"create trigger refuse before {event} on queen.{table} for each row"
+        f" when ({when}) execute function public.refuse()"
+    )
+    await connection.close()
+
+
+async def test_the_culprit_of_a_flush_is_found_in_few_transactions(
+    dsn: str, engine: Engine
+) -> None:
+    partitions = [str(n) for n in range(256)]
+    await asyncio.gather(*(push(engine, "orders", 0, partition=each) for each in partitions))
+    await refuse(dsn, "insert", "segments", r"position('\x706f69736f6e'::bytea in new.body) > 0")
+    sent = count(engine, "push")
+
+    answers = await asyncio.gather(
+        *(push(engine, "orders", "good", partition=each) for each in partitions[:200]),
+        push(engine, "orders", "poison", partition=partitions[200]),
+        *(push(engine, "orders", "good", partition=each) for each in partitions[201:]),
+        return_exceptions=True,
+    )
+
+    failed = [at for at, each in enumerate(answers) if isinstance(each, BaseException)]
+    assert failed == [200]
+    assert len(sent) < 40
+    assert (await drain(engine, "orders")).count("good") == 255
+
+
+async def test_the_culprit_among_acks_is_found_in_few_transactions(
+    dsn: str, engine: Engine
+) -> None:
+    partitions = [str(n) for n in range(128)]
+    await asyncio.gather(*(push(engine, "orders", 0, partition=each) for each in partitions))
+    held = await pop(engine, "orders", batch=128, partitions=128)
+    assert len(held) == 128
+    await refuse(dsn, "delete", "deliveries", f"old.partition_id = {held[100].partition_id}")
+    sent = count(engine, "ack")
+
+    answers = await asyncio.gather(*(ack(engine, each) for each in held), return_exceptions=True)
+
+    failed = [at for at, each in enumerate(answers) if isinstance(each, BaseException)]
+    assert failed == [100]
+    assert len(sent) < 40

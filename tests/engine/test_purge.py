@@ -216,3 +216,19 @@ async def test_a_long_partition_is_purged_in_steps(engine: Engine) -> None:
     assert await engine.purge("orders") == 2_502
     assert await drain(engine, "orders") == []
     assert await engine.purge("orders") == 0
+
+
+async def test_the_count_of_a_purge_has_scheduled_messages_of_all_priorities(
+    engine: Engine,
+) -> None:
+    await engine.configure("jobs", {"ordered": False})
+    for priority in (0, 3, 7):
+        await push(engine, "jobs", 1, partition="a", priority=priority, delay_seconds=60)
+    await push(engine, "jobs", 1, partition="b", delay_seconds=60)
+
+    counted = await engine.store.queues.count_purge(
+        "jobs", partition="a", is_completed=False, before=None, most=100
+    )
+
+    assert counted == (3, True)
+    assert await engine.purge("jobs", partition="a") == 3

@@ -3,7 +3,7 @@
 import pytest
 
 from queen.engine.engine import Engine
-from queen.errors import LeaseLost
+from queen.errors import LeaseLost, Overloaded, PartitionNotFound
 from queen.wire.messages import Acknowledgment, PopRequest, PushItem
 from tests.clock import Clock
 from tests.engine.helpers import ack, drain, pop, pop_one, push, settle, values
@@ -115,3 +115,20 @@ async def test_a_seek_leaves_a_redriven_message_to_its_backoff(
     await clock.advance(seconds=60)
     again = await pop_one(engine, "q")
     assert (values(again), again.attempt) == (["a"], 2)
+
+
+async def test_a_redrive_to_a_partition_that_is_removed_all_the_time_ends(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await engine.configure("elsewhere", {})
+    tries: list[int] = []
+
+    async def removed(*arguments: object) -> list[int]:
+        tries.append(len(arguments))
+        raise PartitionNotFound("removed")
+
+    monkeypatch.setattr(engine.store.dead_letters, "redrive_to", removed)
+
+    with pytest.raises(Overloaded, match="removed again and again"):
+        await engine.redrive_to([1], [b"1"], [None], "elsewhere", "p")
+    assert len(tries) < 100

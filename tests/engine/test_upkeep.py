@@ -169,7 +169,8 @@ async def test_a_clock_that_went_back_costs_no_key(
 async def test_a_producer_that_was_not_heard_of_is_forgotten(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.push([item("orders", 1)], producer_id="silent", sequence=1)
+    for scope in ("acme", "zeta"):
+        await engine.push([item("orders", 1)], producer_id="silent", sequence=1, scope=scope)
     await clock.advance(seconds=60)
     await engine.push([item("orders", 2)], producer_id="busy", sequence=1)
     await sweep(upkeep, clock, seconds=60)

@@ -137,6 +137,10 @@ def release(*leases: Lease) -> Call:
     return record(_MESSAGES.release(leases))
 
 
+def defer(*leases: Lease) -> Call:
+    return record(_MESSAGES.defer(leases, 60.0))
+
+
 def shorten(*leases: Lease) -> Call:
     return record(_MESSAGES.shorten([(*lease, 1) for lease in leases]))
 

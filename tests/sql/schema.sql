@@ -207,8 +207,27 @@ CREATE FUNCTION queen.are_settled(p_groups text[], p_partition_ids bigint[], p_o
 --
 
 CREATE FUNCTION queen.audit(p_actor text, p_action text, p_queue text, p_record text) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: audit_batch(text[], text[], text[], text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.audit_batch(p_actors text[], p_actions text[], p_queues text[], p_records text[]) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
+-- Name: audit_hash(bytea, bigint, timestamp with time zone, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.audit_hash(p_before bytea, p_id bigint, p_at timestamp with time zone, p_record text) RETURNS bytea
+    LANGUAGE sql STABLE
     AS $$ … $$;
 
 
@@ -645,6 +664,21 @@ CREATE FUNCTION queen.default_options() RETURNS jsonb
 
 
 --
+-- Name: defer(bigint[], uuid[], double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.defer(p_ids bigint[], p_tokens uuid[], p_seconds double precision) RETURNS TABLE(ordinal integer, group_id bigint, code text)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: delete_group(text, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1034,6 +1068,17 @@ CREATE FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) RETURNS
 
 
 --
+-- Name: forget_audit(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.forget_audit(p_epoch bigint, p_seconds double precision, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$ … $$;
+
+
+--
 -- Name: forget_counters(bigint, double precision, integer); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1340,6 +1385,16 @@ CREATE FUNCTION queen.last_pop_at(p_group_id bigint) RETURNS timestamp with time
 
 
 --
+-- Name: last_request(text, text); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.last_request(p_producer_id text, p_scope text) RETURNS TABLE(sequence bigint, digest bytea, outcome bytea, bases bigint[], stale integer[])
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$ … $$;
+
+
+--
 -- Name: last_sequence(text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -1508,6 +1563,15 @@ CREATE FUNCTION queen.nack_keeping(p_ids bigint[], p_tokens uuid[], p_partition_
 
 CREATE FUNCTION queen.named_messages(p_partition_id bigint, p_pending int8multirange, p_payload bytea, p_extras bytea) RETURNS TABLE("offset" bigint, transaction_id text)
     LANGUAGE plpgsql STABLE
+    AS $$ … $$;
+
+
+--
+-- Name: named_producers(text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.named_producers(p_producers text[]) RETURNS TABLE(ordinal bigint, producer_id text, scope text, scopes text[])
+    LANGUAGE sql STABLE ROWS 10
     AS $$ … $$;
 
 
@@ -1853,6 +1917,21 @@ CREATE FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint, p_grou
 
 
 --
+-- Name: record_outcomes(text[], bigint[], bytea[], bytea[], integer[], integer[], text[], integer[], bigint[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.record_outcomes(p_producers text[], p_sequences bigint[], p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[], p_kinds text[], p_ordinals integer[], p_offsets bigint[]) RETURNS SETOF text
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
 -- Name: record_producers(text[], bigint[], timestamp with time zone); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -2122,6 +2201,15 @@ CREATE FUNCTION queen.seek(p_queue text, p_group text, p_partition text, p_at ti
     SET enable_mergejoin TO 'off'
     SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
+    AS $$ … $$;
+
+
+--
+-- Name: sees(text, text, text[]); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.sees(p_queue text, p_namespace text, p_patterns text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
     AS $$ … $$;
 
 
@@ -2544,6 +2632,16 @@ CREATE TABLE queen.audit (
 --
 
 CREATE TABLE queen.audit_end (
+    id bigint NOT NULL,
+    hash bytea NOT NULL
+);
+
+
+--
+-- Name: audit_start; Type: TABLE; Schema: queen; Owner: -
+--
+
+CREATE TABLE queen.audit_start (
     id bigint NOT NULL,
     hash bytea NOT NULL
 );
@@ -3195,8 +3293,14 @@ CREATE TABLE queen.plans (
 CREATE TABLE queen.producers (
     producer_id text NOT NULL,
     sequence bigint NOT NULL,
-    at timestamp with time zone NOT NULL
-);
+    at timestamp with time zone NOT NULL,
+    scope text DEFAULT ''::text NOT NULL,
+    digest bytea,
+    outcome bytea,
+    bases bigint[],
+    stale integer[]
+)
+WITH (fillfactor='50');
 
 
 --
@@ -3938,7 +4042,7 @@ ALTER TABLE ONLY queen.plans
 --
 
 ALTER TABLE ONLY queen.producers
-    ADD CONSTRAINT producers_pkey PRIMARY KEY (producer_id, sequence);
+    ADD CONSTRAINT producers_pkey PRIMARY KEY (producer_id, scope);
 
 
 --
@@ -4696,6 +4800,20 @@ REVOKE ALL ON FUNCTION queen.audit(p_actor text, p_action text, p_queue text, p_
 
 
 --
+-- Name: FUNCTION audit_batch(p_actors text[], p_actions text[], p_queues text[], p_records text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.audit_batch(p_actors text[], p_actions text[], p_queues text[], p_records text[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION audit_hash(p_before bytea, p_id bigint, p_at timestamp with time zone, p_record text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.audit_hash(p_before bytea, p_id bigint, p_at timestamp with time zone, p_record text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION backlog(p_queue_id bigint, p_most bigint); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -4868,6 +4986,13 @@ REVOKE ALL ON FUNCTION queen.dedup_length(p_class integer) FROM PUBLIC;
 --
 
 REVOKE ALL ON FUNCTION queen.default_options() FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION defer(p_ids bigint[], p_tokens uuid[], p_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.defer(p_ids bigint[], p_tokens uuid[], p_seconds double precision) FROM PUBLIC;
 
 
 --
@@ -5123,6 +5248,13 @@ REVOKE ALL ON FUNCTION queen.first_of(p_offsets int8multirange, p_count bigint) 
 
 
 --
+-- Name: FUNCTION forget_audit(p_epoch bigint, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.forget_audit(p_epoch bigint, p_seconds double precision, p_limit integer) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION forget_counters(p_epoch bigint, p_seconds double precision, p_limit integer); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5319,6 +5451,13 @@ REVOKE ALL ON FUNCTION queen.last_pop_at(p_group_id bigint) FROM PUBLIC;
 
 
 --
+-- Name: FUNCTION last_request(p_producer_id text, p_scope text); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.last_request(p_producer_id text, p_scope text) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION last_sequence(p_producer_id text); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5435,6 +5574,13 @@ REVOKE ALL ON FUNCTION queen.nack_keeping(p_ids bigint[], p_tokens uuid[], p_par
 --
 
 REVOKE ALL ON FUNCTION queen.named_messages(p_partition_id bigint, p_pending int8multirange, p_payload bytea, p_extras bytea) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION named_producers(p_producers text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.named_producers(p_producers text[]) FROM PUBLIC;
 
 
 --
@@ -5655,6 +5801,13 @@ REVOKE ALL ON FUNCTION queen.recent_of(p_recent bigint[], p_partition_id bigint,
 
 
 --
+-- Name: FUNCTION record_outcomes(p_producers text[], p_sequences bigint[], p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[], p_kinds text[], p_ordinals integer[], p_offsets bigint[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.record_outcomes(p_producers text[], p_sequences bigint[], p_digests bytea[], p_outcomes bytea[], p_base_producers integer[], p_base_entries integer[], p_kinds text[], p_ordinals integer[], p_offsets bigint[]) FROM PUBLIC;
+
+
+--
 -- Name: FUNCTION record_producers(p_producers text[], p_sequences bigint[], p_now timestamp with time zone); Type: ACL; Schema: queen; Owner: -
 --
 
@@ -5813,6 +5966,13 @@ REVOKE ALL ON FUNCTION queen.see_to_workflow(p_id text, p_limit integer, p_now t
 --
 
 REVOKE ALL ON FUNCTION queen.seek(p_queue text, p_group text, p_partition text, p_at timestamp with time zone, p_offset bigint, p_after bigint, p_limit integer) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION sees(p_queue text, p_namespace text, p_patterns text[]); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.sees(p_queue text, p_namespace text, p_patterns text[]) FROM PUBLIC;
 
 
 --

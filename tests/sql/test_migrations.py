@@ -246,6 +246,38 @@ async def test_a_migration_that_waits_for_a_table_keeps_nobody_from_it(
     assert await migrating == ["9999_more", "functions"]
 
 
+async def test_a_wait_for_another_migration_is_bounded_and_names_the_holder(
+    dsn: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "_STEP_SECONDS", 0.1)
+    holder = await asyncpg.connect(dsn, server_settings={"application_name": "stopped"})
+    await holder.execute("begin; select pg_advisory_xact_lock(hashtext('queen.migrations'))")
+    named = f"pid {holder.get_server_pid()}, application stopped, state idle in transaction"
+
+    async with asyncio.timeout(30):
+        with pytest.raises(errors.DatabaseUnavailable, match=named):
+            await migrate(dsn, wait_seconds=0.5)
+
+    assert any(named in line for line in caplog.messages)
+    await holder.close()
+
+
+async def test_a_process_that_waited_for_another_migration_goes_on_after_it(
+    dsn: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "_STEP_SECONDS", 0.1)
+    holder = await asyncpg.connect(dsn)
+    await holder.execute("begin; select pg_advisory_xact_lock(hashtext('queen.migrations'))")
+    waiting = asyncio.create_task(migrate(dsn))
+    async with asyncio.timeout(30):
+        while not caplog.messages:  # noqa: ASYNC110 - a log tells nobody
+            await asyncio.sleep(0.02)
+
+    await holder.close()
+
+    assert await waiting == []
+
+
 async def test_a_database_that_is_away_is_unavailable(postgres: Server) -> None:
     with pytest.raises(errors.DatabaseUnavailable):
         await migrate(postgres.dsn("there_is_no_such_database"))

@@ -16,6 +16,7 @@ from tests.sql.calls import (
     Lease,
     ack,
     backlog,
+    defer,
     extend,
     find_deliveries,
     nack,
@@ -205,6 +206,7 @@ OF_PARTITIONS: Calls = {
     "find_deliveries by place": lambda n: find_deliveries("group 1", f"t{n}", place=(5 * n + 4, 0)),
     "extend": lambda n: extend(lent(5 * n + 4)),
     "release": lambda n: release(lent(5 * n + 4)),
+    "defer": lambda n: defer(lent(5 * n + 4)),
     "transact": lambda n: transact(
         acked=[lent(5 * n + 4)],
         nacked=[lent(5 * n + 9)],
@@ -243,7 +245,7 @@ USED: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("segments_pkey", "partition_id =", "backward"),
         ("consumers_idle", "partition_id =", "idle_at >="),
         ("dedup_key_idx", "key ="),
-        ("producers_pkey", "producer_id =", "backward"),
+        ("producers_pkey", "producer_id =", "scope ="),
     ),
     "pop": (
         ("consumers_ready", "group_id =", "priority =", "ready_at >=", "ready_at <="),
@@ -273,6 +275,7 @@ USED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "extend": (("deliveries_pkey", "id ="),),
     "release": (("deliveries_pkey", "id ="),),
+    "defer": (("deliveries_pkey", "id ="),),
     "partition_ids": (("partitions_are_named_once", "queue_id =", "name =", "level ="),),
     "ready_groups, drained": (
         ("consumers_ready", "group_id =", "priority =", "ready_at <="),

@@ -1,7 +1,9 @@
 """What a payload must be to be stored: JSON in UTF-8, not too deep. Its bytes stay as they are."""
 
 import re
+from array import array
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -14,6 +16,9 @@ _NOT_OPENING: Final = bytes(set(range(256)) - set(b"[{\0"))
 # `}` and `]`.
 _ADJOINING: Final = re.compile(rb"\[[ \t\r\n]*\[")
 _RAW: Final = msgspec.json.Decoder(msgspec.Raw)
+_NOT_MARKS: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""As signed bytes: one level deeper, or one less."""
 
 
 def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
@@ -77,22 +82,16 @@ def check(payload: bytes, max_depth: int) -> None:
 
 
 def _depth(payload: bytes) -> int:
-    """How deep valid JSON is nested: brackets outside of strings, counted."""
-    depth = deepest = 0
-    is_string = is_escaped = False
-    for byte in payload:
-        if is_string:
-            if is_escaped:
-                is_escaped = False
-            elif byte == 0x5C:
-                is_escaped = True
-            elif byte == 0x22:
-                is_string = False
-        elif byte == 0x22:
-            is_string = True
-        elif byte in b"{[":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif byte in b"}]":
-            depth -= 1
-    return deepest
+    """
+    How deep valid JSON is nested: brackets outside of strings, counted.
+
+    Without a loop over bytes in Python: one payload of a megabyte would stop the process for a
+    third of a second.
+    """
+    if b"\\" in payload:
+        # Pairs first: what is left of a run of backslashes then escapes the next character.
+        payload = payload.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = payload.translate(_STEPS, _NOT_MARKS)
+    # Quotes side by side enclose no bracket, so every bracket stays inside or outside of strings.
+    outside = marks.replace(b'""', b"").split(b'"')[::2]
+    return max(accumulate(array("b", b"".join(outside))), default=0)

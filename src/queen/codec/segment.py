@@ -8,6 +8,8 @@ from functools import lru_cache
 from itertools import accumulate, pairwise, repeat
 from typing import Final
 
+from queen.errors import MessagesDamaged
+
 Buffer = bytes | bytearray | memoryview
 
 _INT32: Final = struct.Struct("<i")
@@ -69,6 +71,13 @@ class Segment:
         self._ends = ends
         self._extras = extras
 
+    def check(self) -> None:
+        """Raise MessagesDamaged unless the positions of all messages fit what is stored."""
+        _check_ends(self._ends, self.count, len(self.body))
+        if self._extras is not None:
+            head = 4 * (self.count + 1)
+            _check_ends(self._extras[:head], self.count, len(self._extras) - head)
+
     @property
     def ends(self) -> bytes:
         return self._ends
@@ -106,3 +115,16 @@ class Segment:
             ends.byteswap()
         base = 4 * (self.count + 1)
         return [stored[base + start : base + stop] or None for start, stop in pairwise(ends)]
+
+
+def _check_ends(stored: bytes, count: int, size_bytes: int) -> None:
+    if len(stored) != 4 * (count + 1):
+        raise MessagesDamaged(f"{len(stored)} bytes hold the positions of {count} messages")
+    ends = array("i", stored)
+    if not _IS_LITTLE:
+        ends.byteswap()
+    if ends[0] != 0 or ends[-1] != size_bytes:
+        raise MessagesDamaged(f"messages end at byte {ends[-1]} of {size_bytes}")
+    positions = ends.tolist()
+    if positions != sorted(positions):
+        raise MessagesDamaged("positions of messages are out of order")

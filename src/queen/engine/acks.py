@@ -71,7 +71,7 @@ class Acks:
         counters: Counters,
         *,
         wake: Callable[[Iterable[int]], None],
-        settled: Callable[[], None],
+        settled: Callable[[Iterable[int | None]], None],
     ) -> None:
         self._store = store
         self._settings = settings
@@ -217,15 +217,16 @@ class Acks:
         acks = [unit for unit in taken.values() if not unit.settlements]
         nacks = [unit for unit in taken.values() if unit.settlements]
         if acks:
-            await self._alone_on_error(acks, self._ack)
+            await self._by_halves(acks, self._ack)
         if nacks:
-            await self._alone_on_error(nacks, self._nack)
+            await self._by_halves(nacks, self._nack)
         if later:
             await self._flush(later)
 
-    async def _alone_on_error(
+    async def _by_halves(
         self, units: list[AckUnit], flush: Callable[[list[AckUnit]], Awaitable[None]]
     ) -> None:
+        """Flush; after an error that concerns one of them, the halves, until that one is alone."""
         try:
             await flush(units)
         except (errors.ServiceError, errors.OutcomeUnknown) as error:
@@ -235,8 +236,9 @@ class Acks:
             if len(units) == 1:
                 units[0].fail(error)
                 return
-            for unit in units:
-                await self._alone_on_error([unit], flush)
+            half = len(units) // 2
+            await self._by_halves(units[:half], flush)
+            await self._by_halves(units[half:], flush)
 
     async def _ack(self, units: list[AckUnit]) -> None:
         acks = [
@@ -260,7 +262,7 @@ class Acks:
                 self._counters.count_refused("ack")
             unit.finish([row])
         self._wake({row["group_id"] for row in settled if row["has_more"]})
-        self._tell_settled()
+        self._tell_settled({unit.partition_id for unit in units})
 
     async def _nack(self, units: list[AckUnit]) -> None:
         settlements = [each for unit in units for each in unit.settlements]
@@ -276,7 +278,7 @@ class Acks:
             at += len(unit.settlements)
         # Also for what waits for its backoff: the search that finds nothing learns until when.
         self._wake({row["group_id"] for row in settled if row["group_id"] is not None})
-        self._tell_settled()
+        self._tell_settled({each.partition_id for each in settlements})
 
 
 def _became(settlement: rows.Settlement, row: rows.Record) -> str:

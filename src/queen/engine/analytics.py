@@ -79,9 +79,12 @@ class Analytics:
         queue: str | None = None,
         after: str = "",
         limit: int = MAX_QUEUES,
+        patterns: Sequence[str] | None = None,
     ) -> list[Record]:
         """Queues by name."""
-        return await self._database.fetch("queues_found", namespace, task, queue, after, limit)
+        return await self._database.fetch(
+            "queues_found", namespace, task, queue, after, limit, patterns
+        )
 
     async def series(
         self, range_: Range, queue_ids: Sequence[int], group: str | None, metrics: Sequence[str]

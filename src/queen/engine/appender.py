@@ -26,7 +26,7 @@ _ROUNDS: Final = 10
 _OFFICE_SECONDS: Final = 3.0
 _STEP_SECONDS: Final = 0.005
 """Between two looks while applications put something down."""
-_LONG_STEP_SECONDS: Final = 0.1
+_LONG_STEP_SECONDS: Final = 2.0
 """The same, asleep, while a transaction is open that may have put something down before."""
 _AWAKE_SECONDS: Final = 1.0
 """Without anything new, before it sleeps."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from queen import errors
 from queen.codec.encryption import is_sealed
 from queen.codec.segment import Segment
+from queen.engine.damage import Damaged
 from queen.engine.deliveries import Copy, Delivery, Lease, Run
 from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
@@ -14,12 +15,15 @@ from queen.engine.waiters import Target
 from queen.store import messages as rows
 from queen.store.store import Store
 
+_Problem = errors.EncryptionUnavailable | errors.MessagesDamaged
+
 
 class Served(NamedTuple):
     """What each request was given, and why some were not, by their place."""
 
     deliveries: list[list[Delivery]]
     problems: dict[int, errors.EncryptionUnavailable]
+    damaged: list[Damaged]
 
 
 class Bodies:
@@ -36,7 +40,8 @@ class Bodies:
         """What each of so many requests was given."""
         problems: dict[int, errors.EncryptionUnavailable] = {}
         served: list[list[Delivery]] = [[] for _ in range(count)]
-        sources: dict[tuple[int, int], Segment | errors.EncryptionUnavailable] = {}
+        damaged: list[Damaged] = []
+        sources: dict[tuple[int, int], Segment | _Problem] = {}
         missing: dict[tuple[int, int], int] = {}
         for row in claimed:
             if row["xid"] is not None:
@@ -52,6 +57,7 @@ class Bodies:
             )
         delivery: Delivery | None = None
         last: object = None
+        broken: int | None = None
         claimed_ms = int(time.time() * 1000)
         for row in claimed:
             if row["request"] is None:
@@ -63,9 +69,16 @@ class Bodies:
             if isinstance(source, errors.EncryptionUnavailable):
                 problems[row["request"] - 1] = source
                 continue
+            key = row["delivery_id"] or (row["request"], row["partition_id"], row["attempts"])
+            if key == broken:
+                continue
+            if isinstance(source, errors.MessagesDamaged):
+                damaged.append(Damaged(row, key != last, source))
+                # Only what a pop has acknowledged already is delivered from behind the damage.
+                broken = row["delivery_id"]
+                continue
             if isinstance(source, Segment) and source.count < row["end_offset"] - place[1]:
                 continue  # Cut by a redaction since the claim: the lease brings it again.
-            key = row["delivery_id"] or (row["request"], row["partition_id"], row["attempts"])
             if delivery is None or key != last:
                 last = key
                 delivery = self._delivery(target, row, claimed_ms)
@@ -76,7 +89,7 @@ class Bodies:
             )
         for request in problems:
             served[request].clear()
-        return Served(served, problems)
+        return Served(served, problems, damaged)
 
     async def _copy(self, row: rows.Record) -> Copy | errors.EncryptionUnavailable:
         """What a redriven message carries."""
@@ -110,14 +123,10 @@ class Bodies:
 
     async def _read(
         self, places: Mapping[tuple[int, int], int | None]
-    ) -> dict[tuple[int, int], Segment | errors.EncryptionUnavailable]:
+    ) -> dict[tuple[int, int], Segment | _Problem]:
         """Segments by place, each with the queue that it must be of."""
-        ordered = sorted(places)
-        found = await self._store.messages.segments(
-            [partition_id for partition_id, _ in ordered], [base for _, base in ordered]
-        )
-        read: dict[tuple[int, int], Segment | errors.EncryptionUnavailable] = {}
-        for row in found:
+        read: dict[tuple[int, int], Segment | _Problem] = {}
+        for row in await self._rows(sorted(places), read):
             place = (row["partition_id"], row["base_offset"])
             if row["body"] is None:
                 continue
@@ -129,10 +138,45 @@ class Bodies:
                 extras=row["extras"],
             )
             try:
+                stored.check()
                 opened = await self._seals.open_segment(place[0], stored, queue_id=places[place])
             except errors.EncryptionUnavailable as error:
                 read[place] = error
-                continue
-            read[place] = opened
-            self._cache.put(*place, opened)
+            except errors.MessagesDamaged as error:
+                read[place] = _damaged(place, error)
+            except errors.QueenError:
+                raise  # The database has not answered: nothing is known of the segment.
+            except Exception as error:
+                # Whatever the bytes are, other segments can be delivered.
+                read[place] = _damaged(place, error)
+            else:
+                read[place] = opened
+                self._cache.put(*place, opened)
         return read
+
+    async def _rows(
+        self,
+        places: Sequence[tuple[int, int]],
+        read: dict[tuple[int, int], Segment | _Problem],
+    ) -> list[rows.Record]:
+        """Stored segments; those that PostgreSQL itself cannot read are entered as damaged."""
+        try:
+            return await self._store.messages.segments(
+                [partition_id for partition_id, _ in places], [base for _, base in places]
+            )
+        except errors.MessagesDamaged as error:
+            if len(places) == 1:
+                read[places[0]] = _damaged(places[0], error)
+                return []
+        return [row for place in places for row in await self._rows([place], read)]
+
+
+def _damaged(place: tuple[int, int], error: Exception) -> errors.MessagesDamaged:
+    # What other exceptions say may quote payloads.
+    reason = error if isinstance(error, errors.MessagesDamaged) else type(error).__name__
+    partition_id, base = place
+    damaged = errors.MessagesDamaged(
+        f"the segment at offset {base} of partition {partition_id} is damaged: {reason}"
+    )
+    damaged.__cause__ = error
+    return damaged

@@ -12,9 +12,12 @@ from typing import Final, NamedTuple
 
 from queen.codec import records
 
-_STATE: Final = struct.Struct("<?7xQQQQQ")
+_IS_CLOSED: Final = 0
+_NUMBERS: Final = struct.Struct("<QQQQQ")
+_NUMBERS_AT: Final = 8
 _STORED: Final = struct.Struct("<QQ")
-_SIZE: Final = _STATE.size + _STORED.size
+_STORED_AT: Final = _NUMBERS_AT + _NUMBERS.size
+_SIZE: Final = _STORED_AT + _STORED.size
 _GATE: Final = "gate"
 _KEEPER: Final = "keeper"
 _KNOWN: Final = "known"
@@ -81,30 +84,37 @@ class BufferFolder:
     @property
     def is_closed(self) -> bool:
         """Whether something is buffered by any process of this server; costs nothing to ask."""
-        return self._state[0] != 0
+        return self._state[_IS_CLOSED] != 0
 
     @property
     def state(self) -> State:
-        return State(*_STATE.unpack_from(self._state))
+        return State(self.is_closed, *_NUMBERS.unpack_from(self._state, _NUMBERS_AT))
 
     @state.setter
     def state(self, state: State) -> None:
-        _STATE.pack_into(self._state, 0, *state)
+        # A byte of its own: `pack_into` clears what it fills first, and others read it unlocked. A
+        # push that saw the gate open for that moment would overtake what is buffered.
+        is_closed, *numbers = state
+        if is_closed:
+            self._state[_IS_CLOSED] = 1
+        _NUMBERS.pack_into(self._state, _NUMBERS_AT, *numbers)
+        if not is_closed:
+            self._state[_IS_CLOSED] = 0
 
     @property
     def messages(self) -> int:
         """How many are not stored yet."""
-        return max(0, self.state.messages - _STORED.unpack_from(self._state, _STATE.size)[0])
+        return max(0, self.state.messages - _STORED.unpack_from(self._state, _STORED_AT)[0])
 
     @property
     def oldest(self) -> int:
         """Number of the oldest record that is not stored yet; 0 when there is none."""
-        return _STORED.unpack_from(self._state, _STATE.size)[1] or self.state.oldest
+        return _STORED.unpack_from(self._state, _STORED_AT)[1] or self.state.oldest
 
     def progress(self, messages: int, oldest: int) -> None:
         """So many more were stored, and this record is the next; for the keeper, without a lock."""
-        stored = _STORED.unpack_from(self._state, _STATE.size)[0]
-        _STORED.pack_into(self._state, _STATE.size, stored + messages, oldest)
+        stored = _STORED.unpack_from(self._state, _STORED_AT)[0]
+        _STORED.pack_into(self._state, _STORED_AT, stored + messages, oldest)
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
@@ -172,7 +182,7 @@ class BufferFolder:
         state = state._replace(generation=state.generation + 1, size_bytes=left, is_closed=left > 0)
         if not left:
             state = state._replace(messages=0, oldest=0)
-            _STORED.pack_into(self._state, _STATE.size, 0, 0)
+            _STORED.pack_into(self._state, _STORED_AT, 0, 0)
         self.state = state
         return gone
 
@@ -213,7 +223,7 @@ class BufferFolder:
         state = self.state
         if not files:
             self.state = State(generation=state.generation, number=state.number)
-            _STORED.pack_into(self._state, _STATE.size, 0, 0)
+            _STORED.pack_into(self._state, _STORED_AT, 0, 0)
         elif not state.is_closed or state.size_bytes != size_bytes:
             numbers: list[int] = []
             for found in files:

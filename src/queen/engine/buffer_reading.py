@@ -86,12 +86,12 @@ def next_batch(
 
 def _is_rising(push: BufferedPush | None, sequences: dict[str, int]) -> bool:
     """Whether a request comes behind those of its producer that are in the batch."""
-    if push is None or push.producer_id is None:
+    producer = push.producer if push is not None else None
+    if producer is None:
         return True
-    sequence = push.sequence or 0
-    if sequence <= sequences.get(push.producer_id, -1):
+    if producer.sequence <= sequences.get(producer.key, -1):
         return False
-    sequences[push.producer_id] = sequence
+    sequences[producer.key] = producer.sequence
     return True
 
 

@@ -1,17 +1,21 @@
 """What this process remembers of queues and partitions, bounded and short-lived."""
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from queen import errors
 from queen.codec.schemas import PayloadSchema
 from queen.settings import Settings
+from queen.store.database import Record
 from queen.store.store import Store
 
+_REFRESH_SHARE: Final = 0.2
+"""Of the time for which options are valid: in this last part a use of them reads them again."""
 LaneName = tuple[str, str, int]
 """Queue, partition, level."""
 
@@ -48,6 +52,10 @@ class Lane(NamedTuple):
     partition_id: int
 
 
+Reading = asyncio.Task[dict[str, Queue | errors.QueenError]]
+"""A statement under way: what it finds, by name."""
+
+
 class Catalogue:
     """Names to ids. A stale entry is refused by the database, forgotten here, asked for again."""
 
@@ -55,7 +63,12 @@ class Catalogue:
         self._store = store
         self._settings = settings
         self._lanes: OrderedDict[LaneName, Lane] = OrderedDict()
+        self._lane_names: dict[int, LaneName] = {}
+        """The same by partition id."""
         self._queues: dict[str, tuple[float, Queue]] = {}
+        """Until when the options of each are valid, and what they are."""
+        self._reading: dict[str, Reading] = {}
+        self._tasks: set[Reading] = set()
 
     def lane(self, name: LaneName) -> Lane | None:
         return self._lanes.get(name)
@@ -79,49 +92,97 @@ class Catalogue:
         found = await self._store.queues.partition_ids(missing, is_created=True)
         for name, (queue_id, partition_id) in zip(missing, found, strict=True):
             if queue_id is not None and partition_id is not None:
+                # Another call may have found an earlier partition of this name meanwhile.
+                if (old := self._lanes.get(name)) is not None:
+                    self._lane_names.pop(old.partition_id, None)
                 lanes[name] = self._lanes[name] = Lane(queue_id, partition_id)
+                self._lane_names[partition_id] = name
         while len(self._lanes) > self._settings.catalogue_entries:
-            self._lanes.popitem(last=False)
+            _, lane = self._lanes.popitem(last=False)
+            self._lane_names.pop(lane.partition_id, None)
         return lanes
 
     async def queues(self, names: Iterable[str]) -> dict[str, Queue]:
-        """Queues that exist, by name."""
-        now = time.monotonic()
+        """Queues that exist, by name. Callers that miss the same queue share one statement."""
         wanted = set(names)
-        known = {
-            name: entry[1]
-            for name in wanted
-            if (entry := self._queues.get(name)) and entry[0] > now
-        }
-        if missing := [name for name in wanted if name not in known]:
-            expires = now + self._settings.catalogue_seconds
-            for row in await self._store.queues.named(missing):
-                queue = Queue(
-                    id=row["id"],
-                    name=row["name"],
-                    namespace=row["namespace"],
-                    task=row["task"],
-                    is_ordered=row["ordered"],
-                    is_paused=row["paused"],
-                    lease_seconds=row["lease_seconds"],
-                    retry_limit=row["retry_limit"],
-                    max_payload_bytes=row["max_payload_bytes"],
-                    max_size=row["max_size"],
-                    dedup_seconds=row["dedup_seconds"],
-                    schema=None if row["schema"] is None else PayloadSchema(row["schema"]),
-                    is_encrypted=row["encrypted"],
-                    may_be_sealed=row["encrypted"] or row["has_data_keys"],
-                )
-                known[queue.name] = queue
-                self._queues[queue.name] = (expires, queue)
-            while len(self._queues) > self._settings.catalogue_entries:
-                self._queues.pop(next(iter(self._queues)))
+        known = {name: queue for name in wanted if (queue := self.known(name)) is not None}
+        missing = wanted - known.keys()
+        joined = missing & self._reading.keys()
+        known |= await self._read(missing)
+        # A read that began before this call may have missed a queue that was created meanwhile.
+        if unseen := joined - known.keys():
+            known |= await self._read(unseen)
         return known
 
+    async def latest(self, names: Iterable[str]) -> dict[str, Queue]:
+        """Queues as they last were: waits only for those that were never read."""
+        wanted = set(names)
+        self.refresh(wanted)
+        known = self.remembered(wanted)
+        return known | await self._read(wanted - known.keys())
+
     def known(self, name: str) -> Queue | None:
-        """A queue whose options are still believed, without asking anybody."""
+        """A queue whose options are still valid; near their end they are read again meanwhile."""
         entry = self._queues.get(name)
-        return entry[1] if entry and entry[0] > time.monotonic() else None
+        if entry is None:
+            return None
+        left = entry[0] - time.monotonic()
+        if left <= 0:
+            return None
+        if left < self._settings.catalogue_seconds * _REFRESH_SHARE:
+            self._begin([name])
+        return entry[1]
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Begin to read those queues whose options are not valid any more."""
+        self._begin([name for name in names if self.known(name) is None])
+
+    def _begin(self, names: Collection[str]) -> None:
+        """Read queues that are not being read already, all in one statement."""
+        if new := [name for name in names if name not in self._reading]:
+            reading = asyncio.get_running_loop().create_task(self._fetch(new))
+            self._reading.update(dict.fromkeys(new, reading))
+            self._tasks.add(reading)
+            reading.add_done_callback(self._end)
+
+    def _end(self, reading: Reading) -> None:
+        self._tasks.discard(reading)
+        for name in [name for name, each in self._reading.items() if each is reading]:
+            del self._reading[name]
+        if not reading.cancelled():
+            reading.exception()  # Each caller that waits gets it; there may be none.
+
+    async def _read(self, names: Collection[str]) -> dict[str, Queue]:
+        self._begin(names)
+        found: dict[str, Queue | errors.QueenError] = {}
+        for reading in {self._reading[name] for name in names}:
+            # A caller that goes away does not end what others wait for.
+            found |= await asyncio.shield(reading)
+        queues: dict[str, Queue] = {}
+        for name in names:
+            queue = found.get(name)
+            if isinstance(queue, errors.QueenError):
+                raise queue
+            if queue is not None:
+                queues[name] = queue
+        return queues
+
+    async def _fetch(self, names: Sequence[str]) -> dict[str, Queue | errors.QueenError]:
+        expires = time.monotonic() + self._settings.catalogue_seconds
+        found: dict[str, Queue | errors.QueenError] = {}
+        for row in await self._store.queues.named(names):
+            name = row["name"]
+            try:
+                found[name] = queue = _queue(row)
+            except errors.QueenError as error:
+                found[name] = error  # The other queues have nothing to do with it.
+                continue
+            # Unless its options have changed since they were asked for.
+            if self._reading.get(name) is asyncio.current_task():
+                self._queues[name] = (expires, queue)
+        while len(self._queues) > self._settings.catalogue_entries:
+            self._queues.pop(next(iter(self._queues)))
+        return found
 
     def remembered(self, names: Iterable[str]) -> dict[str, Queue]:
         """Queues as they last were, however long ago: for when nobody can be asked."""
@@ -135,12 +196,13 @@ class Catalogue:
 
     def forget_lanes(self, partition_ids: Iterable[int]) -> None:
         """These partitions are gone."""
-        gone = set(partition_ids)
-        for name in [name for name, lane in self._lanes.items() if lane.partition_id in gone]:
-            del self._lanes[name]
+        for partition_id in partition_ids:
+            if (name := self._lane_names.pop(partition_id, None)) is not None:
+                del self._lanes[name]
 
     def forget_options(self, queue_ids: Iterable[int] | None = None) -> None:
         """Ask again what these queues are like; None: all of them."""
+        self._reading.clear()  # What is being read may be what they were before.
         if queue_ids is None:
             self._queues.clear()
             return
@@ -150,5 +212,25 @@ class Catalogue:
 
     def forget(self) -> None:
         """Ask again about everything: this may be another database."""
-        self._queues.clear()
+        self.forget_options()
         self._lanes.clear()
+        self._lane_names.clear()
+
+
+def _queue(row: Record) -> Queue:
+    return Queue(
+        id=row["id"],
+        name=row["name"],
+        namespace=row["namespace"],
+        task=row["task"],
+        is_ordered=row["ordered"],
+        is_paused=row["paused"],
+        lease_seconds=row["lease_seconds"],
+        retry_limit=row["retry_limit"],
+        max_payload_bytes=row["max_payload_bytes"],
+        max_size=row["max_size"],
+        dedup_seconds=row["dedup_seconds"],
+        schema=None if row["schema"] is None else PayloadSchema(row["schema"]),
+        is_encrypted=row["encrypted"],
+        may_be_sealed=row["encrypted"] or row["has_data_keys"],
+    )

@@ -27,6 +27,21 @@ _STORED: Final = (
 )
 """Columns of the database's counters that are a tally's attributes too."""
 _FIGURES: Final = attrgetter(*_STORED)
+_SUMMED: Final = (
+    *_STORED,
+    "exhausted",
+    "unkept",
+    "retries",
+    "redrives",
+    "redriven",
+    "empty",
+    "damaged",
+)
+"""All attributes of a tally that are counts."""
+_IDLE_MINUTES: Final = 10
+"""A tally that did not change for so long makes room for another, if there is none left."""
+_OVERFLOW: Final = 10
+"""Queues that are stored apart but not shown apart, as a multiple of those that are."""
 _LONGEST_SECONDS: Final = 30 * 86_400
 """A lease that says it is older says nothing."""
 
@@ -44,11 +59,14 @@ class Tally:
 
     __slots__ = (
         *_STORED,
+        "active_minute",
         "base",
+        "damaged",
         "empty",
         "exhausted",
         "group",
         "group_id",
+        "is_deleted",
         "popped_at",
         "processing",
         "queue",
@@ -75,13 +93,29 @@ class Tally:
         """Messages out of attempts, of a queue without dead letters."""
         self.unkept = 0
         """Messages evicted, of a queue without dead letters."""
-        self.retries = self.redrives = self.redriven = self.empty = 0
+        self.retries = self.redrives = self.redriven = self.empty = self.damaged = 0
+        self.is_deleted = False
+        """The database does not know what it is called."""
+        self.active_minute = 0
+        """When a change of it was last stored."""
         self.popped_at: float | None = None
         """When messages were last handed out, by the database's clock."""
         self.wait = Histogram()
         self.processing = Histogram()
         self.base = self.sent = Figures((0,) * len(_STORED), {}, {})
         """What was counted when this minute began, and when a row of it was last stored."""
+
+    @property
+    def is_sent(self) -> bool:
+        """All of it is in the database."""
+        return _FIGURES(self) == self.sent.counts
+
+    def add(self, other: "Tally") -> None:
+        """Count what another tally has counted."""
+        for name in _SUMMED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.wait.add(other.wait.bins, other.wait.total)
+        self.processing.add(other.processing.bins, other.processing.total)
 
     def figures(self) -> "Figures":
         return Figures(_FIGURES(self), dict(self.wait.bins), dict(self.processing.bins))
@@ -104,7 +138,8 @@ class Counters:
     Everything that one process counts of queues.
 
     What is on the path of a message costs a few additions a call. At most ``most`` queues, and as
-    many groups, are counted apart; the others together.
+    many groups, are shown apart; the others together. When there are more, those that were idle
+    for ten minutes make room. Ten times as many are stored apart, each for as long as it is active.
     """
 
     def __init__(self, most: int) -> None:
@@ -115,7 +150,11 @@ class Counters:
         """How far the database's clock is ahead of this process's, as last seen."""
         self.queues: dict[int, Tally] = {}
         self.groups: dict[int, Tally] = {}
+        self._more_queues: dict[int, Tally] = {}
+        self._more_groups: dict[int, Tally] = {}
+        """Shown together, as others, and stored apart."""
         self._other = Tally(0, 0, OTHER, OTHER)
+        self._removed_pushed = 0
         self.extended = 0
         self.refused: dict[str, int] = {}
         self.transactions: dict[str, int] = {}
@@ -126,25 +165,38 @@ class Counters:
     def queue(self, queue_id: int, name: str) -> Tally:
         tally = self.queues.get(queue_id)
         if tally is None:
-            if len(self.queues) >= self._most:
-                return self._other
-            tally = self.queues[queue_id] = Tally(queue_id, 0, name, None)
+            tally = self._new(queue_id, self.queues, self._more_queues)
+            if tally is not self._other:
+                tally.queue_id, tally.queue = queue_id, name
+        return tally
+
+    def _new(self, id_: int, shown: dict[int, Tally], more: dict[int, Tally]) -> Tally:
+        """The tally of what is not shown apart yet: shown if there is room, else among others."""
+        if (tally := more.get(id_)) is not None:
+            return tally
+        tallies = shown if len(shown) < self._most else more
+        if len(tallies) >= self._most * _OVERFLOW:
+            return self._other
+        tally = tallies[id_] = Tally(0, 0, None, None)
+        tally.active_minute = self._minute
         return tally
 
     def group(self, group_id: int, queue: str | None = None, group: str | None = None) -> Tally:
         """The tally of a group; its names may be asked for later."""
         tally = self.groups.get(group_id)
         if tally is None:
-            if len(self.groups) >= self._most:
-                return self._other
-            tally = self.groups[group_id] = Tally(0, group_id, queue, group)
-        elif tally.queue is None and queue is not None:
+            tally = self._new(group_id, self.groups, self._more_groups)
+            if tally is self._other:
+                return tally
+            tally.group_id = group_id
+        if tally.queue is None and queue is not None:
             tally.queue, tally.group = queue, group
         return tally
 
     @property
     def pushed(self) -> int:
-        return sum(tally.pushed for tally in self.queues.values()) + self._other.pushed
+        tallies = (*self.queues.values(), *self._more_queues.values(), self._other)
+        return sum(tally.pushed for tally in tallies) + self._removed_pushed
 
     def count_pushed(self, queue_id: int, part: Part) -> None:
         """Messages of a part that were stored."""
@@ -201,6 +253,10 @@ class Counters:
         tally = self.groups.get(group_ids[0]) if len(group_ids) == 1 else None
         (tally or self._other).empty += 1
 
+    def count_damaged(self, group_id: int, queue: str, group: str, count: int) -> None:
+        """Messages that were claimed and could not be decoded."""
+        self.group(group_id, queue, group).damaged += count
+
     def count_settled(self, group_id: int, kind: str, lease: Lease, count: int = 1) -> None:
         """Messages that are acked, nacked, buried or dropped."""
         tally = self.group(group_id)
@@ -226,12 +282,23 @@ class Counters:
     @property
     def nameless(self) -> list[int]:
         """Groups that were settled for here and popped elsewhere."""
-        return [group_id for group_id, tally in self.groups.items() if tally.queue is None]
+        return [
+            group_id
+            for group_id, tally in self.groups.items()
+            if tally.queue is None and not tally.is_deleted
+        ]
 
-    def name(self, rows: Iterable[Record]) -> None:
-        for row in rows:
-            tally = self.groups[row["id"]]
-            tally.queue, tally.group = row["queue"], row["group"]
+    def name(self, asked: Iterable[int], rows: Iterable[Record]) -> None:
+        """What groups are called; those that were asked for in vain are not asked for again."""
+        names = {row["id"]: row for row in rows}
+        for group_id in asked:
+            if (tally := self.groups.get(group_id)) is None:
+                continue
+            row = names.get(group_id)
+            if row is None:
+                tally.is_deleted = True
+            else:
+                tally.queue, tally.group = row["queue"], row["group"]
 
     def rows(self) -> tuple[datetime, list[dict[str, Any]]] | None:
         """
@@ -241,21 +308,33 @@ class Counters:
         """
         if self._unsent is None:
             minute = int((time.time() + self.clock_skew) // 60)
-            tallies = [*self.queues.values(), *self.groups.values()]
             if minute != self._minute:
-                self._minute = minute
-                for tally in tallies:
-                    tally.base = tally.sent
-            changed = [
-                (tally, tally.figures())
-                for tally in tallies
-                if _FIGURES(tally) != tally.sent.counts
-            ]
+                self._begin_minute(minute)
+            shown = (*self.queues.values(), *self.groups.values())
+            tallies = (*shown, *self._more_queues.values(), *self._more_groups.values())
+            changed = [(tally, tally.figures()) for tally in tallies if not tally.is_sent]
             if not changed:
                 return None
+            for tally, _ in changed:
+                tally.active_minute = minute
             at = datetime.fromtimestamp(minute * 60, UTC)
             self._unsent = (at, [tally.row(now) for tally, now in changed], changed)
         return self._unsent[0], self._unsent[1]
+
+    def _begin_minute(self, minute: int) -> None:
+        """Forget what is stored: others at once, those that are shown if others need their room."""
+        self._minute = minute
+        for shown, more in ((self.queues, self._more_queues), (self.groups, self._more_groups)):
+            # Not before: a row has all that its minute brought.
+            for id_ in [id_ for id_, tally in more.items() if tally.is_sent]:
+                self._other.add(more.pop(id_))
+            if len(shown) >= self._most:
+                since = minute - _IDLE_MINUTES
+                idle = [i for i, t in shown.items() if t.is_sent and t.active_minute <= since]
+                for id_ in idle:
+                    self._removed_pushed += shown.pop(id_).pushed
+            for tally in (*shown.values(), *more.values()):
+                tally.base = tally.sent
 
     def stored(self, now: datetime) -> None:
         """What ``rows`` gave last is in the database, whose clock says this."""
@@ -267,11 +346,14 @@ class Counters:
 
     def fill(self, snapshot: Snapshot) -> None:
         """Add all of it to a snapshot."""
-        for tally in (*self.queues.values(), self._other):
+        others = Tally(0, 0, OTHER, OTHER)
+        for tally in (self._other, *self._more_queues.values(), *self._more_groups.values()):
+            others.add(tally)
+        for tally in (*self.queues.values(), others):
             if tally.queue is not None:
                 snapshot.add(telemetry.PUSHED, tally.pushed, tally.queue)
                 snapshot.add(telemetry.DEDUPLICATED, tally.duplicates, tally.queue)
-        for tally in (*self.groups.values(), self._other):
+        for tally in (*self.groups.values(), others):
             if tally.queue is not None:
                 self._fill_group(snapshot, tally, (tally.queue, tally.group or ""))
         snapshot.add(telemetry.EXTENDED, self.extended)
@@ -300,6 +382,8 @@ class Counters:
         ):
             if value:
                 snapshot.add(metric, value, *pair, reason)
+        if tally.damaged:
+            snapshot.add(telemetry.DAMAGED, tally.damaged, *pair)
         if tally.wait.bins:
             snapshot.add_histogram(telemetry.WAIT, tally.wait, *pair)
         if tally.processing.bins:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from queen.engine.file_buffer import BufferedPush
+from queen.engine.producers import Producer
 from queen.settings import Settings
 from queen.store.store import Store
 
@@ -44,9 +45,9 @@ class Doubts:
         """How long after the first attempt another may begin, if that is known for so long."""
         return known_seconds * (1 - _DRIFT) - self._sending_seconds
 
-    def is_repeatable(self, producer_id: str | None, known_seconds: Sequence[float]) -> bool:
+    def is_repeatable(self, producer: Producer | None, known_seconds: Sequence[float]) -> bool:
         """Whether a push may be sent again, for a while, that was sent now."""
-        if producer_id is not None:
+        if producer is not None:
             return self.seconds(self._producer_seconds) > 0
         return all(self.seconds(each) > 0 for each in known_seconds)
 
@@ -70,7 +71,7 @@ class Doubts:
         kept = [each for each, until in zip(push.items, untils, strict=True) if until > now]
         lost = [each for each, until in zip(push.items, untils, strict=True) if until <= now]
         return Judged(
-            structs.replace(push, items=kept) if kept else None,
+            structs.replace(push, items=kept, digest=None) if kept else None,
             structs.replace(push, items=lost) if lost else None,
             min((until for until in untils if until > now), default=math.inf),
         )

@@ -39,6 +39,10 @@ class Endings(Rounds, Generic[K, T]):
     async def look(self, keys: Sequence[K]) -> Mapping[K, T]:
         """Those of some that have ended."""
 
+    def due(self) -> list[K]:
+        """Those to look at now."""
+        return list(self._waiting)
+
     @abstractmethod
     async def rest(self, took_seconds: float) -> float:
         """After a look: how long until the next."""
@@ -86,7 +90,7 @@ class Endings(Rounds, Generic[K, T]):
             return _IDLE_SECONDS
         began = time.monotonic()
         try:
-            keys = list(self._waiting)
+            keys = self.due()
             for first in range(0, len(keys), _PER_LOOK):
                 self.tell(await self.look(keys[first : first + _PER_LOOK]))
         except (errors.ServiceError, errors.OutcomeUnknown):
@@ -147,10 +151,15 @@ MessageKey = tuple[int, str, str]
 
 
 class MessageEndings(Endings[MessageKey, Outcome]):
-    """By the name of a message; an ack tells that something was settled, not what."""
+    """
+    By the name of a message.
 
-    _LOOK_SECONDS: Final = 0.1
-    """Between two looks, where no ack of this process tells."""
+    An ack of this process tells in which partition something was settled, if it knows; what other
+    processes have settled is found by looks at all.
+    """
+
+    _LOOK_SECONDS = 0.1
+    """Between two looks at all."""
     _GAP_SECONDS: Final = 0.005
     _REST: Final = 4.0
     """After a look, as a multiple of what it took: the database is for others too."""
@@ -158,12 +167,28 @@ class MessageEndings(Endings[MessageKey, Outcome]):
     def __init__(self, results: Results, settings: Settings) -> None:
         self._results = results
         self._places: dict[MessageKey, Place | None] = {}
+        self._settled: set[int | None] = set()
+        self._all_at = 0.0
         super().__init__(settings)
 
-    def stir(self) -> None:
-        """Something was settled here: look now."""
+    def stir(self, partition_ids: Iterable[int | None] = (None,)) -> None:
+        """Something was settled here, in these partitions; None: in any. Look now."""
         if self._waiting:
+            self._settled.update(partition_ids)
             self.wake()
+
+    def due(self) -> list[MessageKey]:
+        settled, self._settled = self._settled, set()
+        now = time.monotonic()
+        if None in settled or now >= self._all_at:
+            self._all_at = now + self._LOOK_SECONDS
+            return super().due()
+        places = self._places
+        return [
+            key
+            for key in self._waiting
+            if (place := places.get(key)) is None or place.partition_id in settled
+        ]
 
     async def wait(
         self, queue: Queue, transaction_id: str, *, partition: str, seconds: float
@@ -182,10 +207,11 @@ class MessageEndings(Endings[MessageKey, Outcome]):
         return ended or await self._results.find(queue, transaction_id, partition=partition)
 
     async def look(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, Outcome]:
-        for key in keys:
-            place = self._places.get(key)
-            if place is None or place.offset is None:
-                self._places[key] = await self._results.place(*key)
+        unplaced = [
+            key for key in keys if (place := self._places.get(key)) is None or place.offset is None
+        ]
+        if unplaced:
+            self._places.update(await self._results.places(unplaced))
         outcomes = await self._results.look([(*key[:2], self._places.get(key)) for key in keys])
         for key in self._places.keys() - self._waiting.keys():
             del self._places[key]
@@ -197,4 +223,4 @@ class MessageEndings(Endings[MessageKey, Outcome]):
 
     async def rest(self, took_seconds: float) -> float:
         await asyncio.sleep(max(self._GAP_SECONDS, self._REST * took_seconds))
-        return self._LOOK_SECONDS
+        return max(0.0, self._all_at - time.monotonic())

@@ -25,8 +25,9 @@ from queen.engine.outages import Outages
 from queen.engine.owners import Owners
 from queen.engine.parts import PushResult
 from queen.engine.pops import Pops
+from queen.engine.producers import SHARED, Producer, digest_of
 from queen.engine.pushes import Pushes
-from queen.engine.redactions import redact
+from queen.engine.redactions import forget_redacted, redact
 from queen.engine.replays import Replays
 from queen.engine.results import Results
 from queen.engine.schedules import Schedules
@@ -51,6 +52,7 @@ from queen.wire.messages import (
 )
 
 _LOG: Final = logging.getLogger("queen.engine")
+_ROUNDS: Final = 10
 _STEP = 1_000
 """Partitions that seek, purge and erase visit in one transaction."""
 
@@ -205,11 +207,16 @@ class Engine:
             max_retries=settings.db_max_retries,
             is_warmed=is_warmed,
         )
-        store = await Store.open(
-            dsn, shard=shard, connecting=connecting, defaults=defaults, is_away=is_away
-        )
-        engine = cls(store, settings, buffer or FileBuffer.open(settings))
-        engine.start()
+        async with contextlib.AsyncExitStack() as opened:
+            store = await Store.open(
+                dsn, shard=shard, connecting=connecting, defaults=defaults, is_away=is_away
+            )
+            opened.push_async_callback(store.close)
+            if buffer is None and (buffer := FileBuffer.open(settings)) is not None:
+                opened.push_async_callback(buffer.close)
+            engine = cls(store, settings, buffer)
+            engine.start()
+            opened.pop_all()  # From here on `close` closes them.
         return engine
 
     def start(self) -> None:
@@ -224,24 +231,25 @@ class Engine:
 
     async def close(self) -> None:
         """Answer those who wait, finish what was taken, let go of the database."""
-        await self.stop_waiting()
-        if self.replays is not None:
-            await self.replays.close()
-        await self.appender.close()
-        await self.schedules.close()
-        await self.workflows.endings.close()
-        await self._pushes.close()
-        await self._acks.close()
-        await self.wakeups.close()
-        await self.store.close()
-        if self.buffer is not None:
-            await self.buffer.close()
+        # The last one entered is closed first; one that fails keeps none of the others open.
+        async with contextlib.AsyncExitStack() as stack:
+            if self.buffer is not None:
+                stack.push_async_callback(self.buffer.close)
+            stack.push_async_callback(self.store.close)
+            for part in (self.wakeups, self._acks, self._pushes, self.workflows.endings):
+                stack.push_async_callback(part.close)
+            for part in (self.schedules, self.appender, self.replays):
+                if part is not None:
+                    stack.push_async_callback(part.close)
+            stack.push_async_callback(self.stop_waiting)
 
     async def stop_waiting(self) -> None:
         """Answer those who wait, and let no pop begin: what comes before `close`."""
         self.workflows.endings.release()
-        await self.endings.close()
-        await self._pops.close()
+        try:
+            await self.endings.close()
+        finally:
+            await self._pops.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -272,7 +280,8 @@ class Engine:
         """All that this process counts of its engine and its database."""
         if nameless := self.counters.nameless:
             with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
-                self.counters.name(await self.store.database.fetch("group_names", nameless))
+                named = await self.store.database.fetch("group_names", nameless)
+                self.counters.name(nameless, named)
         snapshot = Snapshot()
         self.counters.fill(snapshot)
         for pair, count in self._pops.waiters.waiting(self.settings.metrics_max_queues).items():
@@ -293,22 +302,31 @@ class Engine:
         *,
         producer_id: str | None = None,
         sequence: int | None = None,
+        scope: str = SHARED,
+        digest: bytes | None = None,
         is_json: bool = False,
     ) -> PushResult:
         """
         Store messages, durably; one answer an item. With a producer id: all or nothing, once.
 
+        ``scope``: which callers share the producer. ``digest``: of the request, if the items are
+        not as they were sent.
+
         While the database is away they go to the file buffer, if there is one.
         ``is_json``: the payloads were parts of one JSON text that was valid, in UTF-8.
         """
-        self._check_producer(producer_id, sequence)
-        return await self.outages.push(
-            items, producer_id=producer_id, sequence=sequence, is_json=is_json
-        )
+        producer = self._producer(producer_id, sequence, scope)
+        if producer is not None:
+            producer = producer._replace(digest=digest or digest_of(items))
+        return await self.outages.push(items, producer=producer, is_json=is_json)
 
     async def pop(self, request: PopRequest) -> list[Delivery]:
         """Claim messages, waiting for them if asked to."""
         return await self._pops.pop(request)
+
+    async def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """Release deliveries that their consumer was not sent; no attempt is counted."""
+        await self._pops.give_back(deliveries)
 
     async def ack(self, lease_id: str, offsets: Sequence[int] | None = None) -> int:
         """Settle a delivery, or these offsets of it; answers how many messages that settled."""
@@ -358,9 +376,15 @@ class Engine:
         is_rolled_back_on_duplicate: bool = False,
         producer_id: str | None = None,
         sequence: int | None = None,
+        scope: str = SHARED,
+        digest: bytes | None = None,
     ) -> PushResult:
         """Acks, pushes and steps of workflows, all applied or none."""
-        self._check_producer(producer_id, sequence)
+        producer = self._producer(producer_id, sequence, scope)
+        if producer is not None:
+            told = (acknowledgments, advances, required_leases, consumer_group)
+            digest = digest or digest_of(items, *told, is_rolled_back_on_duplicate)
+            producer = producer._replace(digest=digest)
         try:
             result = await self._transactions.transact(
                 acknowledgments=acknowledgments,
@@ -369,8 +393,7 @@ class Engine:
                 required_leases=required_leases,
                 consumer_group=consumer_group,
                 is_rolled_back_on_duplicate=is_rolled_back_on_duplicate,
-                producer_id=producer_id,
-                sequence=sequence,
+                producer=producer,
             )
         except errors.QueenError as error:
             self.counters.count_transaction("unknown" if error.applied is None else "refused")
@@ -533,6 +556,21 @@ class Engine:
         partition: str,
     ) -> list[int]:
         """Push dead letters as new messages to a partition, which is made if need be."""
+        for _ in range(_ROUNDS):
+            moved = await self._redrive_to(ids, payloads, extras, queue, partition)
+            if moved is not None:
+                return moved
+        raise errors.Overloaded(f"partition {partition} was removed again and again; try later")
+
+    async def _redrive_to(
+        self,
+        ids: Sequence[int],
+        payloads: Sequence[bytes],
+        extras: Sequence[bytes | None],
+        queue: str,
+        partition: str,
+    ) -> list[int] | None:
+        """The same once; None when the partition was removed meanwhile."""
         await self.catalogue.queue(queue)
         name = (queue, partition, 0)
         await self.catalogue.lanes([name])
@@ -553,7 +591,7 @@ class Engine:
         except errors.PartitionNotFound:
             # Removed since it was read: it is made anew, unless its queue is gone as well.
             self.catalogue.forget_lanes([lane.partition_id])
-            return await self.redrive_to(ids, payloads, extras, queue, partition)
+            return None
         self.wakeups.tell({lane.queue_id})
         return moved
 
@@ -580,6 +618,10 @@ class Engine:
         await redact(self.store, self.cache, partition_id, offset, by=by)
         self.wakeups.tell_modes()
 
+    async def forget_redacted(self, after: int) -> None:
+        """Drop from memory what other processes have erased since this redaction."""
+        await forget_redacted(self.store, self.cache, after)
+
     def hold_pushes(self, is_held: bool) -> None:
         """Maintenance begins or ends: pushes go to disk and stay there, or are stored again."""
         if is_held == self.outages.is_held:
@@ -594,14 +636,18 @@ class Engine:
         for unit in self._pops.waiters.all_units():
             unit.finish([])
 
-    def _check_producer(self, producer_id: str | None, sequence: int | None) -> None:
+    def _producer(
+        self, producer_id: str | None, sequence: int | None, scope: str
+    ) -> Producer | None:
+        """The producer that a request names, if any."""
         if producer_id is None and sequence is None:
-            return
+            return None
         if producer_id is None or sequence is None:
             raise errors.BadRequest("producerId and sequence belong together")
         check_name("producerId", producer_id, self.settings.max_name_bytes)
         if not 0 <= sequence < 2**63:
             raise errors.BadRequest("a sequence is a number from 0 to 2^63 - 1")
+        return Producer(producer_id, sequence, scope)
 
     async def _erase(self) -> None:
         while not await self.erase_step():

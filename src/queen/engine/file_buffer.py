@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
-from uuid import uuid4
 
 import msgspec
 from msgspec import structs
@@ -20,6 +19,7 @@ from queen.codec import records
 from queen.codec.encryption import Keyring
 from queen.engine.buffer_folder import FAILED, BufferFolder, sync_folder, write_all
 from queen.engine.keyrings import keyring_of
+from queen.engine.producers import Producer
 from queen.settings import Settings
 from queen.wire.messages import PushItem
 
@@ -51,9 +51,10 @@ class BufferedItem(msgspec.Struct, frozen=True, array_like=True):
     """For how long its queue remembered transactionIds when it came; 0: it had none."""
 
     @classmethod
-    def of(cls, item: PushItem, known_seconds: float) -> Self:
+    def of(cls, item: PushItem, known_seconds: float, minted: str) -> Self:
+        """``minted``: its transactionId if it has none."""
         fields = {name: getattr(item, name) for name in _LIKE_THE_ITEM}
-        id_ = item.transaction_id or str(uuid4())
+        id_ = item.transaction_id or minted
         return cls(
             item.queue,
             item.partition,
@@ -91,6 +92,22 @@ class BufferedPush(msgspec.Struct, frozen=True, array_like=True):
     sequence: int | None = None
     tried_at: int | None = None
     """When it was sent to the database, if no answer came; nanoseconds since 1970."""
+    scope: str = ""
+    """Of the producer; releases before scopes wrote none."""
+    digest: bytes | None = None
+
+    @classmethod
+    def of(cls, items: list[BufferedItem], producer: Producer | None, tried_at: int | None) -> Self:
+        if producer is None:
+            return cls(items, tried_at=tried_at)
+        id_, sequence, scope, digest = producer
+        return cls(items, id_, sequence, tried_at, scope, digest)
+
+    @property
+    def producer(self) -> Producer | None:
+        if self.producer_id is None:
+            return None
+        return Producer(self.producer_id, self.sequence or 0, self.scope, self.digest)
 
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -116,6 +133,10 @@ class _Waiting(NamedTuple):
     messages: int
     is_behind: bool
     done: asyncio.Future[bool]
+
+
+class _NotUndone(Exception):
+    """A write failed, and what it left in the file could not be removed for certain."""
 
 
 class FileBuffer:
@@ -162,8 +183,9 @@ class FileBuffer:
 
     async def append(self, push: BufferedPush, *, is_behind: bool = False) -> bool:
         """
-        Put a request down, durably, before this returns; raises DatabaseUnavailable if not.
+        Put a request down, durably, before this returns.
 
+        Raises DatabaseUnavailable if it will never be stored, OutcomeUnknown if it may be.
         ``is_behind``: only if something is there that it must not overtake; else it answers False.
         """
         body = encode_push(push, self.keyring)
@@ -209,7 +231,7 @@ class FileBuffer:
             try:
                 results = await loop.run_in_executor(self._thread, self._write, taken)
             except Exception as error:
-                results = [_refusal(error) for _ in taken]
+                results = [_unknown(error) for _ in taken]
             for each, result in zip(taken, results, strict=True):
                 if each.done.done():
                     continue  # Its caller has gone.
@@ -221,38 +243,53 @@ class FileBuffer:
 
     def _write(self, taken: Sequence[_Waiting]) -> list[errors.QueenError | bool]:
         """Write what fits and wait until it is on disk; for each whether it is, or an error."""
+        try:
+            lock = self.folder.lock()
+        except OSError as error:
+            return [_refusal(error) for _ in taken]
+        try:
+            return self._write_locked(taken)
+        finally:
+            os.close(lock)
+
+    def _write_locked(self, taken: Sequence[_Waiting]) -> list[errors.QueenError | bool]:
         results: list[errors.QueenError | bool] = [True] * len(taken)
-        with self.folder.locked():
-            fitting: list[int] = []
-            room = self._max_bytes - self.folder.state.size_bytes
-            for index, each in enumerate(taken):
-                size = len(each.body) + records.OVERHEAD_BYTES
-                if each.is_behind and not self.folder.is_closed:
-                    results[index] = False
-                elif size > room:
-                    results[index] = errors.DatabaseUnavailable(
-                        "the database is away, and its buffer is full"
-                    )
-                else:
-                    room -= size
-                    fitting.append(index)
-            try:
-                self._put(*(taken[index] for index in fitting))
-            except OSError as error:
-                is_lone = len(fitting) == 1 or error.errno not in _NO_ROOM
-                for index in fitting:
-                    results[index] = _refusal(error) if is_lone else self._put_alone(taken[index])
+        fitting: list[int] = []
+        room = self._max_bytes - self.folder.state.size_bytes
+        for index, each in enumerate(taken):
+            size = len(each.body) + records.OVERHEAD_BYTES
+            if each.is_behind and not self.folder.is_closed:
+                results[index] = False
+            elif size > room:
+                results[index] = errors.DatabaseUnavailable(
+                    "the database is away, and its buffer is full"
+                )
+            else:
+                room -= size
+                fitting.append(index)
+        try:
+            self._put(*(taken[index] for index in fitting))
+        except _NotUndone as error:
+            for index in fitting:
+                results[index] = _unknown(error)
+        except OSError as error:
+            is_lone = len(fitting) == 1 or error.errno not in _NO_ROOM
+            for index in fitting:
+                results[index] = _refusal(error) if is_lone else self._put_alone(taken[index])
         return results
 
     def _put_alone(self, each: _Waiting) -> errors.QueenError | bool:
         """There was no room for all; for some there may be."""
         try:
             self._put(each)
+        except _NotUndone as error:
+            return _unknown(error)
         except OSError as error:
             return _refusal(error)
         return True
 
     def _put(self, *taken: _Waiting) -> None:
+        """Write and sync; raises OSError if nothing is there, _NotUndone if something may be."""
         if not taken:
             return
         file = self._open_file()
@@ -261,41 +298,49 @@ class FileBuffer:
         data = b"".join(
             [records.encode(number, each.body) for number, each in enumerate(taken, first)]
         )
-        # First: a record of a process that is killed now must not lie there behind an open gate.
-        self.folder.state = state._replace(is_closed=True)
-        try:
-            write_all(file, data)
-        except OSError:
-            self._take_back()
-            self.folder.state = state
-            raise
-        try:
-            os.fsync(file)
-        except OSError:
-            # What of it is on disk nobody knows, and a second fsync might say that all is well.
-            self._take_back()
-            self._drop_file()
-            self.folder.state = state
-            raise
-        self._end += len(data)
         messages = sum(each.messages for each in taken)
-        self._messages += messages
-        self.folder.state = state._replace(
+        written = state._replace(
             is_closed=True,
             number=first + len(taken) - 1,
             size_bytes=state.size_bytes + len(data),
             messages=state.messages + messages,
             oldest=state.oldest or first,
         )
+        # First: a record of a process that is killed now must not lie there behind an open gate.
+        self.folder.state = state._replace(is_closed=True)
+        is_written = False
+        try:
+            write_all(file, data)
+            is_written = True
+            os.fsync(file)
+        except OSError as error:
+            is_undone = self._take_back()
+            if not is_undone:
+                # It may be stored, so soon: behind an open gate it would lie until the next outage.
+                with contextlib.suppress(OSError):
+                    left = os.fstat(file).st_size - self._end
+                    written = written._replace(size_bytes=state.size_bytes + left)
+                self.folder.state = written
+            if is_written or not is_undone:
+                # After a failed fsync, a second one of this file might say that all is well.
+                self._drop_file()
+            if not is_undone:
+                raise _NotUndone(error) from error
+            self.folder.state = state
+            raise
+        self._end += len(data)
+        self._messages += messages
+        self.folder.state = written
 
-    def _take_back(self) -> None:
-        """These records were refused: nothing of them may be stored later."""
+    def _take_back(self) -> bool:
+        """Remove records that will be rejected; False if they may be there after a power cut."""
         assert self._file is not None
         try:
             os.ftruncate(self._file, self._end)
             os.fsync(self._file)
         except OSError:
-            self._drop_file()
+            return False
+        return True
 
     def _open_file(self) -> int:
         state = self.folder.state
@@ -356,3 +401,10 @@ def _read_failed(path: Path, keyring: Keyring) -> list[BufferedPush]:
 
 def _refusal(error: BaseException) -> errors.QueenError:
     return errors.DatabaseUnavailable(f"the database is away, and its buffer cannot be: {error}")
+
+
+def _unknown(error: BaseException) -> errors.QueenError:
+    return errors.OutcomeUnknown(
+        f"The file buffer failed ({error}), so this push is stored later or never. Repeat it with"
+        " the same transactionId or producer sequence."
+    )

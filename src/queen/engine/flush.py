@@ -10,7 +10,9 @@ from queen.codec.encryption import DataKey
 from queen.codec.identity import dedup_key
 from queen.codec.sealing import seal, seal_segment
 from queen.engine.catalogue import Catalogue, Lane, LaneName
+from queen.engine.first_outcomes import encode_outcome
 from queen.engine.parts import Marked, Part, PushUnit
+from queen.engine.producers import stale
 from queen.engine.segment_cache import SegmentCache
 from queen.settings import Settings
 from queen.store import messages as rows
@@ -61,9 +63,10 @@ class Flush:
                     by_lane[part.lane].append(part)
                 else:
                     by_lane[part.lane] = [part]
-            if unit.producer_id is not None:
-                self.push.producers.append(unit.producer_id)
-                self.push.sequences.append(unit.sequence or 0)
+            if unit.producer is not None:
+                self.push.producers.append(unit.producer.key)
+                self.push.sequences.append(unit.producer.sequence)
+                self.push.digests.append(unit.producer.digest)
         self._held: list[tuple[Part, Marked, int]] = []
         self._queue_of = {name: lanes[name].queue_id for name in by_lane} if data_keys else {}
         for name, parts in by_lane.items():
@@ -74,6 +77,8 @@ class Flush:
             else:
                 self._add_plain(lane, parts)
         self._add_scheduled()
+        if self.push.is_repeatable:
+            self._add_outcomes()
 
     @property
     def is_empty(self) -> bool:
@@ -232,6 +237,23 @@ class Flush:
                 entry = len(push.partition_ids) + len(push.scheduled_partition_ids)
                 self._add_key(key, entry, None, marked, place)
 
+    def _add_outcomes(self) -> None:
+        """What repeats of the producers' requests will be answered."""
+        push = self.push
+        entries = {
+            id(part): (entry, start)
+            for entry, starts in self._first_entries
+            for part, start in starts
+        }
+        units = (unit for unit in self.units if unit.producer is not None)
+        for number, (unit, digest) in enumerate(zip(units, push.digests, strict=True), 1):
+            outcome = None
+            if digest is not None:
+                outcome, bases = encode_outcome(unit, entries)
+                push.base_producers += [number] * len(bases)
+                push.base_entries += bases
+            push.outcomes.append(outcome)
+
     def _cuts(self, payloads: list[bytes], ttls: dict[int, float]) -> Iterator[tuple[int, int]]:
         """Where a lane's messages part into segments: by size, and where the ttl changes."""
         count = len(payloads)
@@ -278,7 +300,7 @@ class Flush:
         gone: set[int] = set()
         concluded: set[int] = set()
         partition_ids = self.push.partition_ids + self.push.scheduled_partition_ids
-        with_producer = [unit for unit in self.units if unit.producer_id is not None]
+        with_producer = [unit for unit in self.units if unit.producer is not None]
         for row in problems:
             at: int = row["ordinal"] - 1
             if row["kind"] == "duplicate":
@@ -287,12 +309,8 @@ class Flush:
             elif row["kind"] == "producer":
                 unit = with_producer[at]
                 concluded.add(id(unit))
-                if row["code"]:
-                    unit.fail(
-                        errors.SequenceStale(
-                            f"producer {unit.producer_id} is past sequence {unit.sequence}"
-                        )
-                    )
+                if row["code"] and unit.producer is not None:
+                    unit.fail(stale(unit.producer))
                 else:
                     unit.is_replayed = True
                     unit.finish()

@@ -1,6 +1,6 @@
 """Checks the items of a push against what operator and queue allow, and sorts them by lane."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
@@ -12,12 +12,15 @@ from queen.codec import payload
 from queen.codec.extras import Extra
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.catalogue import LaneName, Queue
+from queen.engine.pace import Pace
 from queen.engine.parts import Marked, Part
+from queen.engine.producers import Producer
 from queen.settings import Settings
 from queen.wire.messages import Pushed, PushItem
 
 _ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
 _FIRST: Final = range(1)
+_PLAIN_BYTES: Final = 2**23
 _MAX_TTL_SECONDS: Final = 315_360_000
 _LAST_YEAR: Final = 9000
 """What PostgreSQL can add to; how far ahead an instant may be is judged there, by its clock."""
@@ -46,8 +49,11 @@ class Items:
             return None
         # Raw is a buffer too: it joins and slices like bytes.
         payloads: list[bytes] = [i.payload for i in items]  # pyright: ignore[reportAssignmentType]
-        if max(map(len, payloads)) > self._max_payload_bytes(queue):
+        largest = max(map(len, payloads))
+        if largest > self._max_payload_bytes(queue):
             return None
+        if largest * len(payloads) > _PLAIN_BYTES and sum(map(len, payloads)) > _PLAIN_BYTES:
+            return None  # Checked in steps.
         is_good = payload.are_shallow if is_json else payload.are_valid
         if not is_good(payloads, self._settings.max_json_depth):
             return None
@@ -76,14 +82,19 @@ class Items:
         }
         return marked
 
-    def sort(
+    async def sort(
         self,
         items: Sequence[PushItem],
         queues: dict[str, Queue],
         *,
         is_admitted: bool = False,
+        producer: Producer | None = None,
     ) -> tuple[list[Part], dict[int, Pushed]]:
-        """Parts by lane, and answers for the items that are refused on their own."""
+        """
+        Parts by lane, and answers for the items that are refused on their own.
+
+        Works in steps: a request may hold ten thousand items, or sixty-four megabytes of payload.
+        """
         settings = self._settings
         if not items:
             raise errors.BadRequest("a push needs at least one item")
@@ -91,11 +102,13 @@ class Items:
             raise errors.TooManyItems(
                 f"{len(items)} items; at most {settings.max_items} fit a request"
             )
-        payloads: list[bytes] = [i.payload for i in items]  # pyright: ignore[reportAssignmentType]
-        are_valid = payload.are_valid(payloads, settings.max_json_depth)
+        doubtful = await self._doubtful(items)
+        pace = Pace()
         parts: dict[LaneName, Part] = {}
         refused: dict[int, Pushed] = {}
         for index, item in enumerate(items):
+            if pace.is_due(len(item.payload)):
+                await pace.rest()
             lane = (item.queue, item.partition, item.priority or 0)
             part = parts.get(lane)
             if part is None:
@@ -108,16 +121,18 @@ class Items:
                 queue = queues.get(item.queue)
                 if queue is None and not settings.auto_create:
                     raise errors.QueueNotFound(f"there is no queue {item.queue}")
-                if not are_valid:
-                    payload.check(bytes(item.payload), self._settings.max_json_depth)
                 most = self._max_payload_bytes(queue)
                 if len(item.payload) > most and not is_admitted:
                     raise errors.PayloadTooLarge(
                         f"the payload has {len(item.payload)} bytes; at most {most} fit"
                     )
+                if index in doubtful:
+                    payload.check(bytes(item.payload), self._settings.max_json_depth)
                 # What has no place yet has no id to go by.
                 is_held = item.delay_seconds is not None or item.available_at is not None
-                minted = str(uuid4()) if is_held and item.transaction_id is None else None
+                minted = None
+                if is_held and item.transaction_id is None:
+                    minted = str(uuid4()) if producer is None else producer.mint(index)
                 extra = self._extra(item, queue, minted)
                 if queue is not None and queue.schema is not None and not is_admitted:
                     queue.schema.check(bytes(item.payload))
@@ -130,6 +145,30 @@ class Items:
             assert part.marked is not None
             part.marked.add(part, index, item, extra, minted)
         return list(parts.values()), refused
+
+    async def _doubtful(self, items: Sequence[PushItem]) -> set[int]:
+        """Which payloads may be invalid, too deep or too large; the others are certainly good."""
+        doubtful: set[int] = set()
+        step: dict[int, bytes] = {}
+        pace = Pace()
+        for index, item in enumerate(items):
+            size = len(item.payload)
+            if size > self._settings.max_payload_bytes:
+                doubtful.add(index)  # Rejected by its length, whatever it holds.
+                continue
+            step[index] = item.payload  # pyright: ignore[reportArgumentType] - Raw is a buffer, too
+            if pace.is_due(size):
+                doubtful.update(self._doubtful_of(step))
+                step = {}
+                await pace.rest()
+        doubtful.update(self._doubtful_of(step))
+        return doubtful
+
+    def _doubtful_of(self, step: dict[int, bytes]) -> Iterable[int]:
+        payloads = list(step.values())
+        if not payloads or payload.are_valid(payloads, self._settings.max_json_depth):
+            return ()
+        return step
 
     def _max_payload_bytes(self, queue: Queue | None) -> int:
         most = self._settings.max_payload_bytes

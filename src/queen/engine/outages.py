@@ -3,11 +3,13 @@
 import time
 from collections.abc import Sequence
 from typing import Final
+from uuid import uuid4
 
 from queen import errors, telemetry
 from queen.engine.doubts import Doubts
 from queen.engine.file_buffer import BufferedItem, BufferedPush, FileBuffer, age_seconds
 from queen.engine.parts import BufferedResult, PushResult
+from queen.engine.producers import Producer
 from queen.engine.pushes import Pushes, all_problems
 from queen.meters import Snapshot
 from queen.wire.messages import PushItem
@@ -35,52 +37,46 @@ class Outages:
         self,
         items: Sequence[PushItem],
         *,
-        producer_id: str | None,
-        sequence: int | None,
+        producer: Producer | None,
         is_json: bool,
     ) -> PushResult:
         while self.is_buffering:
             # Unless the gate is opened before its turn comes.
-            result = await self._put_down(items, producer_id, sequence, is_behind=not self.is_held)
+            result = await self._put_down(items, producer, is_behind=not self.is_held)
             if result is not None:
                 return result
         tried_at = time.time_ns()
         try:
-            return await self._pushes.push(
-                items, producer_id=producer_id, sequence=sequence, is_json=is_json
-            )
+            return await self._pushes.push(items, producer=producer, is_json=is_json)
         except errors.DatabaseUnavailable:
             if self._buffer is None:
                 raise
         except errors.OutcomeUnknown as error:
-            return await self._repeat_later(items, producer_id, sequence, tried_at, error)
+            return await self._repeat_later(items, producer, tried_at, error)
         except _REFUSALS as error:
-            if producer_id is None or isinstance(error, errors.SequenceStale):
+            if isinstance(error, errors.SequenceStale | errors.SequenceReused):
                 raise
-            if not await self._pushes.is_repeat(producer_id, sequence or 0):
+            if (first := await self._pushes.repeat(producer, items)) is None:
                 raise
             # It was stored; what its queues are like since then is not asked.
-            return PushResult(len(items), (), {}, shard=self._pushes.shard, is_replayed=True)
-        result = await self._put_down(items, producer_id, sequence, is_behind=False)
+            return first
+        result = await self._put_down(items, producer, is_behind=False)
         assert result is not None
         return result
 
     async def _repeat_later(
         self,
         items: Sequence[PushItem],
-        producer_id: str | None,
-        sequence: int | None,
+        producer: Producer | None,
         tried_at: int,
         unknown: errors.OutcomeUnknown,
     ) -> PushResult:
         """Put down what may be stored, if it is recognised when it is stored again."""
         known = self._pushes.known_seconds(items)
-        if self._buffer is None or not self._doubts.is_repeatable(producer_id, known):
+        if self._buffer is None or not self._doubts.is_repeatable(producer, known):
             raise unknown
         try:
-            result = await self._put_down(
-                items, producer_id, sequence, is_behind=False, tried_at=tried_at
-            )
+            result = await self._put_down(items, producer, is_behind=False, tried_at=tried_at)
         except errors.QueenError:
             raise unknown from None  # That says of itself that nothing was applied.
         assert result is not None
@@ -89,22 +85,24 @@ class Outages:
     async def _put_down(
         self,
         items: Sequence[PushItem],
-        producer_id: str | None,
-        sequence: int | None,
+        producer: Producer | None,
         *,
         is_behind: bool,
         tried_at: int | None = None,
     ) -> PushResult | None:
         if self._buffer is None:
             raise errors.DatabaseUnavailable("push maintenance is on, and there is no file buffer")
-        refused = self._pushes.admit(items)
-        if refused and (producer_id is not None or tried_at is not None):
+        refused = await self._pushes.admit(items)
+        if refused and (producer is not None or tried_at is not None):
             raise all_problems(refused)
         known = self._pushes.known_seconds(items)
-        kept = [BufferedItem.of(*each) for each in zip(items, known, strict=True)]
+        kept = [
+            BufferedItem.of(item, seconds, str(uuid4()) if producer is None else producer.mint(at))
+            for at, (item, seconds) in enumerate(zip(items, known, strict=True))
+        ]
         admitted = [each for index, each in enumerate(kept) if index not in refused]
         if admitted:
-            push = BufferedPush(admitted, producer_id, sequence, tried_at)
+            push = BufferedPush.of(admitted, producer, tried_at)
             if not await self._buffer.append(push, is_behind=is_behind):
                 return None
         return BufferedResult([each.transaction_id for each in kept], refused)

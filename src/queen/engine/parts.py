@@ -8,6 +8,7 @@ from typing import NamedTuple, overload
 
 from queen.codec.identity import message_id, partition_ref
 from queen.engine.catalogue import LaneName
+from queen.engine.producers import Producer
 from queen.wire.messages import Pushed, PushItem
 
 
@@ -187,33 +188,38 @@ class Marked:
             return "duplicate", self.duplicates[place]
         if part.base is None or place < 0:
             return "queued", None
+        return "queued", part.base + place - bisect_left(self.unstored(), place)
+
+    def unstored(self) -> list[int]:
+        """Places whose message was not stored because another one is it, in order."""
         if self.left_out is None:
             self.left_out = sorted(each for each in (*self.duplicates, *self.echoes) if each >= 0)
-        return "queued", part.base + place - bisect_left(self.left_out, place)
+        return self.left_out
 
 
 class PushUnit:
     """Messages stored together: a lane's part of a request, or all of a producer's request."""
 
-    __slots__ = ("done", "is_replayed", "keys", "parts", "producer_id", "sequence", "size_bytes")
+    __slots__ = ("are_minted", "done", "is_replayed", "keys", "parts", "producer", "size_bytes")
 
     def __init__(
         self,
         parts: Sequence[Part],
         *,
-        producer_id: str | None = None,
-        sequence: int | None = None,
+        producer: Producer | None = None,
+        are_minted: bool = False,
     ) -> None:
         self.parts = parts
-        self.producer_id = producer_id
-        self.sequence = sequence
+        self.producer = producer
+        self.are_minted = are_minted
+        """Items that came without a transactionId were given the producer's."""
         self.is_replayed = False
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if len(parts) == 1:
             self.keys: tuple[Hashable, ...] = (parts[0].lane,)
         else:
             # One in flight per producer that spans lanes; of two at once SQL tells which is late.
-            self.keys = (*(part.lane for part in parts), producer_id)
+            self.keys = (*(part.lane for part in parts), producer and producer.key)
         self.size_bytes = sum([part.size_bytes for part in parts])
 
     def fail(self, error: BaseException) -> None:
@@ -279,8 +285,6 @@ class PushResult(Sequence[Pushed]):
             return self._refused[index]
         if self._where is None:
             self._where = self._places()
-        if self.is_replayed and index not in self._where:
-            return Pushed(status="queued")  # Where it was stored is not known any more.
         part, place = self._where[index]
         return part.answer(place, self._shard)
 

@@ -16,6 +16,7 @@ from queen.codec.names import check_name, check_queue_name
 from queen.engine.bodies import Bodies
 from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
+from queen.engine.damage import Damage
 from queen.engine.deliveries import Delivery
 from queen.engine.portions import LENT_SECONDS, Portions
 from queen.engine.seals import Seals
@@ -66,6 +67,7 @@ class Pops:
         self._settings = settings
         self._bodies = Bodies(store, cache, seals)
         self._portions = Portions(store, settings, wake=wake)
+        self._damage = Damage(store, counters, wake=wake)
         self._wake = wake
         self.waiters = Waiters(self._start)
         self._lanes = asyncio.Semaphore(settings.pop_lanes)
@@ -152,7 +154,7 @@ class Pops:
             if not unit.target.is_running:
                 self._sweep(unit.target)
         elif unit.answer.exception() is None and (deliveries := unit.answer.result()):
-            self._spawn(self._give_back(deliveries))
+            self._spawn(self.give_back(deliveries))
 
     def _bounded(self, request: PopRequest) -> PopRequest:
         settings = self._settings
@@ -244,10 +246,16 @@ class Pops:
         served: list[list[Delivery]] = [[] for _ in units]
         wait_seconds: float | None = None
         is_gone = False
-        async with self._lanes:
-            started_at = time.perf_counter()
-            claimed = await self._claim_for(target, units)
-            self.flush_seconds.observe(time.perf_counter() - started_at)
+        claimed: list[rows.Record] | None = None
+        # Subscribing may wait for locks, so it takes no slot from other claims.
+        if await self._is_subscribed(target):
+            target.is_lent = target.name.is_auto and (
+                self._portions.is_lent(units) or await self._may_be_sealed(target)
+            )
+            async with self._lanes:
+                started_at = time.perf_counter()
+                claimed = await self._claim(target, units)
+                self.flush_seconds.observe(time.perf_counter() - started_at)
         target.is_missing = claimed is None
         if claimed is not None:
             gone, wait_seconds = self._learn(target, claimed)
@@ -284,7 +292,7 @@ class Pops:
                 self._sleep(target, wait_seconds)
                 wait_seconds = None
         if unwanted:
-            await self._give_back(unwanted)
+            await self.give_back(unwanted)
             target.is_hot = True
         if not is_dry and target.answered < len(target.units):
             target.is_hot = True
@@ -299,6 +307,9 @@ class Pops:
             served = await self._bodies.deliveries(target, claimed, len(units))
             if served.problems:
                 await self._refuse(claimed, units, served.problems)
+            if served.damaged:
+                is_served = [bool(each) for each in served.deliveries]
+                await self._damage.set_aside(target, units, served.damaged, is_served)
             return await self._portions.fit(units, served.deliveries, is_lent=target.is_lent)
         except Exception as error:
             leases = {(row["delivery_id"], row["token"]) for row in claimed if row["delivery_id"]}
@@ -307,6 +318,8 @@ class Pops:
                     await self._store.messages.release(sorted(leases))
             except (errors.ServiceError, errors.OutcomeUnknown):
                 raise errors.OutcomeUnknown(f"claimed, but not read: {error}") from error
+            if not isinstance(error, errors.ServiceError | errors.OutcomeUnknown):
+                raise  # A bug: each caller gets the error, and the server logs it.
             if target.name.is_auto:
                 raise errors.OutcomeUnknown(f"settled, but not read: {error}") from error
             raise errors.DatabaseUnavailable(f"not read: {error}") from error
@@ -325,7 +338,7 @@ class Pops:
         for request, error in problems.items():
             units[request].fail(error)
 
-    async def _give_back(self, deliveries: Sequence[Delivery]) -> None:
+    async def give_back(self, deliveries: Sequence[Delivery]) -> None:
         """Their consumer has gone: they may be claimed at once, and nobody is blamed."""
         leases = [(each.lease.delivery_id, each.lease.token) for each in deliveries if each.lease]
         if leases:
@@ -352,23 +365,35 @@ class Pops:
         else:
             scope = await self._store.queues.in_scope(name.namespace, name.task)
             queues = [row["name"] for row in scope]
-        found: list[tuple[int, int, str]] = []
         start_at = next((u.request.subscription_from for u in target.units), None)
-        for queue in queues:
-            ids = self._groups.get((queue, group)) if name.mode is None else None
-            if ids is None:
-                row = await self._store.groups.subscribe(
-                    queue, group, mode=name.mode, start_at=start_at if name.mode == "time" else None
-                )
-                if row is None:
-                    continue
-                ids = self._groups[queue, group] = (row["queue_id"], row["group_id"])
-                if not row["is_filled"]:
-                    self._unfilled.add(ids[1])
-                while len(self._groups) > self._settings.catalogue_entries:
-                    self._groups.pop(next(iter(self._groups)))
-            found.append((ids[0], ids[1], queue))
+        wish = (name.mode, start_at if name.mode == "time" else None)
+        missing = [
+            queue for queue in queues if name.mode is not None or (queue, group) not in self._groups
+        ]
+        if missing:
+            await self._find_or_create(missing, group, *wish)
+        found = [(*ids, queue) for queue in queues if (ids := self._groups.get((queue, group)))]
         self.waiters.know(target, found)
+        while len(self._groups) > self._settings.catalogue_entries:
+            self._groups.pop(next(iter(self._groups)))
+
+    async def _find_or_create(
+        self, queues: Sequence[str], group: str, mode: str | None, start_at: datetime | None
+    ) -> None:
+        """Learn the group of each queue; those of queues that do not exist are forgotten."""
+        groups = self._store.groups
+        found = await groups.find(queues, group, mode=mode, start_at=start_at)
+        for queue in queues:
+            self._groups.pop((queue, group), None)
+        for each in found:
+            queue, row = each["queue"], each
+            if row["group_id"] is None:
+                # Made one at a time: each waits for a lock on its queue.
+                row = await groups.subscribe(queue, group, mode=mode, start_at=start_at)
+            if row is not None:
+                self._groups[queue, group] = (row["queue_id"], row["group_id"])
+                if not row["is_filled"]:
+                    self._unfilled.add(row["group_id"])
 
     async def _fill(self, target: Target) -> None:
         """A group that starts on many partitions gets its places in steps, before each search."""
@@ -380,23 +405,14 @@ class Pops:
             else:
                 target.is_hot = True
 
-    async def _claim_for(
-        self, target: Target, units: Sequence[PopUnit]
-    ) -> list[rows.Record] | None:
-        """What there is for the units; None when there is no queue to look in."""
+    async def _is_subscribed(self, target: Target) -> bool:
+        """Subscribe the target where it is not yet; False when there is no queue to look in."""
         if not target.group_ids or target.name.queue is None:
             await self._subscribe(target)
         if not target.group_ids:
-            return None
+            return False
         await self._fill(target)
-        target.is_lent = target.name.is_auto and (
-            self._portions.is_lent(units) or await self._may_be_sealed(target)
-        )
-        try:
-            return await self._claim(target, units)
-        except (errors.ServiceError, errors.OutcomeUnknown):
-            self.forget_marks()
-            raise
+        return True
 
     async def _may_be_sealed(self, target: Target) -> bool:
         """What cannot be opened must not be settled by its claim."""
@@ -431,20 +447,23 @@ class Pops:
                 due = "first"
         if due == "never":
             self._sleep(target, self._settings.due_search_ms / 1000)
-        return await self._store.messages.pop(
-            rows.Pop(
-                group_ids=target.group_ids,
-                ready_since=[mark.ready_since for mark in marks],
-                due_since=[mark.due_since for mark in marks],
-                partition=target.name.partition,
-                batches=[unit.request.batch for unit in units],
-                partitions=[unit.request.partitions for unit in units],
-                leases=[LENT_SECONDS if is_lent else unit.request.lease_seconds for unit in units],
-                is_auto=is_auto and not is_lent,
-                due=due,
-                turn=self._turn(target.name),
-            )
+        wanted = rows.Pop(
+            group_ids=target.group_ids,
+            ready_since=[mark.ready_since for mark in marks],
+            due_since=[mark.due_since for mark in marks],
+            partition=target.name.partition,
+            batches=[unit.request.batch for unit in units],
+            partitions=[unit.request.partitions for unit in units],
+            leases=[LENT_SECONDS if is_lent else unit.request.lease_seconds for unit in units],
+            is_auto=is_auto and not is_lent,
+            due=due,
+            turn=self._turn(target.name),
         )
+        try:
+            return await self._store.messages.pop(wanted)
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            self.forget_marks()
+            raise
 
     def _learn(
         self, target: Target, claimed: Sequence[rows.Record]

@@ -9,10 +9,12 @@ from queen.codec.names import check_queue_name
 from queen.engine.backlogs import Backlogs
 from queen.engine.catalogue import Catalogue, Lane, LaneName, Queue
 from queen.engine.counters import Counters
+from queen.engine.first_outcomes import FirstOutcome
 from queen.engine.flush import Flush
 from queen.engine.items import Items, refusal
 from queen.engine.lanes import Lanes
 from queen.engine.parts import Part, PushResult, PushUnit
+from queen.engine.producers import Producer, is_another, stale
 from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
 from queen.meters import Histogram
@@ -72,26 +74,28 @@ class Pushes:
         self,
         items: Sequence[PushItem],
         *,
-        producer_id: str | None = None,
-        sequence: int | None = None,
+        producer: Producer | None = None,
         is_json: bool = False,
     ) -> PushResult:
         """Store the items, durably, before this returns."""
         shard = self._store.shard
         if (part := self._plain(items, is_json)) is not None:
-            unit = PushUnit((part,), producer_id=producer_id, sequence=sequence)
+            unit = PushUnit((part,), producer=producer)
             self._lanes.submit(unit)
             await unit.done
-            replayed = unit.is_replayed
-            return PushResult(len(items), unit.parts, {}, shard=shard, is_replayed=replayed)
-        parts, refused = await self.prepare(items)
-        if producer_id is not None:
+            if producer is not None and unit.is_replayed:
+                return await self.repeated(producer, items)
+            return PushResult(len(items), unit.parts, {}, shard=shard)
+        parts, refused = await self.prepare(items, producer=producer)
+        if producer is not None:
             if refused:
                 raise all_problems(refused)
-            unit = PushUnit(parts, producer_id=producer_id, sequence=sequence)
+            unit = PushUnit(parts, producer=producer)
             self._lanes.submit(unit)
             await unit.done
-            return PushResult(len(items), parts, refused, shard=shard, is_replayed=unit.is_replayed)
+            if unit.is_replayed:
+                return await self.repeated(producer, items)
+            return PushResult(len(items), parts, refused, shard=shard)
         if len(parts) == 1:
             unit = PushUnit(parts)
             self._lanes.submit(unit)
@@ -115,9 +119,32 @@ class Pushes:
             return None
         return self._items.plain(items, lane, queue, is_json)
 
-    async def is_repeat(self, producer_id: str, sequence: int) -> bool:
-        """Whether this is the request that the producer sent last, and that was applied."""
-        return await self._store.messages.last_sequence(producer_id) == sequence
+    async def repeat(
+        self, producer: Producer | None, items: Sequence[PushItem]
+    ) -> PushResult | None:
+        """
+        The first outcome, if this is the request that the producer sent last, and it was applied.
+
+        Raises SequenceReused if the producer's last request had the same number and other contents.
+        """
+        if producer is None:
+            return None
+        row = await self._store.messages.last_request(producer.id, producer.scope)
+        if row is None or row["sequence"] != producer.sequence:
+            return None
+        if is_another(producer, row["digest"]):
+            raise errors.SequenceReused(
+                f"Producer {producer.id} used sequence {producer.sequence} for another request, "
+                "so this one was not applied. Send it under a new sequence number."
+            )
+        return FirstOutcome(row, producer, items, shard=self._store.shard)
+
+    async def repeated(self, producer: Producer, items: Sequence[PushItem]) -> PushResult:
+        """The first outcome of a request that was found to be applied."""
+        result = await self.repeat(producer, items)
+        if result is None:
+            raise stale(producer)  # Its producer went on since.
+        return result
 
     async def _push_each(self, parts: Sequence[Part]) -> dict[int, Pushed]:
         """Lanes of one request stand alone: one that fails takes nothing from the others."""
@@ -133,7 +160,11 @@ class Pushes:
         return refused
 
     async def prepare(
-        self, items: Sequence[PushItem], *, is_admitted: bool = False
+        self,
+        items: Sequence[PushItem],
+        *,
+        is_admitted: bool = False,
+        producer: Producer | None = None,
     ) -> tuple[list[Part], dict[int, Pushed]]:
         """
         Check the items and sort them by lane; those refused on their own are answered.
@@ -147,7 +178,9 @@ class Pushes:
             for name in names:
                 check_queue_name("queue", name, self._settings.max_name_bytes)
             queues = await self._catalogue.queues(names)
-        parts, refused = self._items.sort(items, queues, is_admitted=is_admitted)
+        parts, refused = await self._items.sort(
+            items, queues, is_admitted=is_admitted, producer=producer
+        )
         for queue in queues.values():
             if queue.max_size and not is_admitted:
                 parts = await self._leave_out_full(queue, parts, refused)
@@ -155,7 +188,7 @@ class Pushes:
                 parts = await self._leave_out_unsealed(queue, parts, refused)
         return parts, refused
 
-    def admit(self, items: Sequence[PushItem]) -> dict[int, Pushed]:
+    async def admit(self, items: Sequence[PushItem]) -> dict[int, Pushed]:
         """
         Check items that are to be stored later; those refused on their own are answered.
 
@@ -164,7 +197,7 @@ class Pushes:
         queues = self._catalogue.remembered({item.queue for item in items})
         if not self._settings.auto_create and any(item.queue not in queues for item in items):
             raise errors.DatabaseUnavailable("whether there is such a queue is not known now")
-        refused = self._items.sort(items, queues)[1]
+        _, refused = await self._items.sort(items, queues)
         for index, item in enumerate(items):
             queue = queues.get(item.queue)
             if queue is not None and queue.is_encrypted and not self._seals.keyring:
@@ -214,7 +247,7 @@ class Pushes:
         return parts
 
     async def _flush(self, units: list[PushUnit]) -> None:
-        """Store the units: a refusal concerns one alone; after any other error, one by one."""
+        """Store the units: a refusal concerns one alone; after any other error, half by half."""
         while units:
             taken, units = _one_per_producer(units)
             try:
@@ -227,9 +260,11 @@ class Pushes:
                 if len(taken) == 1:
                     taken[0].fail(error)
                     continue
-                for unit in taken:
-                    if not unit.done.done():
-                        await self._flush([unit])
+                # The culprit is found in few steps, and all others are stored in batches.
+                left = [unit for unit in taken if not unit.done.done()]
+                half = len(left) // 2
+                await self._flush(left[:half])
+                await self._flush(left[half:])
 
     async def _store_units(self, units: list[PushUnit]) -> None:
         for _ in range(_ROUNDS):
@@ -252,7 +287,7 @@ class Pushes:
             units = flush.without(stored, self._catalogue)
         else:
             if len(units) > 1:
-                raise _TimeAndAgain  # One of them, perhaps: each is tried alone.
+                raise _TimeAndAgain  # One of them, perhaps: each half is tried alone.
             raise errors.Overloaded("the push met duplicates or removed partitions time and again")
         messages = 0
         for unit in units:
@@ -350,11 +385,11 @@ def _one_per_producer(units: list[PushUnit]) -> tuple[list[PushUnit], list[PushU
     later: list[PushUnit] = []
     producers: set[str] = set()
     for unit in units:
-        if unit.producer_id is not None:
-            if unit.producer_id in producers:
+        if unit.producer is not None:
+            if unit.producer.key in producers:
                 later.append(unit)
                 continue
-            producers.add(unit.producer_id)
+            producers.add(unit.producer.key)
         taken.append(unit)
     return taken, later
 

@@ -12,6 +12,7 @@ from queen.engine.segment_cache import SegmentCache
 from queen.store.store import Store
 
 _ATTEMPTS: Final = 5
+_MOST_AT_ONCE: Final = 1_000
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
@@ -30,9 +31,18 @@ async def redact(
                 continue
             cut = (base, *_cut(segment_of(rows[0]), offset - base))
         if await store.browse.redact(partition_id, offset, *cut, by):
-            cache.clear()
+            cache.drop(partition_id, offset)
             return
     raise errors.Overloaded("the segment changes all the time; try again")
+
+
+async def forget_redacted(store: Store, cache: SegmentCache, after: int) -> None:
+    """Let messages that other processes erased, behind this redaction, not live on in memory."""
+    rows = await store.browse.redactions(after, _MOST_AT_ONCE)
+    if len(rows) == _MOST_AT_ONCE:
+        cache.clear()
+    for row in rows:
+        cache.drop(row["partition_id"], row["offset"])
 
 
 def _cut(segment: codec.Segment, index: int) -> tuple[object, ...]:

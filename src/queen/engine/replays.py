@@ -26,6 +26,7 @@ from queen.engine.file_buffer import (
 )
 from queen.engine.flush import Flush
 from queen.engine.parts import PushUnit
+from queen.engine.producers import Producer, is_another
 from queen.engine.pushes import Pushes, counts_of
 from queen.engine.rounds import Rounds
 from queen.engine.seals import Seals
@@ -39,6 +40,8 @@ _ROUNDS: Final = 10
 _LAST_BYTES: Final = 2**18
 _LAST_SECONDS: Final = 5.0
 _MOST_RETRY_SECONDS: Final = 2.0
+_SCOPE: Final = ""
+"""Of producers that are files: the one that servers of releases before scopes use, too."""
 _PRODUCER: Final = "__buffer:"
 """Each file is a producer whose sequence is the number of its last stored record."""
 
@@ -212,10 +215,10 @@ class Replays(Rounds):
         known = self._ends.get(found.file_id)
         if known is not None and known <= found.size_bytes:
             return known
-        last = await self._store.messages.last_sequence(_producer(found.file_id))
+        last = await self._store.messages.last_request(_producer(found.file_id), _SCOPE)
         start = records.HEADER_BYTES
         if last is not None:
-            start = await asyncio.to_thread(end_of, found, last)
+            start = await asyncio.to_thread(end_of, found, last["sequence"])
         self._ends[found.file_id] = start
         return start
 
@@ -259,7 +262,7 @@ class Replays(Rounds):
                 await self._fail(each, each.body, "this release cannot read it")
         last = {each.found.file_id: each for each in batch}
         progress = [
-            PushUnit((), producer_id=_producer(each.found.file_id), sequence=each.number)
+            PushUnit((), producer=Producer(_producer(each.found.file_id), each.number, _SCOPE))
             for each in last.values()
         ]
         await self._push(units, progress)
@@ -273,7 +276,10 @@ class Replays(Rounds):
         parts, refused = await self._pushes.prepare(items, is_admitted=True)
         for at, answer in refused.items():
             await self._fail_item(each, push, at, answer)
-        return PushUnit(parts, producer_id=push.producer_id, sequence=push.sequence)
+        producer = push.producer
+        if producer is not None and refused:
+            producer = producer._replace(digest=None)
+        return PushUnit(parts, producer=producer, are_minted=True)
 
     async def _push(
         self, replayed: Sequence[tuple[Replayed, PushUnit]], progress: Sequence[PushUnit]
@@ -311,16 +317,16 @@ class Replays(Rounds):
     async def _left_of(self, each: Replayed, unit: PushUnit) -> tuple[Replayed, PushUnit] | None:
         """What is left to be stored of a request after a round that stored nothing."""
         assert each.push is not None
-        if unit.is_replayed:
+        if unit.is_replayed and not await self._is_reused(unit):
             return None
         if unit.done.done():
             error = unit.done.exception()
-            if not isinstance(error, errors.SequenceStale):
+            if not unit.is_replayed and not isinstance(error, errors.SequenceStale):
                 await self._fail(each, each.body, error)
                 return None
-            # Its producer went on by another server. This one has promised to store it, and the
-            # transactionIds, where it has any, tell whether it was stored there. Where it was sent
-            # before, nothing else does.
+            # Its producer went on by another server, or gave its number to another request. This
+            # one has promised to store it, and the transactionIds, where it has any, tell whether
+            # it was stored there. Where it was sent before, nothing else does.
             each = await self._without_doubts(each, is_counted=False)
             if each.push is None:
                 return None
@@ -332,6 +338,13 @@ class Replays(Rounds):
             for place, answer in (part.marked.refused if part.marked else {}).items():
                 await self._fail_item(each, each.push, held[-1 - place].item, answer)
         return each, unit
+
+    async def _is_reused(self, unit: PushUnit) -> bool:
+        """Whether the request that was stored under this number is another one."""
+        producer = unit.producer
+        assert producer is not None
+        last = await self._store.messages.last_request(producer.id, producer.scope)
+        return last is not None and is_another(producer, last["digest"])
 
     async def _fail_item(self, each: Replayed, push: BufferedPush, at: int, answer: Pushed) -> None:
         rest = structs.replace(push, items=[push.items[at]])

@@ -193,6 +193,23 @@ class Results:
             return Place(named.partition_id, named.offset)
         return await self._store.results.find_place(queue_id, partition, transaction_id, most)
 
+    async def places(
+        self, messages: Sequence[tuple[int, str, str]]
+    ) -> dict[tuple[int, str, str], Place | None]:
+        """The same of several (queue id, transactionId, partition), by their ids and keys."""
+        places: dict[tuple[int, str, str], Place | None] = {}
+        unnamed: list[tuple[int, str, str]] = []
+        for each in messages:
+            named = place_of(each[1])
+            if named is not None and named.shard == self._store.shard:
+                places[each] = Place(named.partition_id, named.offset)
+            else:
+                unnamed.append(each)
+        if unnamed:
+            found = await self._store.results.find_places(unnamed)
+            places.update(zip(unnamed, found, strict=True))
+        return places
+
     # Changed.
 
     async def cancel(

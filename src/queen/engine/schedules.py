@@ -106,7 +106,7 @@ class Schedules(Rounds):
         known = await self._catalogue.queues([queue])
         if queue not in known and not self._settings.auto_create:
             raise errors.QueueNotFound(f"there is no queue {queue}")
-        if refused := self._pushes.admit([_item(name, queue, partition, message, now)]):
+        if refused := await self._pushes.admit([_item(name, queue, partition, message, now)]):
             raise first_problem(refused)
         row = await self._store.schedules.put(
             name,

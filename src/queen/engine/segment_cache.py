@@ -12,6 +12,8 @@ class SegmentCache:
         self._max_bytes = max_bytes
         self._size_bytes = 0
         self._segments: OrderedDict[tuple[int, int], Segment] = OrderedDict()
+        self._bases: dict[int, set[int]] = {}
+        """Partition id to the base offsets of its segments here."""
         self.hits = 0
         self.misses = 0
 
@@ -27,11 +29,12 @@ class SegmentCache:
         key = (partition_id, base_offset)
         if old := self._segments.pop(key, None):
             self._size_bytes -= old.size_bytes
+        else:
+            self._bases.setdefault(partition_id, set()).add(base_offset)
         self._segments[key] = segment
         self._size_bytes += size_bytes
         while self._size_bytes > self._max_bytes:
-            _, dropped = self._segments.popitem(last=False)
-            self._size_bytes -= dropped.size_bytes
+            self._remove(next(iter(self._segments)))
 
     def get(self, partition_id: int, base_offset: int, xid: int) -> Segment | None:
         segment = self._segments.get((partition_id, base_offset))
@@ -46,6 +49,20 @@ class SegmentCache:
         self.hits += 1
         return segment
 
+    def drop(self, partition_id: int, offset: int) -> None:
+        """Forget the segments that hold this message."""
+        for base in tuple(self._bases.get(partition_id, ())):
+            if base <= offset < base + self._segments[partition_id, base].count:
+                self._remove((partition_id, base))
+
+    def _remove(self, key: tuple[int, int]) -> None:
+        self._size_bytes -= self._segments.pop(key).size_bytes
+        bases = self._bases[key[0]]
+        bases.remove(key[1])
+        if not bases:
+            del self._bases[key[0]]
+
     def clear(self) -> None:
         self._segments.clear()
+        self._bases.clear()
         self._size_bytes = 0

@@ -8,12 +8,14 @@ from uuid import UUID
 from queen import errors
 from queen.codec.identity import shards_of
 from queen.codec.names import check_queue_name
+from queen.engine import step_messages
 from queen.engine.acknowledgments import Acknowledgments
 from queen.engine.catalogue import Catalogue
 from queen.engine.counters import Counters
 from queen.engine.deliveries import Lease
 from queen.engine.flush import Flush
 from queen.engine.parts import Part, PushResult, PushUnit
+from queen.engine.producers import Producer
 from queen.engine.pushes import Pushes, counts_of, first_problem
 from queen.engine.seals import Seals
 from queen.engine.segment_cache import SegmentCache
@@ -79,8 +81,7 @@ class Transactions:
         required_leases: Sequence[str] = (),
         consumer_group: str | None = None,
         is_rolled_back_on_duplicate: bool = False,
-        producer_id: str | None = None,
-        sequence: int | None = None,
+        producer: Producer | None = None,
     ) -> PushResult:
         """Apply all, or raise the first reason why nothing was applied."""
         self._check_shards(acknowledgments, required_leases)
@@ -92,22 +93,29 @@ class Transactions:
         try:
             settlements = await self._resolve(acknowledgments, consumer_group)
         except (errors.LeaseLost, errors.AlreadySettled, errors.MessageNotFound):
-            if producer_id is None or not await self._pushes.is_repeat(producer_id, sequence or 0):
+            if (first := await self._pushes.repeat(producer, items)) is None:
                 raise
             # What it named is settled because it was: by the first one of these.
-            return PushResult(len(items), (), {}, shard=self._store.shard, is_replayed=True)
+            return first
         if len({(each.delivery_id, each.offset) for each in settlements}) < len(settlements):
             raise errors.BadRequest("a message is acknowledged twice")
+        if steps:
+            try:
+                await step_messages.require_acks(self._store, self._seals, steps, settlements)
+            except errors.BadRequest:
+                if (first := await self._pushes.repeat(producer, items)) is None:
+                    raise
+                return first  # Its messages are not kept any more.
         leases = [Lease.parse(lease_id)[1:3] for lease_id in required_leases]
-        parts, refused = await self._prepare(items) if items else ([], {})
+        parts, refused = await self._prepare(items, producer) if items else ([], {})
         if refused:
-            if producer_id is not None and await self._pushes.is_repeat(producer_id, sequence or 0):
+            if (first := await self._pushes.repeat(producer, items)) is not None:
                 # They were stored; what the queue is like since then is not asked.
-                return PushResult(len(items), (), {}, shard=self._store.shard, is_replayed=True)
+                return first
             error = first_problem(refused)
             error.members["failed"] = ("item", min(refused))
             raise error
-        unit = PushUnit(parts, producer_id=producer_id, sequence=sequence)
+        unit = PushUnit(parts, producer=producer)
         stale: set[int] = set()
         for _ in range(_ROUNDS):
             lanes = await self._catalogue.lanes([part.lane for part in parts])
@@ -143,7 +151,8 @@ class Transactions:
             self._judge_items(parts, problems, is_rolled_back_on_duplicate)
             if not left:
                 unit.done.result()  # Raises when the sequence is stale.
-                break
+                assert producer is not None
+                return await self._pushes.repeated(producer, items)
         else:
             raise errors.Overloaded(
                 "the transaction met duplicates or removed partitions time and again"
@@ -153,13 +162,14 @@ class Transactions:
             parts,
             {},
             shard=self._store.shard,
-            is_replayed=unit.is_replayed,
             stale_advances=stale,
         )
 
-    async def _prepare(self, items: Sequence[PushItem]) -> tuple[list[Part], dict[int, Pushed]]:
+    async def _prepare(
+        self, items: Sequence[PushItem], producer: Producer | None
+    ) -> tuple[list[Part], dict[int, Pushed]]:
         try:
-            return await self._pushes.prepare(items)
+            return await self._pushes.prepare(items, producer=producer)
         except errors.InvalidName as error:
             if "failed" not in error.members:
                 # The names of queues are judged before items are: which one was it of?

@@ -1,6 +1,7 @@
 """Every SQL text: the package holds no other."""
 
 import re
+from collections.abc import Iterator
 from importlib import resources
 from types import MappingProxyType
 from typing import Final
@@ -8,9 +9,11 @@ from typing import Final
 _FOLDER: Final = resources.files(__name__)
 
 
-def _read_calls(text: str) -> dict[str, str]:
-    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
+def _read_calls(text: str) -> Iterator[tuple[str, str, str]]:
+    """Name, mark and text of each call: a mark stands behind the name, and most have none."""
+    parts = re.split(r"^-- name: (\w+)(?: (hot|batched))?\n", text, flags=re.MULTILINE)
+    for name, mark, call in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        yield name, mark or "", call.strip()
 
 
 def _read_folder(name: str) -> dict[str, str]:
@@ -21,14 +24,16 @@ def _read_folder(name: str) -> dict[str, str]:
     return {file.name.removesuffix(".sql"): file.read_text("utf-8") for file in files}
 
 
-CALLS: Final = MappingProxyType(
-    {
-        name: call
-        for text in _read_folder("calls").values()
-        for name, call in _read_calls(text).items()
-    }
-)
+_CALLS: Final = [each for text in _read_folder("calls").values() for each in _read_calls(text)]
+
+CALLS: Final = MappingProxyType({name: call for name, _, call in _CALLS})
 """What Python sends, by name."""
+
+BATCHED: Final = frozenset(name for name, mark, _ in _CALLS if mark == "batched")
+"""Calls that serve many requests at once: the engine bounds how many of them run."""
+
+HOT: Final = frozenset(name for name, mark, _ in _CALLS if mark)
+"""Short calls that messages wait for, batched ones among them: they get the short deadline."""
 
 MIGRATIONS: Final = MappingProxyType(_read_folder("migrations"))
 """Tables, types and indexes, in the order in which they are applied."""

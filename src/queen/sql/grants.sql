@@ -10,11 +10,12 @@ grant select, insert, update, delete on all tables in schema queen to queen_app;
 revoke insert, update, delete on queen.migrations from queen_app;
 revoke update, delete on queen.audit from queen_app;
 revoke insert, delete on queen.audit_end from queen_app;
+revoke insert, update, delete on queen.audit_start from queen_app;
 revoke delete on queen.keys from queen_app;
 
 grant select, update, delete on all tables in schema queen to queen_retention;
 revoke all on queen.keys, queen.tickets, queen.allowances from queen_retention;
-revoke update, delete on queen.migrations, queen.audit, queen.audit_end from queen_retention;
+revoke update, delete on queen.migrations, queen.audit, queen.audit_end, queen.audit_start from queen_retention;
 
 grant select on all tables in schema queen to queen_readonly;
 -- Data keys are sealed, as what they seal is.
@@ -24,8 +25,13 @@ grant select on all tables in schema queen to queen_pipeline;
 revoke all on queen.keys, queen.tickets, queen.allowances from queen_pipeline;
 grant usage on all sequences in schema queen to queen_pipeline;
 grant insert on queen.segments, queen.partitions, queen.consumers, queen.data_keys to queen_pipeline;
--- A row is locked only by who may change it.
-grant update on queen.partitions, queen.consumers, queen.queues, queen.data_keys, queen.duties to queen_pipeline;
+-- Only the columns that a publication writes: it wakes consumers, makes partitions and counts uses of keys. Locking a row needs
+-- the right to update some column of it, which partitions and duties give on one that delivery does not depend on.
+grant update (version, idle_at, ready_at) on queen.consumers to queen_pipeline;
+grant update (levels) on queen.queues to queen_pipeline;
+grant update (uses) on queen.data_keys to queen_pipeline;
+grant update (priority) on queen.partitions to queen_pipeline;
+grant update (rows) on queen.duties to queen_pipeline;
 grant insert, update, delete on queen.staged, queen.publications, queen.streams, queen.plans, queen.replays to queen_pipeline;
 grant insert, update, delete on queen.pipelines, queen.holds to queen_pipeline;
 grant insert, update, delete on queen.archives, queen.archive_batches, queen.iceberg_tables,
@@ -59,3 +65,6 @@ begin
   end loop;
 end
 $$;
+
+-- It runs with the rights of its owner: only for those who remove old data.
+revoke execute on function queen.forget_audit(bigint, double precision, integer) from queen_pipeline;

@@ -10,7 +10,6 @@ from queen import errors
 from queen.store.database import Database, Record
 
 _STEP: Final = 1_000
-_BEFORE_THE_FIRST: Final = hashlib.sha256(b"").digest()
 
 
 class Checked(NamedTuple):
@@ -18,6 +17,17 @@ class Checked(NamedTuple):
 
     records: int
     hash: str
+    removed: int = 0
+    """Records at the beginning of the log that retention removed."""
+
+
+class Entry(NamedTuple):
+    """A record, JSON, and the fields of it that are searched."""
+
+    actor: str
+    action: str
+    queue: str | None
+    record: str
 
 
 class Audit:
@@ -27,8 +37,12 @@ class Audit:
         self._database = database
 
     async def append(self, *, actor: str, action: str, queue: str | None, record: str) -> int:
-        """Add a record, JSON, to the end of the chain; answers its number."""
-        rows = await self._database.fetch("audit", actor, action, queue, record)
+        """Add a record, JSON, to the end of the chain; returns its number."""
+        return await self.append_all([Entry(actor, action, queue, record)])
+
+    async def append_all(self, entries: Sequence[Entry]) -> int:
+        """Add records in one transaction; returns the number of the last."""
+        rows = await self._database.fetch("audit", *map(list, zip(*entries, strict=True)))
         return rows[0]["id"]
 
     async def list(
@@ -48,20 +62,39 @@ class Audit:
         )
 
     async def check(self) -> Checked:
-        """Follow the chain from its beginning; raises DatabaseUnsafe where it is broken."""
-        number, before = 0, _BEFORE_THE_FIRST
-        while rows := await self._database.fetch("audit_chain", number, _STEP):
-            number, before = follow(rows, number, before)
+        """
+        Follow the chain from the first record that is kept.
+
+        Raises DatabaseUnsafe where it is broken.
+        """
+        first, before = await self._start()
+        number, before = await self._follow(first, before)
         (end,) = await self._database.fetch("audit_end")
         if end["id"] > number:
             # What was appended since is there by now; what was cut off is not.
-            while rows := await self._database.fetch("audit_chain", number, _STEP):
-                number, before = follow(rows, number, before)
+            number, before = await self._follow(number, before)
         if end["id"] > number or (end["id"] == number and end["hash"] != before):
             raise errors.DatabaseUnsafe(
                 f"the audit log ends at record {number}, its end says {end['id']}"
             )
-        return Checked(number, before.hex())
+        return Checked(number, before.hex(), first)
+
+    async def _start(self) -> tuple[int, bytes]:
+        """The newest record that retention removed, and its hash."""
+        (start,) = await self._database.fetch("audit_start")
+        return start["id"], start["hash"]
+
+    async def _follow(self, number: int, before: bytes) -> tuple[int, bytes]:
+        """From a record to the newest: its number and hash."""
+        while rows := await self._database.fetch("audit_chain", number, _STEP):
+            if rows[0]["id"] > number + 1:
+                removed, hash_ = await self._start()
+                if removed > number:
+                    # By retention, since the last step.
+                    number, before = removed, hash_
+                    continue
+            number, before = follow(rows, number, before)
+        return number, before
 
 
 def follow(rows: Sequence[Record], number: int, before: bytes) -> tuple[int, bytes]:

@@ -73,6 +73,10 @@ class Browse:
         rows = await self._database.fetch("find_message", partition_id, transaction_id, most)
         return rows[0] if rows else None
 
+    async def named(self, transaction_id: str, partitions: int) -> list[Record]:
+        """Messages with this transactionId in the newest partitions, with their queues."""
+        return await self._database.fetch("named_messages", transaction_id, partitions)
+
     async def retry(self, partition_id: int, offset: int, group: str) -> int | None:
         """The group that gets the message again; None when it waits for nothing."""
         rows = await self._database.fetch("retry", partition_id, offset, group)
@@ -89,3 +93,7 @@ class Browse:
         """False when the segment has been cut since it was read."""
         rows = await self._database.fetch("redact", partition_id, offset, *rest)
         return rows[0]["is_done"]
+
+    async def redactions(self, after: int, limit: int) -> list[Record]:
+        """Partition id and offset of messages that were erased since this redaction."""
+        return await self._database.fetch("redactions", after, limit)

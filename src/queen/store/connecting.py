@@ -1,32 +1,8 @@
 """How a database is connected to, and how long is waited for what."""
 
-from typing import Final
-
 import msgspec
 
-OF_LANES: Final = frozenset({"push", "pop", "ack", "nack"})
-"""Calls whose number at once the engine bounds."""
-_OF_MESSAGES: Final = OF_LANES | {
-    "append",
-    "are_settled",
-    "confirm",
-    "data_keys",
-    "extend",
-    "find_deliveries",
-    "last_sequence",
-    "now",
-    "outbox",
-    "partition_ids",
-    "queues",
-    "queues_in_scope",
-    "ready_groups",
-    "release",
-    "segments",
-    "shorten",
-    "take_data_key",
-    "transact",
-}
-"""Short calls that messages wait for: silence after them means that nobody is there."""
+from queen import sql
 
 
 class Connecting(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +19,7 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
     statement_seconds: float = 30
     """For the answer to a call."""
     silence_seconds: float = 7
-    """For the answer to a call that messages wait for: longer than a lock is waited for."""
+    """For the answer to a call that is marked hot in its SQL file: longer than `lock_timeout`."""
     max_retries: int = 3
     """Of a call that PostgreSQL gave up so that another could go on."""
     is_warmed: bool = False
@@ -69,4 +45,4 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
         """When a connection is given up that has not answered a call."""
         # PostgreSQL gives up first; this is for the connection that has died.
         patient = self.statement_seconds + 5
-        return min(self.silence_seconds, patient) if call in _OF_MESSAGES else patient
+        return min(self.silence_seconds, patient) if call in sql.HOT else patient

@@ -15,7 +15,7 @@ import asyncpg
 
 from queen import errors, sql, telemetry
 from queen.meters import Histogram, Snapshot
-from queen.store.connecting import OF_LANES, Connecting
+from queen.store.connecting import Connecting
 from queen.store.hosts import OF_SOCKETS, STANDBY, Hosts
 from queen.store.hosts import Connection as RawConnection
 
@@ -131,7 +131,7 @@ class Database:
                 reset=_leave_as_is,
                 timeout=how.timeout_seconds,
             )
-        except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise errors.DatabaseUnavailable(f"cannot connect: {error}") from error
         if is_away:
             database._lose("away at the start")
@@ -154,7 +154,7 @@ class Database:
 
     async def fetch(self, call: str, *arguments: object) -> list[Record]:
         """Run one call of ``sql/calls`` in a transaction of its own and return its rows."""
-        if call in OF_LANES:
+        if call in sql.BATCHED:
             return await self._fetch(call, arguments)
         async with self._room(call):
             return await self._fetch(call, arguments)

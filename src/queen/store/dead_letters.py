@@ -44,11 +44,14 @@ class DeadLetters:
         is_oldest_first: bool,
         limit: int,
         most: int,
+        patterns: Sequence[str] | None = None,
     ) -> list[Record]:
         """Behind an id; the first row says how many were looked at, and up to which id."""
         rest = (after, *wanted.columns(), limit, most, is_oldest_first)
-        if queue is None:
+        if queue is None and patterns is None:
             return await self._database.fetch("browse_all_dead_letters", *rest)
+        if queue is None:
+            return await self._database.fetch("browse_visible_dead_letters", *rest, patterns)
         return await self._database.fetch("browse_dead_letters", queue, *rest)
 
     async def with_ids(self, ids: Sequence[int]) -> list[Record]:

@@ -19,6 +19,16 @@ class Groups:
         rows = await self._database.fetch("subscribe", queue, group, mode, start_at)
         return rows[0] if rows else None
 
+    async def find(
+        self, queues: Sequence[str], group: str, *, mode: str | None, start_at: datetime | None
+    ) -> list[Record]:
+        """
+        The same of each queue that exists.
+
+        The group id is None where it has no such group with the start that is asked for, if any.
+        """
+        return await self._database.fetch("find_groups", queues, group, mode, start_at)
+
     async def fill(self, group_id: int, limit: int) -> bool:
         rows = await self._database.fetch("fill", group_id, limit)
         return rows[0]["is_filled"]
@@ -55,9 +65,12 @@ class Groups:
         queue_id: int | None,
         name: str | None = None,
         limit: int,
+        patterns: Sequence[str] | None = None,
     ) -> list[Record]:
         """Ids and queues in an order: age, name, name_down."""
-        return await self._database.fetch(f"groups_by_{order}", *after, queue_id, name, limit)
+        return await self._database.fetch(
+            f"groups_by_{order}", *after, queue_id, name, limit, patterns
+        )
 
     async def page_by_sample(
         self,
@@ -67,17 +80,21 @@ class Groups:
         queue_id: int | None,
         name: str | None,
         limit: int,
+        patterns: Sequence[str] | None = None,
     ) -> list[Record]:
         """Ids and queues, the largest first: lag or lag_seconds."""
-        return await self._database.fetch("groups_by_sample", figure, *after, queue_id, name, limit)
+        return await self._database.fetch(
+            "groups_by_sample", figure, *after, queue_id, name, limit, patterns
+        )
 
     async def figures(self, ids: Sequence[int], most: int) -> list[Record]:
         """How far each is behind, from at most so many rows of anything."""
         return await self._database.fetch("list_groups", ids, most)
 
-    async def queues(self, group: str) -> list[str]:
+    async def queues(self, group: str, patterns: Sequence[str] | None) -> list[str]:
         """Queues that groups of this name read."""
-        return [row["name"] for row in await self._database.fetch("queues_of_group", group)]
+        rows = await self._database.fetch("queues_of_group", group, patterns)
+        return [row["name"] for row in rows]
 
     async def named(self, queue_id: int, group: str) -> int | None:
         rows = await self._database.fetch("group_named", queue_id, group)

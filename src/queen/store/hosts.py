@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import asyncpg
 from asyncpg.connect_utils import SessionAttribute
@@ -136,6 +136,16 @@ def split(dsn: str) -> list[str]:
         ).geturl()
         for host, port in zip(named, ports, strict=True)
     ]
+
+
+def named(dsn: str) -> list[str]:
+    """The hosts of a DSN, without ports: names, addresses, and directories of sockets."""
+    found: list[str] = []
+    for each in split(dsn):
+        parts = urlsplit(each)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        found.append(unquote(parts.hostname or "") or query.get("host", ""))
+    return found
 
 
 def keep_alive(connection: "asyncpg.Connection[Record]") -> None:

@@ -14,9 +14,23 @@ class Keys:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the database is known to be unavailable: a call would fail at once."""
+        return self._database.is_away
+
     async def find(self, ids: Sequence[str]) -> list[Record]:
         """Those of the keys that are valid now."""
         return await self._database.fetch("find_keys", ids)
+
+    async def changed(self, since: int | None, *, limit: int) -> tuple[int, list[Record]]:
+        """
+        Keys that changed since a snapshot, also those revoked then, and the snapshot to go on from.
+
+        None: the newest keys that are not revoked.
+        """
+        rows = await self._database.fetch("changed_keys", since, limit)
+        return rows[0]["snapshot_xmin"], [row for row in rows if row["id"] is not None]
 
     async def make(
         self,
@@ -47,6 +61,12 @@ class Keys:
 
     async def list(self, *, after: str, limit: int, with_revoked: bool = False) -> list[Record]:
         return await self._database.fetch("list_keys", after, with_revoked, limit)
+
+    async def one(self, id_: str) -> Record:
+        rows = await self._database.fetch("key_with_id", id_)
+        if not rows:
+            raise errors.NotFound(f"there is no key {id_}")
+        return rows[0]
 
     async def rotate(self, id_: str, digest: bytes, *, grace_seconds: float) -> Record:
         """A new secret for the key; the old one is taken for so long."""

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 from uuid import UUID
 
+import asyncpg
 import msgspec
 
+from queen import errors
 from queen.store.database import Database, Record
+
+_UNREADABLE: Final = (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError)
 
 
 class Push(msgspec.Struct, kw_only=True):
@@ -33,6 +37,20 @@ class Push(msgspec.Struct, kw_only=True):
     scheduled_extras: list[bytes | None] = msgspec.field(default_factory=list[bytes | None])
     scheduled_ttls: list[float | None] = msgspec.field(default_factory=list[float | None])
     max_delay_seconds: float | None = None
+    digests: list[bytes | None] = msgspec.field(default_factory=list[bytes | None])
+    """Of the requests of producers; None where nobody repeats one."""
+    outcomes: list[bytes | None] = msgspec.field(default_factory=list[bytes | None])
+    """What a repeat is answered, but for the offsets that are not known yet."""
+    base_producers: list[int] = msgspec.field(default_factory=list[int])
+    base_entries: list[int] = msgspec.field(default_factory=list[int])
+    """Whose outcome needs the offset of which entry; both count from 1."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        return any(self.digests)
+
+    def outcome_columns(self) -> tuple[object, ...]:
+        return self.digests, self.outcomes, self.base_producers, self.base_entries
 
     def columns(self) -> tuple[object, ...]:
         has_keys, has_producers = bool(self.keys), bool(self.producers)
@@ -123,6 +141,7 @@ class Sought(NamedTuple):
 
 
 Due = Literal["first", "last", "never"]
+_STEP_COLUMNS = len(Advance._fields)
 
 
 class Pop(msgspec.Struct, kw_only=True, frozen=True):
@@ -148,6 +167,9 @@ class Messages:
         self._database = database
 
     async def push(self, push: Push) -> list[Record]:
+        if push.is_repeatable:
+            columns = (*push.columns(), *push.outcome_columns())
+            return await self._database.fetch("push_once", *columns)
         return await self._database.fetch("push", *push.columns())
 
     async def pop(self, pop: Pop) -> list[Record]:
@@ -168,7 +190,11 @@ class Messages:
     async def segments(
         self, partition_ids: Sequence[int], base_offsets: Sequence[int]
     ) -> list[Record]:
-        return await self._database.fetch("segments", partition_ids, base_offsets)
+        """Raises MessagesDamaged if PostgreSQL cannot read one of them."""
+        try:
+            return await self._database.fetch("segments", partition_ids, base_offsets)
+        except _UNREADABLE as error:
+            raise errors.MessagesDamaged(f"PostgreSQL cannot read it: {error.sqlstate}") from error
 
     async def ack(self, acks: Sequence[Ack]) -> list[Record]:
         partition_ids = [ack.partition_id for ack in acks]
@@ -204,6 +230,10 @@ class Messages:
     async def release(self, leases: Sequence[tuple[int, UUID]]) -> list[Record]:
         return await self._database.fetch("release", *_pairs(leases))
 
+    async def defer(self, leases: Sequence[tuple[int, UUID]], seconds: float) -> list[Record]:
+        """Give deliveries back uncounted; they may be claimed again after so many seconds."""
+        return await self._database.fetch("defer", *_pairs(leases), seconds)
+
     async def shorten(self, leases: Sequence[tuple[int, UUID, int]]) -> list[Record]:
         """Each lease keeps what is below its offset."""
         return await self._database.fetch("shorten", *map(list, zip(*leases, strict=True)))
@@ -223,17 +253,24 @@ class Messages:
             *push.columns(),
         )
         has_results = any(each.kept for each in settlements)
-        if advances:
-            steps = map(list, zip(*advances, strict=True))
+        if advances or (has_results and push.is_repeatable):
+            steps = [list(each) for each in zip(*advances, strict=True)] or [[]] * _STEP_COLUMNS
             results = _results_of(settlements) if has_results else (None, None, None, None)
-            return await self._database.fetch("advance", *steps, *columns, *results)
+            columns = (*steps, *columns, *results)
+            if push.is_repeatable:
+                columns = (*columns, *push.outcome_columns())
+                return await self._database.fetch("advance_once", *columns)
+            return await self._database.fetch("advance", *columns)
+        if push.is_repeatable:
+            return await self._database.fetch("transact_once", *columns, *push.outcome_columns())
         if not has_results:
             return await self._database.fetch("transact", *columns)
         return await self._database.fetch("transact_keeping", *columns, *_results_of(settlements))
 
-    async def last_sequence(self, producer_id: str) -> int | None:
-        (row,) = await self._database.fetch("last_sequence", producer_id)
-        return row["sequence"]
+    async def last_request(self, producer_id: str, scope: str) -> Record | None:
+        """Of the producer's last request: sequence, digest, outcome, bases, stale."""
+        found = await self._database.fetch("last_request", producer_id, scope)
+        return found[0] if found else None
 
     async def end_buffers(self, producer_ids: Sequence[str]) -> None:
         """What these files of a buffer held is stored, and they are gone."""

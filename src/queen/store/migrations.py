@@ -2,7 +2,9 @@
 
 import asyncio
 import hashlib
+import logging
 import random
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -14,7 +16,12 @@ import asyncpg
 from queen import errors, sql
 from queen.store.hosts import Hosts
 
+_LOG = logging.getLogger("queen.store")
 _ATTEMPTS = 30
+_TURN_SECONDS = 300.0
+"""How long a process waits for another that is migrating: a large table takes minutes."""
+_STEP_SECONDS = 5.0
+"""The wait is logged after each step."""
 _PATIENCE = "set local lock_timeout = '1s'"
 """What waits for a table that somebody uses keeps all others from it."""
 _LOCK = "select pg_advisory_xact_lock(hashtext('queen.migrations'))"
@@ -57,13 +64,17 @@ class Step(NamedTuple):
     applied_at: datetime | None
 
 
-async def migrate(dsn: str) -> list[str]:
-    """Apply what is missing, all of it or nothing; answers the names of what was applied."""
+async def migrate(dsn: str, *, wait_seconds: float = _TURN_SECONDS) -> list[str]:
+    """
+    Apply what is missing, all of it or nothing; answers the names of what was applied.
+
+    ``wait_seconds``: how long to wait for another process that is migrating.
+    """
     for _ in range(_ATTEMPTS):
         try:
             async with _connected(dsn) as connection, connection.transaction():
                 # Twenty servers that start at once queue up here, and nineteen find nothing to do.
-                await connection.execute(_LOCK)
+                await _take_turn(connection, wait_seconds)
                 await connection.execute(_PATIENCE)
                 return await _apply(connection)
         except asyncpg.LockNotAvailableError:
@@ -122,7 +133,7 @@ async def script(dsn: str) -> str:
 async def make_roles(dsn: str) -> None:
     """Make the roles of owner, app, retention and readonly, and say what each may do."""
     async with _connected(dsn) as connection, connection.transaction():
-        await connection.execute(_LOCK)
+        await _take_turn(connection, _TURN_SECONDS)
         if await connection.fetchval("select to_regclass('queen.migrations') is null"):
             raise errors.DatabaseUnavailable("the database is empty; run `queen migrate up` first")
         try:
@@ -150,6 +161,39 @@ async def _connected(dsn: str) -> AsyncGenerator["asyncpg.Connection[asyncpg.Rec
         yield connection
     finally:
         await connection.close()
+
+
+async def _take_turn(connection: "asyncpg.Connection[asyncpg.Record]", wait_seconds: float) -> None:
+    """Lock migrations until the end of the transaction; says for whom it waits, and gives up."""
+    ends_at = time.monotonic() + wait_seconds
+    while True:
+        step = max(0.001, min(_STEP_SECONDS, ends_at - time.monotonic()))
+        try:
+            # What fails inside leaves the transaction as it was.
+            async with connection.transaction():
+                await connection.execute(f"set local lock_timeout = '{step * 1000:.0f}ms'")
+                await connection.execute(_LOCK, timeout=step + _STEP_SECONDS)
+                return
+        except asyncpg.LockNotAvailableError:
+            holder = await _holder(connection)
+        except TimeoutError as error:
+            raise errors.DatabaseUnavailable("PostgreSQL does not respond") from error
+        if time.monotonic() >= ends_at:
+            raise errors.DatabaseUnavailable(
+                f"another process has been migrating this database for over {wait_seconds:g} s: "
+                f"{holder}. Wait until it ends, or end it with select pg_terminate_backend(pid)"
+            )
+        _LOG.warning("waiting for another process that migrates this database: %s", holder)
+
+
+async def _holder(connection: "asyncpg.Connection[asyncpg.Record]") -> str:
+    row = await connection.fetchrow(sql.CALLS["migration_holder"])
+    if row is None:
+        return "it has just ended"
+    return (
+        f"PostgreSQL pid {row['pid']}, application {row['application_name'] or 'unknown'}, "
+        f"state {row['state'] or 'unknown'}, for {row['seconds'] or 0} s"
+    )
 
 
 async def _apply(connection: "asyncpg.Connection[asyncpg.Record]") -> list[str]:

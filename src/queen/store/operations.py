@@ -1,5 +1,6 @@
 """Long work that is written down, so that it can be watched, cancelled and taken over."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from queen.store.database import Database, Record
@@ -38,8 +39,10 @@ class Operations:
         """Take over what processes ran that are not heard of any more."""
         return await self._database.fetch("adopt_operations", owner)
 
-    async def page(self, *, before: int, limit: int) -> list[Record]:
-        return await self._database.fetch("list_operations", before, limit)
+    async def page(
+        self, *, before: int, limit: int, patterns: Sequence[str] | None = None
+    ) -> list[Record]:
+        return await self._database.fetch("list_operations", before, limit, patterns)
 
     async def one(self, id_: int) -> Record | None:
         rows = await self._database.fetch("operation_with_id", id_)

@@ -117,10 +117,11 @@ class Queues:
         task: str | None,
         search: str | None,
         limit: int,
+        patterns: Sequence[str] | None = None,
     ) -> list[Record]:
         """Ids and names in an order: name, name_down, age or age_down."""
         return await self._database.fetch(
-            f"queues_by_{order}", after, namespace, task, search, limit
+            f"queues_by_{order}", after, namespace, task, search, limit, patterns
         )
 
     async def page_by_sample(
@@ -132,10 +133,11 @@ class Queues:
         task: str | None,
         search: str | None,
         limit: int,
+        patterns: Sequence[str] | None = None,
     ) -> list[Record]:
         """Ids and names, the largest first: pending, dead_letters or oldest_age_seconds."""
         return await self._database.fetch(
-            "queues_by_sample", figure, *after, namespace, task, search, limit
+            "queues_by_sample", figure, *after, namespace, task, search, limit, patterns
         )
 
     async def worst(self, ids: Sequence[int], limit: int) -> list[int]:
@@ -158,18 +160,22 @@ class Queues:
         """What is known of queues from at most so many rows of anything, and rates of late."""
         return await self._database.fetch("list_queues", ids, most, window_seconds)
 
-    async def names(self, limit: int) -> list[Record]:
-        return await self._database.fetch("queue_names", limit)
+    async def names(self, limit: int, patterns: Sequence[str] | None) -> list[Record]:
+        return await self._database.fetch("queue_names", limit, patterns)
 
-    async def unordered(self, after: str, limit: int) -> list[Record]:
+    async def unordered(
+        self, after: str, limit: int, patterns: Sequence[str] | None
+    ) -> list[Record]:
         """Those that may have jobs, by name."""
-        return await self._database.fetch("unordered_queues", after, limit)
+        return await self._database.fetch("unordered_queues", after, limit, patterns)
 
-    async def namespaces(self, after: str, limit: int) -> list[Record]:
-        return await self._database.fetch("namespaces", after, limit)
+    async def namespaces(
+        self, after: str, limit: int, patterns: Sequence[str] | None
+    ) -> list[Record]:
+        return await self._database.fetch("namespaces", after, limit, patterns)
 
-    async def tasks(self, after: str, limit: int) -> list[Record]:
-        return await self._database.fetch("tasks", after, limit)
+    async def tasks(self, after: str, limit: int, patterns: Sequence[str] | None) -> list[Record]:
+        return await self._database.fetch("tasks", after, limit, patterns)
 
     async def partitions(
         self,

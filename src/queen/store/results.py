@@ -35,6 +35,11 @@ class Results:
         rows = await self._database.fetch("find_place", queue_id, partition, transaction_id, most)
         return Place(*rows[0]) if rows else None
 
+    async def find_places(self, messages: Sequence[tuple[int, str, str]]) -> list[Place | None]:
+        """Of each (queue id, transactionId, partition) where the message is, by its key."""
+        rows = await self._database.fetch("find_places", *map(list, zip(*messages, strict=True)))
+        return [None if row["partition_id"] is None else Place(*row) for row in rows]
+
     async def cancel(
         self, queue_id: int, transaction_id: str, group: str, place: Place, seconds: float
     ) -> Record | None:

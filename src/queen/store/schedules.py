@@ -45,8 +45,10 @@ class Schedules:
         )
         return rows[0] if rows else None
 
-    async def page(self, *, after: str, queue: str | None, limit: int) -> list[Record]:
-        return await self._database.fetch("list_schedules", after, queue, limit)
+    async def page(
+        self, *, after: str, queue: str | None, limit: int, patterns: Sequence[str] | None = None
+    ) -> list[Record]:
+        return await self._database.fetch("list_schedules", after, queue, limit, patterns)
 
     async def one(self, name: str) -> Record | None:
         rows = await self._database.fetch("schedule", name)

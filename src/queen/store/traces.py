@@ -33,8 +33,10 @@ class Traces:
             "traces_of_message", partition_id, transaction_id, after, limit
         )
 
-    async def of_name(self, name: str, *, after: int, limit: int) -> list[Record]:
-        return await self._database.fetch("traces_of_name", name, after, limit)
+    async def of_name(
+        self, name: str, *, after: int, limit: int, patterns: Sequence[str] | None = None
+    ) -> list[Record]:
+        return await self._database.fetch("traces_of_name", name, after, limit, patterns)
 
     async def names(self, *, after: str, prefix: str, limit: int, most: int) -> list[Record]:
         """Names from a prefix on, each with its events, counted up to ``most``."""

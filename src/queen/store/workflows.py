@@ -92,6 +92,18 @@ class Workflows:
         rows = await self._database.fetch("workflow_queues", list(ids))
         return {row["id"]: set(row["queues"] or ()) for row in rows}
 
+    async def step_queues(self, steps: Sequence[tuple[str, str]]) -> set[str]:
+        """The queues of steps, each named by its workflow and itself."""
+        rows = await self._database.fetch("step_queues", *map(list, zip(*steps, strict=True)))
+        return {row["queue"] for row in rows}
+
+    async def step_messages(
+        self, places: Sequence[tuple[int, int]], tokens: Sequence[UUID]
+    ) -> list[Record]:
+        """Of messages by partition and offset, those that are sealed or hold one of the tokens."""
+        columns = map(list, zip(*places, strict=True))
+        return await self._database.fetch("step_messages", *columns, [str(each) for each in tokens])
+
     async def page(
         self,
         *,
@@ -101,8 +113,9 @@ class Workflows:
         correlation_id: str | None,
         tag: str | None,
         limit: int,
+        patterns: Sequence[str] | None = None,
     ) -> list[Record]:
         """Runs with a lower number, newest first."""
         return await self._database.fetch(
-            "list_workflows", before, state, name, correlation_id, tag, limit
+            "list_workflows", before, state, name, correlation_id, tag, limit, patterns
         )

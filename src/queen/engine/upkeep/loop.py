@@ -11,6 +11,7 @@ from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.rounds import Rounds
 from queen.engine.upkeep import (
+    audit,
     counters,
     dedup,
     ended_workflows,
@@ -47,6 +48,7 @@ _DUTIES: Final[
     "results": (results.run, lambda each: each.retention_interval_ms / 1000),
     "counters": (counters.run, lambda each: each.retention_interval_ms / 1000),
     "workflows": (workflows.run, lambda each: each.upkeep_look_seconds / 2),
+    "audit": (audit.run, lambda each: each.retention_interval_ms / 1000),
     "ended_workflows": (ended_workflows.run, lambda each: each.retention_interval_ms / 1000),
 }
 """What each duty does, and how often; scheduled messages and workflows at each look."""

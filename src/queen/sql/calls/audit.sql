@@ -1,8 +1,8 @@
 -- The audit log.
 
 -- name: audit
--- Append to the audit log.
-select queen.audit($1, $2, $3, $4) as id;
+-- Append records to the audit log.
+select queen.audit_batch($1, $2, $3, $4) as id;
 
 -- name: list_audit
 -- Records of the audit log, newest first, before an id.
@@ -24,6 +24,10 @@ from queen.audit
 where id > $1
 order by id
 limit $2;
+
+-- name: audit_start
+-- The newest record that retention removed, and its hash.
+select id, hash from queen.audit_start;
 
 -- name: audit_end
 -- The newest record and its hash.

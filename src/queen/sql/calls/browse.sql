@@ -2,14 +2,17 @@
 
 -- name: partition_with_id
 -- A partition and its queue, unless that is deleted.
-select p.id, p.name, p.level, p.queue_id, q.name as queue
+select
+  p.id, p.name, p.level, case when p.level > 0 then p.level else p.priority end as priority, p.queue_id, q.name as queue
 from queen.partitions p
 join queen.queues q on q.id = p.queue_id and q.deleted_at is null
 where p.id = $1;
 
 -- name: partitions_with_ids
 -- Names of partitions.
-select p.id, p.name, p.level from queen.partitions p where p.id = any ($1);
+select p.id, p.name, p.level, case when p.level > 0 then p.level else p.priority end as priority
+from queen.partitions p
+where p.id = any ($1);
 
 -- name: lanes_named
 -- The lanes of a partition.
@@ -119,6 +122,20 @@ select count(*) as messages from gone;
 -- Where the message with a transactionId is.
 select "offset", scheduled_id from queen.find_message($1, $2, $3);
 
+-- name: named_messages
+-- Messages with a transactionId that is still remembered, in the newest $2 partitions.
+select p.id as partition_id, q.name as queue, k."offset"
+from (select p.id, p.queue_id from queen.partitions p order by p.id desc limit $2) p
+join queen.queues q on q.id = p.queue_id
+cross join lateral (
+  select k."offset"
+  from queen.dedup k
+  where k.key = queen.dedup_key(p.id, $1) and k."offset" is not null
+  order by k.at desc
+  limit 1
+) k
+limit 100;
+
 -- name: retry
 -- Try a message again at once.
 select group_id from queen.retry($1, $2, $3);
@@ -126,6 +143,10 @@ select group_id from queen.retry($1, $2, $3);
 -- name: give_up
 -- Make a message a dead letter.
 select queen.give_up($1, $2, $3, $4) as group_id;
+
+-- name: redactions
+-- Messages that were erased since, the oldest first.
+select r.id, r.partition_id, r."offset" from queen.redactions r where r.id > $1 order by r.id limit $2;
 
 -- name: redact
 -- Erase a message.

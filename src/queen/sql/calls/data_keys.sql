@@ -1,10 +1,10 @@
 -- Data keys of encrypted queues: take, read, wrap anew.
 
--- name: take_data_key
+-- name: take_data_key hot
 -- The key to seal with, and uses of it.
 select id, master_id, wrapped, seconds from queen.take_data_key($1, $2, $3, $4, $5, $6);
 
--- name: data_keys
+-- name: data_keys hot
 -- Data keys by id.
 select id, queue_id, master_id, wrapped from queen.data_keys where id = any ($1);
 

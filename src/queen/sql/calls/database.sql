@@ -19,7 +19,7 @@ select
 -- Tell other processes which queues have work.
 select pg_notify('queen', $1);
 
--- name: now
+-- name: now hot
 -- The clock.
 select queen.now() as now;
 
@@ -85,7 +85,9 @@ select
   current_setting('max_connections')::integer as max_connections,
   (select count(*) from pg_stat_activity a where a.backend_type = 'client backend')::integer as connections,
   (select age(d.datfrozenxid) from pg_database d where d.datname = current_database()) as frozen_age,
-  pg_database_size(current_database()) as bytes;
+  pg_database_size(current_database()) as bytes,
+  current_user::text as "user",
+  (select r.rolsuper from pg_roles r where r.rolname = current_user) as is_superuser;
 
 -- name: oldest_snapshots
 -- What keeps vacuum from removing dead rows: sessions, prepared transactions and replication slots.
@@ -179,3 +181,14 @@ select
     where not s.active
   ) as idle_slot_bytes
 from pg_stat_archiver a;
+
+-- name: migration_holder
+-- The session that holds the lock of migrations, and for how long its transaction has run.
+select
+  l.pid, a.application_name, a.state,
+  extract(epoch from clock_timestamp() - a.xact_start)::bigint as seconds
+from pg_locks l
+left join pg_stat_activity a on a.pid = l.pid
+where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+  and l.database = (select d.oid from pg_database d where d.datname = current_database())
+  and (l.classid::bigint << 32) | l.objid::bigint = hashtext('queen.migrations');

@@ -97,6 +97,62 @@ left join (
 ) l on true
 order by case when $9 then l.id else -l.id end;
 
+-- name: browse_visible_dead_letters
+-- The same over queues that the patterns $10 match: names by steps in the index, then the next letters of each.
+with recursive step (name) as (
+  (select l.queue from queen.dead_letters l order by l.queue limit 1)
+  union all
+  select (select l.queue from queen.dead_letters l where l.queue > s.name order by l.queue limit 1)
+  from step s
+  where s.name is not null
+),
+looked_at as materialized (
+  select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+  from step s
+  cross join lateral (
+    (
+      select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+      from queen.dead_letters l
+      where not $9::boolean and l.queue = s.name and l.id < $1
+      order by l.id desc
+      -- Without a filter a page needs no more of any queue than its own length.
+      limit case when coalesce($2::text, $3, $4) is null and coalesce($5::timestamptz, $6) is null then $7::bigint else $8::bigint end
+    )
+    union all
+    (
+      select l.id, l."group", l.partition, l.fingerprint, l.failed_at
+      from queen.dead_letters l
+      where $9::boolean and l.queue = s.name and l.id > $1
+      order by l.id
+      limit case when coalesce($2::text, $3, $4) is null and coalesce($5::timestamptz, $6) is null then $7::bigint else $8::bigint end
+    )
+  ) l
+  where queen.sees(s.name, (select q.namespace from queen.queues q where q.name = s.name and q.deleted_at is null), $10::text[])
+  order by case when $9 then l.id else -l.id end
+  limit $8
+),
+found as (
+  select k.id
+  from looked_at k
+  where ($2::text is null or k."group" = $2)
+    and ($3::text is null or k.partition = $3)
+    and ($4::text is null or k.fingerprint = $4)
+    and ($5::timestamptz is null or k.failed_at >= $5)
+    and ($6::timestamptz is null or k.failed_at < $6)
+  order by case when $9 then k.id else -k.id end
+  limit $7
+)
+select
+  s.last_id, s.looked_at, l.id, l.queue, l."group", l.partition, l.partition_id, l."offset", l.level, l.payload, l.extras,
+  l.created_at, l.attempts, l.reason, l.error, l.failed_at, l.fingerprint
+from (
+  select case when $9 then max(k.id) else min(k.id) end as last_id, count(*) as looked_at from looked_at k
+) s
+left join (
+  select l.* from found f cross join lateral (select l.* from queen.dead_letters l where l.id = f.id offset 0) l
+) l on true
+order by case when $9 then l.id else -l.id end;
+
 -- name: dead_letters_with_ids
 -- Dead letters by id.
 select

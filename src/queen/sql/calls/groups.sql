@@ -1,10 +1,28 @@
 -- Consumer groups: subscribe, fill, seek, list, delete.
 
--- name: subscribe
+-- name: subscribe hot
 -- Find or make a group.
 select queue_id, group_id, is_filled from queen.subscribe($1, $2, $3, $4);
 
--- name: fill
+-- name: find_groups hot
+-- Queues that exist, each with its group; null if it has none that was made with the start that is asked for, if any.
+select q.name as queue, q.id as queue_id, g.id as group_id, g.filled_to is null as is_filled
+from unnest($1::text[]) k (name)
+cross join lateral (
+  select q.id, q.name from queen.queues q where q.name = k.name and q.deleted_at is null offset 0
+) q
+left join lateral (
+  select g.id, g.filled_to
+  from queen.groups g
+  where g.queue_id = q.id and g.name = $2 and g.deleted_at is null
+    and (
+      $3::text is null
+      or (g.start_mode = $3 and ($3 <> 'time' or least($4::timestamptz, g.created_at) = g.start_at))
+    )
+  offset 0
+) g on true;
+
+-- name: fill hot
 -- Give a group its place in more partitions.
 select queen.fill($1, $2) as is_filled;
 
@@ -16,21 +34,22 @@ select queen.seek($1, $2, $3, $4, $5, $6, $7) as partition_id;
 -- Let a group be gone.
 select queen.delete_group($1, $2) as id;
 
--- name: ready_groups
+-- name: ready_groups hot
 -- Those of the groups that have something to give now: the slow poll behind the wake-ups.
 select group_id from queen.ready_groups($1);
 
 -- name: groups_by_age
--- Groups behind an id, of one queue or of all, of one name or of any.
+-- Groups behind an id, of one queue or of all, of one name or of any; $5: of queues that patterns match.
 select g.id, q.name as queue
 from queen.groups g
 cross join lateral (
-  select q.name from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
+  select q.name, q.namespace from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
 ) q
 where g.deleted_at is null
   and g.id > $1
   and ($2::bigint is null or g.queue_id = $2)
   and ($3::text is null or g.name = $3)
+  and queen.sees(q.name, q.namespace, $5)
 order by g.id
 limit $4;
 
@@ -39,12 +58,13 @@ limit $4;
 select g.id, g.name, q.name as queue
 from queen.groups g
 cross join lateral (
-  select q.name from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
+  select q.name, q.namespace from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
 ) q
 where g.deleted_at is null
   and (g.name, g.id) > ($1, $2)
   and ($3::bigint is null or g.queue_id = $3)
   and ($4::text is null or g.name = $4)
+  and queen.sees(q.name, q.namespace, $6)
 order by g.name, g.id
 limit $5;
 
@@ -53,12 +73,13 @@ limit $5;
 select g.id, g.name, q.name as queue
 from queen.groups g
 cross join lateral (
-  select q.name from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
+  select q.name, q.namespace from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
 ) q
 where g.deleted_at is null
   and ($1::text is null or (g.name, g.id) < ($1, $2))
   and ($3::bigint is null or g.queue_id = $3)
   and ($4::text is null or g.name = $4)
+  and queen.sees(q.name, q.namespace, $6)
 order by g.name desc, g.id desc
 limit $5;
 
@@ -71,7 +92,7 @@ from (
     coalesce(case $1::text when 'lag' then s.depth else s.oldest_age_seconds end, -1)::double precision as figure
   from queen.groups g
   cross join lateral (
-    select q.name from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
+    select q.name, q.namespace from queen.queues q where q.id = g.queue_id and q.deleted_at is null offset 0
   ) q
   left join lateral (
     select s.depth, s.oldest_age_seconds
@@ -89,6 +110,7 @@ from (
   where g.deleted_at is null
     and ($4::bigint is null or g.queue_id = $4)
     and ($5::text is null or g.name = $5)
+    and queen.sees(q.name, q.namespace, $7)
 ) g
 where g.figure < $2::double precision or (g.figure = $2::double precision and g.id > $3)
 order by g.figure desc, g.id
@@ -110,11 +132,11 @@ cross join lateral queen.group_figures(g.id, $2) f
 order by k.ordinal;
 
 -- name: queues_of_group
--- Queues that a group of this name reads.
+-- Queues that a group of this name reads and patterns match.
 select q.name
 from queen.groups g
 join queen.queues q on q.id = g.queue_id and q.deleted_at is null
-where g.name = $1 and g.deleted_at is null
+where g.name = $1 and g.deleted_at is null and queen.sees(q.name, q.namespace, $2)
 order by q.name
 limit 10000;
 

@@ -10,6 +10,30 @@ select
 from queen.keys
 where id = any ($1) and revoked_at is null and (expires_at is null or expires_at > queen.now());
 
+-- name: changed_keys
+-- Keys that changed since a snapshot whose xmin is $1, at most $2; without $1 the newest that are not revoked. One row
+-- without a key if there are none: it has the xmin to go on from. Keys are never deleted, so a change is always a row.
+-- xmin has 32 bits: a distance below 2^31 is not older. A very old row may come once more, which does no harm.
+select
+  s.snapshot_xmin, k.id, k.digest, k.name, k.role, k.permissions, k.scopes, k.requests_per_second, k.is_valid,
+  k.seconds_left, k.old_digest, k.old_seconds_left
+from (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as snapshot_xmin) s
+left join lateral (
+  select
+    id, digest, name, role, permissions, scopes, requests_per_second, revoked_at is null as is_valid,
+    extract(epoch from expires_at - queen.now())::float8 as seconds_left,
+    case when old_until > queen.now() then old_digest end as old_digest,
+    extract(epoch from old_until - queen.now())::float8 as old_seconds_left
+  from queen.keys
+  where
+    case
+      when $1::bigint is null then revoked_at is null
+      else (xmin::text::bigint - $1::bigint) & 4294967295 < 2147483648
+    end
+  order by created_at desc, id
+  limit $2
+) k on true;
+
 -- name: make_key
 -- Store a new key.
 insert into queen.keys as k (id, digest, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at)
@@ -23,6 +47,12 @@ from queen.keys
 where id > $1 and ($2::boolean or revoked_at is null)
 order by id
 limit $3;
+
+-- name: key_with_id
+-- One key that was not revoked.
+select id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at
+from queen.keys
+where id = $1 and revoked_at is null;
 
 -- name: rotate_key
 -- Give a key a new secret; the old one is taken for some seconds more.

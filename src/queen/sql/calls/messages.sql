@@ -1,11 +1,25 @@
 -- The verbs of delivery: push, pop, ack and what goes with them.
 
--- name: push
+-- name: push batched
 -- Store segments; one row a segment, or the reasons why nothing was stored.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
 
--- name: pop
+-- name: push_once batched
+-- The same for requests of producers, whose outcomes are kept for their repeats.
+with done as materialized (
+  select kind, ordinal, "offset", created_at, xid, code
+  from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+)
+select kind, ordinal, "offset", created_at, xid, code from done
+union all
+select kind, null, null, null, null, null
+from queen.record_outcomes(
+  $11, $12, $20, $21, $22, $23,
+  array(select kind from done), array(select ordinal from done), array(select "offset" from done)
+) kind;
+
+-- name: pop batched
 -- Claim messages; one row a run of messages in a segment, last one row a group.
 select
   request, group_id, delivery_id, token, partition_id, partition, level, attempts, until, first_offset,
@@ -13,7 +27,7 @@ select
   expired, lapsed, buried, dropped, evicted, unkept, code
 from queen.pop($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
--- name: segments
+-- name: segments hot
 -- Bodies of segments by position.
 select k.partition_id, k.base_offset, s.xid, s.message_count, s.body, s.ends, s.extras
 from unnest($1::bigint[], $2::bigint[]) k (partition_id, base_offset)
@@ -24,28 +38,32 @@ cross join lateral (
   offset 0
 ) s;
 
--- name: ack
+-- name: ack batched
 -- Settle messages; one row a request, in the order asked.
 select group_id, settled, refused, is_over, has_more, code
 from queen.ack($1, $2, $3::text[]::int8multirange[], $4) order by ordinal;
 
--- name: nack
+-- name: nack batched
 -- Give messages back; one row a request, in the order asked.
 select group_id, due_at, due_seconds, is_dead, is_over, code from queen.nack($1, $2, $3, $4, $5, $6, $7) order by ordinal;
 
--- name: extend
+-- name: extend hot
 -- Move the ends of leases; one row a request, in the order asked.
 select until, code from queen.extend($1, $2, $3) order by ordinal;
 
--- name: release
+-- name: release hot
 -- Give deliveries back uncounted; one row a request, in the order asked.
 select group_id, code from queen.release($1, $2) order by ordinal;
 
--- name: shorten
+-- name: defer hot
+-- Give deliveries back uncounted, for a time; one row a request, in the order asked.
+select group_id, code from queen.defer($1, $2, $3) order by ordinal;
+
+-- name: shorten hot
 -- Take back the ends of deliveries; one row a request, in the order asked.
 select group_id, code from queen.shorten($1, $2, $3) order by ordinal;
 
--- name: transact
+-- name: transact hot
 -- Acks, nacks and pushes, all or none; the rows of push, or the reasons.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.transact(
@@ -53,25 +71,42 @@ from queen.transact(
   $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31
 );
 
--- name: find_deliveries
+-- name: transact_once hot
+-- The same for the request of a producer, whose outcome is kept for its repeats.
+with done as materialized (
+  select kind, ordinal, "offset", created_at, xid, code
+  from queen.transact(
+    $1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+    $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31
+  )
+)
+select kind, ordinal, "offset", created_at, xid, code from done
+union all
+select kind, null, null, null, null, null
+from queen.record_outcomes(
+  $23, $24, $32, $33, $34, $35,
+  array(select kind from done), array(select ordinal from done), array(select "offset" from done)
+) kind;
+
+-- name: find_deliveries hot
 -- The deliveries that messages are in, for acks that do not say it; a row a match, which of them by its ordinal.
 select ordinal, id, token, partition_id, "offset", is_settled
 from queen.find_deliveries($1, $2, $3, $4, $5, $6, $7);
 
--- name: are_settled
+-- name: are_settled hot
 -- Whether groups are done with messages; one row a message, in the order asked.
 select is_settled from queen.are_settled($1, $2, $3, $4) order by ordinal;
 
--- name: confirm
+-- name: confirm hot
 -- Come back once all that is to be seen here is as durable as a push: an empty record whose commit is waited for.
 select pg_logical_emit_message(true, 'queen', '');
 
--- name: last_sequence
--- The newest sequence of a producer.
-select queen.last_sequence($1) as sequence;
+-- name: last_request hot
+-- The last request of a producer of a scope, and what became of it.
+select sequence, digest, outcome, bases, stale from queen.last_request($1, $2);
 
 -- name: end_buffers
 -- Files of a buffer are gone: nothing of them is stored any more, and how far they were may be forgotten.
 update queen.producers p
 set sequence = 9223372036854775807, at = queen.now()
-where p.producer_id = any ($1);
+where p.producer_id = any ($1) and p.scope = '';

@@ -39,11 +39,12 @@ returning o.id, o.kind, o.queue, o.arguments, o.state, o.cursor, o.done, o.total
   o.created_at, o.finished_at;
 
 -- name: list_operations
--- Operations, newest first, before an id.
+-- Operations, newest first, before an id; $3: on queues that patterns match.
 select o.id, o.kind, o.queue, o.arguments, o.state, o.cursor, o.done, o.total, o.error, o.owner, o.created_by,
   o.created_at, o.finished_at
 from queen.operations o
 where o.id < $1
+  and queen.sees(o.queue, (select q.namespace from queen.queues q where q.name = o.queue and q.deleted_at is null), $3)
 order by o.id desc
 limit $2;
 

@@ -1,6 +1,6 @@
 -- What applications put down in their own transactions, on its way to the log.
 
--- name: outbox
+-- name: outbox hot
 -- Messages that transactions put down and committed, of those from a number on; and from which number on some may still
 -- be open. In the order in which they were put down: a transaction has its number from its first change on, and may
 -- since have waited for another to commit.
@@ -23,7 +23,7 @@ select pg_current_xact_id()::text::bigint as xid;
 -- From which number on transactions may be open.
 select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xid;
 
--- name: append
+-- name: append hot
 -- Move messages of the outbox to the log; the rows of push, or that they were moved.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.append(

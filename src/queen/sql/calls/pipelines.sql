@@ -60,7 +60,7 @@ cross join lateral (
 where (q.name = any ($1::text[]) or q.id = any ($2::bigint[])) and q.deleted_at is null;
 
 -- name: list_pipelines
--- Pipelines by name, after one. Stale: it should be heard of and is not.
+-- Pipelines by name, after one; $4: those all of whose queues patterns match. Stale: it should be heard of and is not.
 select
   p.name, p.kind, p.queues, p.target, p.state,
   p.state in ('running', 'idle') and p.updated_at < queen.now() - make_interval(secs => $3) as stale,
@@ -68,6 +68,15 @@ select
   p.rows_per_second, p.rows_total, p.detail, p.error, p.ui_url, p.started_at, p.updated_at
 from queen.pipelines p
 where p.name > $1
+  and ($4::text[] is null or (
+    p.queues <> '{}'
+    and not exists (
+      select 1
+      from unnest(p.queues) n (name)
+      left join queen.queues q on q.name = n.name and q.deleted_at is null
+      where not queen.sees(n.name, q.namespace, $4)
+    )
+  ))
 order by p.name
 limit $2;
 
@@ -80,6 +89,10 @@ select
   p.rows_per_second, p.rows_total, p.detail, p.error, p.ui_url, p.started_at, p.updated_at
 from queen.pipelines p
 where p.name = $1;
+
+-- name: queues_of_pipelines
+-- Pipelines by name, with the queues that they read.
+select p.name, p.queues from queen.pipelines p where p.name = any ($1);
 
 -- name: pipeline_lags
 -- What has not ended, newest first.

@@ -1,16 +1,16 @@
 -- Queues, partitions and deliveries: find, make, configure, list, purge, delete.
 
--- name: partition_ids
+-- name: partition_ids hot
 -- Find or make lanes; one row a name, in the order asked.
 select queue_id, partition_id from queen.partition_ids($1, $2, $3, $4, $5) order by ordinal;
 
--- name: queues
+-- name: queues hot
 -- Queues by name, with their options, and whether payloads of theirs may be sealed.
 select q.*, exists (select 1 from queen.data_keys k where k.queue_id = q.id) as has_data_keys
 from queen.queues q
 where q.name = any ($1) and q.deleted_at is null;
 
--- name: queues_in_scope
+-- name: queues_in_scope hot
 -- Queues of a namespace and a task, null for any, in the order in which a pop visits them.
 select id, name from queen.queues
 where deleted_at is null and ($1::text is null or namespace = $1) and ($2::text is null or task = $2)
@@ -50,15 +50,15 @@ select queen.backlog($1, $2) as messages;
 select count(*) as queues, coalesce(sum(version + id), 0)::bigint as versions from queen.queues where deleted_at is null;
 
 -- name: unordered_queues
--- Queues that may have jobs, by name, behind a name.
+-- Queues that may have jobs, by name, behind a name; $3: those that patterns match.
 select q.id, q.name
 from queen.queues q
-where q.deleted_at is null and not q.ordered and q.name > $1
+where q.deleted_at is null and not q.ordered and q.name > $1 and queen.sees(q.name, q.namespace, $3)
 order by q.name
 limit $2;
 
 -- name: queues_by_name
--- Queues by name, behind a name.
+-- Queues by name, behind a name; $6: those that patterns match.
 select q.id, q.name
 from queen.queues q
 where q.deleted_at is null
@@ -66,6 +66,7 @@ where q.deleted_at is null
   and ($2::text is null or q.namespace = $2)
   and ($3::text is null or q.task = $3)
   and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+  and queen.sees(q.name, q.namespace, $6)
 order by q.name
 limit $5;
 
@@ -78,6 +79,7 @@ where q.deleted_at is null
   and ($2::text is null or q.namespace = $2)
   and ($3::text is null or q.task = $3)
   and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+  and queen.sees(q.name, q.namespace, $6)
 order by q.name desc
 limit $5;
 
@@ -90,6 +92,7 @@ where q.deleted_at is null
   and ($2::text is null or q.namespace = $2)
   and ($3::text is null or q.task = $3)
   and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+  and queen.sees(q.name, q.namespace, $6)
 order by q.id
 limit $5;
 
@@ -102,6 +105,7 @@ where q.deleted_at is null
   and ($2::text is null or q.namespace = $2)
   and ($3::text is null or q.task = $3)
   and ($4::text is null or strpos(lower(q.name), lower($4)) > 0)
+  and queen.sees(q.name, q.namespace, $6)
 order by q.id desc
 limit $5;
 
@@ -131,6 +135,7 @@ from (
     and ($4::text is null or q.namespace = $4)
     and ($5::text is null or q.task = $5)
     and ($6::text is null or strpos(lower(q.name), lower($6)) > 0)
+    and queen.sees(q.name, q.namespace, $8)
 ) q
 where q.figure < $2::double precision or (q.figure = $2::double precision and q.id > $3)
 order by q.figure desc, q.id
@@ -187,23 +192,27 @@ left join lateral (
 order by k.ordinal;
 
 -- name: queue_names
--- Names of queues with namespace and task: who sees which of them is for the caller to say.
-select q.id, q.name, q.namespace, q.task from queen.queues q where q.deleted_at is null order by q.name limit $1;
+-- Names of queues that patterns match, with namespace and task.
+select q.id, q.name, q.namespace, q.task
+from queen.queues q
+where q.deleted_at is null and queen.sees(q.name, q.namespace, $2)
+order by q.name
+limit $1;
 
 -- name: namespaces
--- Namespaces behind one, with their queues.
-select q.namespace as name, array_agg(q.name) as queues, array_agg(q.id) as ids
+-- Namespaces behind one, with those of their queues that patterns match.
+select q.namespace as name, array_agg(q.id) as ids
 from queen.queues q
-where q.deleted_at is null and q.namespace > $1
+where q.deleted_at is null and q.namespace > $1 and queen.sees(q.name, q.namespace, $3)
 group by q.namespace
 order by q.namespace
 limit $2;
 
 -- name: tasks
--- Tasks behind one, with their queues.
-select q.task as name, array_agg(q.name) as queues, array_agg(q.id) as ids
+-- Tasks behind one, with those of their queues that patterns match.
+select q.task as name, array_agg(q.id) as ids
 from queen.queues q
-where q.deleted_at is null and q.task > $1
+where q.deleted_at is null and q.task > $1 and queen.sees(q.name, q.namespace, $3)
 group by q.task
 order by q.task
 limit $2;
@@ -291,14 +300,14 @@ from queen.deliveries d
 join queen.partitions p on p.id = d.partition_id
 where d.id = $2 and p.queue_id = $1 and d.held;
 
--- name: queues_of_partitions
+-- name: queues_of_partitions hot
 -- Which queue partitions belong to.
 select p.id, q.name
 from queen.partitions p
 join queen.queues q on q.id = p.queue_id and q.deleted_at is null
 where p.id = any ($1);
 
--- name: queues_of_deliveries
+-- name: queues_of_deliveries hot
 -- Which queue deliveries belong to, for those who know their tokens.
 select d.id, d.token, q.name
 from unnest($1::bigint[], $2::uuid[]) l (id, token)
@@ -307,7 +316,7 @@ join queen.partitions p on p.id = d.partition_id
 join queen.queues q on q.id = p.queue_id and q.deleted_at is null;
 
 -- name: queues_found
--- Queues of a namespace and task behind a name, null for any, by name.
+-- Queues of a namespace and task behind a name, null for any, by name; $6: those that patterns match.
 select id, name, namespace, task, paused
 from queen.queues
 where deleted_at is null
@@ -315,5 +324,6 @@ where deleted_at is null
   and ($2::text is null or task = $2)
   and ($3::text is null or name = $3)
   and name > $4
+  and queen.sees(name, namespace, $6)
 order by name
 limit $5;

@@ -1,16 +1,16 @@
 -- What is remembered of messages: results, progress, cancellations.
 
--- name: ack_keeping
+-- name: ack_keeping batched
 -- Settle messages and keep results; one row a request, in the order asked.
 select group_id, settled, refused, is_over, has_more, code
 from queen.ack_keeping($1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10) order by ordinal;
 
--- name: nack_keeping
+-- name: nack_keeping batched
 -- Give messages back or settle them, and keep results; one row a request, in the order asked.
 select group_id, due_at, due_seconds, is_dead, is_over, code
 from queen.nack_keeping($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) order by ordinal;
 
--- name: transact_keeping
+-- name: transact_keeping hot
 -- Acks, nacks and pushes, all or none, and keep results; the rows of push, or the reasons.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.transact_keeping(
@@ -30,6 +30,17 @@ from queen.find_results($1, $2, $3, $4, $5) order by ordinal;
 -- name: find_place
 -- Where the message with a transactionId is.
 select partition_id, "offset", scheduled_id from queen.find_place($1, $2, $3, $4);
+
+-- name: find_places
+-- The same of several, by their keys alone; one row a message, in the order asked.
+select p.partition_id, p."offset", p.scheduled_id
+from unnest($1::bigint[], $2::text[], $3::text[]) with ordinality k (queue_id, transaction_id, partition, ordinal)
+left join lateral (
+  select p.partition_id, p."offset", p.scheduled_id
+  from queen.find_place(k.queue_id, k.partition, k.transaction_id, 0) p
+  limit 1
+) p on true
+order by k.ordinal;
 
 -- name: cancel
 -- Take a message away from a group.

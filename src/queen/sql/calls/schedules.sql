@@ -27,10 +27,11 @@ where s.queue = any ($10::text[])
 returning name, queue, partition, cron, time_zone, missed, message, paused, next_at, last_at, error, created_at;
 
 -- name: list_schedules
--- Schedules by name, after one.
+-- Schedules by name, after one; $4: of queues that patterns match.
 select s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.paused, s.next_at, s.last_at, s.error, s.created_at
 from queen.schedules s
 where s.name > $1 and s.queue = coalesce($2, s.queue)
+  and queen.sees(s.queue, (select q.namespace from queen.queues q where q.name = s.queue and q.deleted_at is null), $4)
 order by s.name
 limit $3;
 
@@ -62,7 +63,7 @@ delete from queen.schedules s where s.name = $1 returning s.name;
 select name, queue, partition, cron, time_zone, missed, message, next_at, now, wait_seconds
 from queen.due_schedules($1, $2, $3);
 
--- name: fire
+-- name: fire hot
 -- Push the messages of ticks and move their schedules on; the rows of push, or that they had moved on.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.fire(

@@ -30,12 +30,24 @@ left join queen.queues q on q.id = p.queue_id
 order by t.id;
 
 -- name: traces_of_name
--- Events with a name in time order, behind an id.
+-- Events with a name in time order, behind an id; $4: of queues that patterns match.
 select
   t.id, t.partition_id, t.transaction_id, t."group", t.event_type, t.names, t.data, t.created_at,
   q.name as queue, p.name as partition
 from (
-  select n.trace_id from queen.trace_names n where n.name = $1 and n.trace_id > $2 order by n.trace_id limit $3
+  select n.trace_id
+  from queen.trace_names n
+  where n.name = $1 and n.trace_id > $2
+    and ($4::text[] is null or exists (
+      select 1
+      from queen.traces t
+      join queen.partitions p on p.id = t.partition_id
+      join queen.queues q on q.id = p.queue_id
+      where t.id = n.trace_id and queen.sees(q.name, q.namespace, $4)
+      offset 0
+    ))
+  order by n.trace_id
+  limit $3
 ) n
 cross join lateral (select t.* from queen.traces t where t.id = n.trace_id offset 0) t
 left join queen.partitions p on p.id = t.partition_id

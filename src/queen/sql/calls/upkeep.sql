@@ -80,3 +80,7 @@ select queen.forget_counters($1, $2, $3) as removed;
 -- name: forget_traces
 -- Forget some events of long ago.
 select queen.forget_traces($1, $2, $3) as removed;
+
+-- name: forget_audit
+-- Remove some records of the audit log that are old.
+select queen.forget_audit($1, $2, $3) as removed;

@@ -4,13 +4,30 @@
 -- Start a workflow; whether it is new.
 select queen.start_workflow($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as is_new;
 
--- name: advance
+-- name: advance hot
 -- Settle messages and the steps that they were, all or none; the rows of transact, and one an advance.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.advance(
   $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text[]::int8multirange[], $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
   $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43
 );
+
+-- name: advance_once hot
+-- The same for the request of a producer, whose outcome is kept for its repeats; there may be no steps.
+with done as materialized (
+  select kind, ordinal, "offset", created_at, xid, code
+  from queen.advance(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text[]::int8multirange[], $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+    $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43
+  )
+)
+select kind, ordinal, "offset", created_at, xid, code from done
+union all
+select kind, null, null, null, null, null
+from queen.record_outcomes(
+  $31, $32, $44, $45, $46, $47,
+  array(select kind from done), array(select ordinal from done), array(select "offset" from done)
+) kind;
 
 -- name: signal_workflow
 -- Tell a workflow what some of its steps wait for.
@@ -70,6 +87,32 @@ from queen.workflow_steps s
 where s.workflow_id = any ($1)
 group by s.workflow_id;
 
+-- name: step_queues
+-- The queues of steps.
+select distinct s.queue
+from unnest($1::text[], $2::text[]) k (workflow_id, name)
+join queen.workflow_steps s on s.workflow_id = k.workflow_id and s.name = k.name
+where s.queue is not null;
+
+-- name: step_messages hot
+-- Of messages at places, those that are sealed or hold one of the tokens.
+select k.partition_id, m.payload, null::bytea as extras
+from unnest($1::bigint[], $2::bigint[]) k (partition_id, "offset")
+cross join lateral (
+  select s.base_offset, s.message_count, s.body, s.ends
+  from queen.segments s
+  where s.partition_id = k.partition_id and s.base_offset <= k."offset"
+  order by s.base_offset desc
+  limit 1
+) s
+cross join lateral (
+  select queen.payload_at(s.body, s.ends, (k."offset" - s.base_offset)::integer) as payload
+  where s.body is not null and k."offset" < s.base_offset + s.message_count
+  offset 0
+) m
+where substr(m.payload, 1, 1) = '\x01'
+  or exists (select 1 from unnest($3::text[]) t (token) where position(convert_to(t.token, 'UTF8') in m.payload) > 0);
+
 -- name: workflow_steps
 -- The steps of a run, as they were declared, or one of them; results if $2. job_id is the transactionId of the message that a step last put down.
 select
@@ -101,7 +144,7 @@ order by p.part
 limit $5;
 
 -- name: list_workflows
--- Runs before a number, newest first.
+-- Runs before a number, newest first; $7: those all of whose queues patterns match.
 select
   w.id, w.number, w.name, w.state, w.correlation_id, w.tags, w.metadata, w.open_steps,
   (select count(*) from queen.workflow_steps s where s.workflow_id = w.id and s.kind <> 'undo') as total_steps,
@@ -112,6 +155,16 @@ where w.number < $1
   and ($3::text is null or w.name = $3)
   and ($4::text is null or w.correlation_id = $4)
   and ($5::text is null or w.tags @> array[$5] and w.tags <> '{}')
+  and ($7::text[] is null or (
+    exists (select 1 from queen.workflow_steps s where s.workflow_id = w.id and s.queue is not null offset 0)
+    and not exists (
+      select 1
+      from queen.workflow_steps s
+      where s.workflow_id = w.id and s.queue is not null
+        and not queen.sees(s.queue, (select q.namespace from queen.queues q where q.name = s.queue and q.deleted_at is null), $7)
+      offset 0
+    )
+  ))
 order by w.number desc
 limit $6;
 

@@ -54,7 +54,14 @@ create or replace function queen.extra_at (p_extras bytea, p_count integer, p_in
   language sql
   immutable
 as $$
-  select nullif(queen.payload_at(substr(p_extras, 4 * (p_count + 1) + 1), p_extras, p_index), ''::bytea)
+  select nullif(
+    substr(
+      p_extras,
+      4 * (p_count + 1) + 1 + queen.end_at(p_extras, p_index),
+      queen.end_at(p_extras, p_index + 1) - queen.end_at(p_extras, p_index)
+    ),
+    ''::bytea
+  )
 $$;
 
 -- Extras of several messages as one column; null when none has any.

@@ -218,9 +218,12 @@ create or replace function queen.bury_stale (
   volatile
 as $$
 declare
-  v_range record;
-  v_count bigint;
-  v_all   bigint := 0;
+  v_range  record;
+  v_body   bytea;
+  v_ends   bytea;
+  v_extras bytea;
+  v_count  bigint;
+  v_all    bigint := 0;
 begin
   for v_range in
     select u.id, greatest(u.first, s.base_offset) as first, least(u.end_, s.base_offset + s.message_count) as end_,
@@ -250,14 +253,18 @@ begin
   loop
     v_count := v_range.end_ - v_range.first;
     if p_queue.dead_letter then
+      -- Read and decompress the segment once; a column that is passed on does so for every message.
+      v_body := v_range.body || ''::bytea;
+      v_ends := v_range.ends || ''::bytea;
+      v_extras := v_range.extras || ''::bytea;
       insert into queen.dead_letters (
         queue_id, group_id, partition_id, "offset", queue, "group", partition, level, payload, extras,
         created_at, attempts, reason, error, failed_at
       )
       select
         p_queue.id, g.id, p.id, o, p_queue.name, g.name, p.name, p.level,
-        queen.payload_at(v_range.body, v_range.ends, (o - v_range.base_offset)::integer),
-        queen.extra_at(v_range.extras, v_range.message_count, (o - v_range.base_offset)::integer),
+        queen.payload_at(v_body, v_ends, (o - v_range.base_offset)::integer),
+        queen.extra_at(v_extras, v_range.message_count, (o - v_range.base_offset)::integer),
         v_range.created_at, 0, 'evicted', 'it waited longer than maxWaitTimeSeconds', p_now
       from queen.partitions p
       cross join queen.groups g

@@ -158,19 +158,24 @@ begin
   select m."offset", convert_from(m.extra, 'UTF8')::json ->> 'transactionId'
   from (
     select s.base_offset + i as "offset", queen.extra_at(s.extras, s.message_count, i) as extra
-    from queen.segments s
+    from (
+      -- Read and decompressed once, not for every message.
+      select s.base_offset, s.message_count, s.extras || ''::bytea as extras
+      from queen.segments s
+      where p_payload is null
+        and s.partition_id = p_partition_id
+        and s.base_offset >= (
+          select h.base_offset
+          from queen.segments h
+          where h.partition_id = p_partition_id and h.base_offset <= lower(p_pending)
+          order by h.base_offset desc
+          limit 1
+        )
+        and s.base_offset < upper(p_pending)
+        and s.extras is not null
+      offset 0
+    ) s
     cross join lateral generate_series(0, s.message_count - 1) i
-    where p_payload is null
-      and s.partition_id = p_partition_id
-      and s.base_offset >= (
-        select h.base_offset
-        from queen.segments h
-        where h.partition_id = p_partition_id and h.base_offset <= lower(p_pending)
-        order by h.base_offset desc
-        limit 1
-      )
-      and s.base_offset < upper(p_pending)
-      and s.extras is not null
     union all
     select lower(p_pending), p_extras where p_payload is not null
   ) m;

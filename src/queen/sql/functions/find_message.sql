@@ -38,7 +38,8 @@ begin
   from (
     select s.base_offset + i.n as "offset", queen.extra_at(s.extras, s.message_count, i.n) as extra
     from (
-      select s.base_offset, s.message_count, s.extras
+      -- Read and decompressed once, not for every message.
+      select s.base_offset, s.message_count, s.extras || ''::bytea as extras
       from queen.segments s
       where s.partition_id = p_partition_id
       order by s.base_offset desc

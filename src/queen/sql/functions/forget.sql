@@ -76,25 +76,26 @@ begin
     select p.ctid, p.producer_id, p.at
     from queen.producers p
     where p.producer_id > coalesce(p_after, '')
-    order by p.producer_id, p.sequence
-    limit p_limit
+    order by p.producer_id
+    -- All scopes of the last one: the next call goes on behind its id.
+    fetch first p_limit rows with ties
   ),
   gone as (
     delete from queen.producers p
     using (
-      select p.producer_id, p.sequence
+      select p.producer_id, p.scope, p.sequence
       from next n
       cross join lateral (
-        select p.producer_id, p.sequence
+        select p.producer_id, p.scope, p.sequence
         from queen.producers p
         where p.ctid = n.ctid
           and p.at < v_cut
-          and (not starts_with(p.producer_id, '__buffer:') or p.sequence = 9223372036854775807)
+          and (p.scope <> '' or not starts_with(p.producer_id, '__buffer:') or p.sequence = 9223372036854775807)
         for update skip locked
       ) p
       where n.at < v_cut
     ) k
-    where p.producer_id = k.producer_id and p.sequence = k.sequence
+    where p.producer_id = k.producer_id and p.scope = k.scope and p.sequence = k.sequence
     returning 1
   )
   select (select count(*) from next)::integer, (select count(*) from gone)::integer, (select max(n.producer_id) from next n);

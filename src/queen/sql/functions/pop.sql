@@ -260,7 +260,7 @@ as $$
 begin
   return query
   select
-    t.request, p_group_id, t.delivery_id, t.token, t.partition_id, p.name, p.level, coalesce(t.attempts, 0), t.until,
+    t.request, p_group_id, t.delivery_id, t.token, t.partition_id, p.name, p.priority, coalesce(t.attempts, 0), t.until,
     greatest(t.first_offset, s.base_offset), least(t.end_offset, s.base_offset + s.message_count),
     s.base_offset, s.message_count, s.created_at, s.xid, t.payload, t.extras,
     null::double precision, null::timestamptz, null::timestamptz, null::bigint, null::text, null::bigint,
@@ -273,7 +273,11 @@ begin
     created_at, ordinal
   )
   cross join lateral (
-    select p.name, p.level from queen.partitions p where p.id = t.partition_id offset 0
+    -- The priority of its message in an unordered queue, else of its partition.
+    select p.name, (case when p.level > 0 then p.level else p.priority end)::smallint as priority
+    from queen.partitions p
+    where p.id = t.partition_id
+    offset 0
   ) p
   cross join lateral (
     select s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid

@@ -176,7 +176,7 @@ begin
       from (select 1 from queen.scheduled s where s.queue_id = v_queue_id limit p_most + 1) s;
     else
       select count(*) into v_scheduled
-      from (select 1 from queen.scheduled s where s.partition_id = v_ids[1] limit p_most + 1) s;
+      from (select 1 from queen.scheduled s where s.partition_id = any (v_ids) limit p_most + 1) s;
     end if;
   end if;
   messages := messages + least(v_scheduled, p_most);

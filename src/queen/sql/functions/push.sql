@@ -4,7 +4,8 @@
 -- p_keys: the 16-byte hashes of transactionIds of queues that deduplicate, back to back, in runs of p_key_counts
 -- keys whose messages stand in entry p_key_entries from place p_key_places on. Entries past the segments are the
 -- scheduled messages, which have no place yet.
--- p_producers, p_sequences: what idempotent producers count; null for none.
+-- p_producers, p_sequences: what idempotent producers count; null for none. A producer is its id, U+001F and its scope; servers of
+-- releases before scopes send the id alone.
 -- p_scheduled_…: messages held back until an instant.
 --
 -- Answers rows of a kind: `stored` an entry; or, and then nothing at all was stored,
@@ -239,6 +240,9 @@ end
 $$;
 
 -- Lock producers, and answer those whose sequence was stored before (code null) or is stale (QN009).
+--
+-- A producer with a scope is judged by what was stored under that scope, and under '' by servers of releases before scopes. One
+-- without is of such a server, and is judged by all scopes: until it is replaced, a repeat may come to it or to its successor.
 create or replace function queen.check_producers (p_producers text[], p_sequences bigint[], p_now timestamptz)
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
@@ -246,39 +250,70 @@ create or replace function queen.check_producers (p_producers text[], p_sequence
 as $$
 #variable_conflict use_column
 begin
-  -- A first row is made, so that two first requests of a producer wait for each other.
-  insert into queen.producers (producer_id, sequence, at)
-  select n.producer_id, -1, p_now
-  from unnest(p_producers) n (producer_id)
-  where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id)
-  order by n.producer_id
-  on conflict (producer_id, sequence) do nothing;
+  -- Two first requests of a producer wait for each other, also one with a scope and one without.
+  perform pg_advisory_xact_lock(n.lock)
+  from (
+    select distinct hashtextextended('queen.producer', hashtextextended(n.producer_id, 0)) as lock
+    from queen.named_producers(p_producers) n
+    where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id and p.scope = n.scope)
+    order by lock
+  ) n;
+  if found then
+    insert into queen.producers (producer_id, scope, sequence, at)
+    select distinct n.producer_id, n.scope, -1, p_now
+    from queen.named_producers(p_producers) n
+    where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id and p.scope = n.scope)
+    order by n.producer_id, n.scope;
+  end if;
 
   perform 1
-  from (select distinct n.producer_id from unnest(p_producers) n (producer_id) order by n.producer_id) n
+  from (
+    select distinct n.producer_id, s.scope
+    from queen.named_producers(p_producers) n
+    cross join unnest(n.scopes) s (scope)
+    order by n.producer_id, s.scope
+  ) n
   cross join lateral (
     select p.sequence
     from queen.producers p
-    where p.producer_id = n.producer_id
-    order by p.sequence desc
-    limit 1
+    where p.producer_id = n.producer_id and p.scope = n.scope
     for no key update
   ) l;
 
   return query
   select
     'producer', n.ordinal::integer, null::bigint, null::timestamptz, null::bigint,
-    case when n.sequence < l.sequence then 'QN009' end
-  from unnest(p_producers, p_sequences) with ordinality n (producer_id, sequence, ordinal)
+    case when p_sequences[n.ordinal] < l.sequence then 'QN009' end
+  from queen.named_producers(p_producers) n
   cross join lateral (
-    select p.sequence
-    from queen.producers p
-    where p.producer_id = n.producer_id
-    order by p.sequence desc
-    limit 1
+    select max(p.sequence) as sequence
+    from unnest(n.scopes) s (scope)
+    cross join lateral (
+      select p.sequence
+      from queen.producers p
+      where p.producer_id = n.producer_id and p.scope = s.scope
+      offset 0
+    ) p
   ) l
-  where n.sequence <= l.sequence;
+  where p_sequences[n.ordinal] <= l.sequence;
 end
+$$;
+
+-- Producers taken apart: the scope that each is recorded under, and those that it is judged by, in order.
+create or replace function queen.named_producers (p_producers text[])
+  returns table (ordinal bigint, producer_id text, scope text, scopes text[])
+  language sql
+  stable
+  rows 10
+as $$
+  select
+    n.ordinal, i.producer_id, split_part(n.producer, e'\x1f', 2),
+    case
+      when i.producer_id <> n.producer then array['', split_part(n.producer, e'\x1f', 2)]
+      else array(select p.scope from queen.producers p where p.producer_id = i.producer_id)
+    end
+  from unnest(p_producers) with ordinality n (producer, ordinal)
+  cross join lateral (select split_part(n.producer, e'\x1f', 1) as producer_id) i
 $$;
 
 -- Record the sequences of producers that the caller has checked.
@@ -289,20 +324,74 @@ create or replace function queen.record_producers (p_producers text[], p_sequenc
 as $$
 begin
   update queen.producers p
-  set sequence = n.sequence, at = p_now
+  set sequence = n.sequence, at = p_now, digest = null, outcome = null, bases = null, stale = null
   from (
-    select n.producer_id, max(n.sequence) as sequence
-    from unnest(p_producers, p_sequences) n (producer_id, sequence)
-    group by n.producer_id
+    select n.producer_id, n.scope, max(p_sequences[n.ordinal]) as sequence
+    from queen.named_producers(p_producers) n
+    group by n.producer_id, n.scope
   ) n
-  cross join lateral (
-    select l.sequence as last
-    from queen.producers l
-    where l.producer_id = n.producer_id
-    order by l.sequence desc
-    limit 1
-  ) l
-  where p.producer_id = n.producer_id and p.sequence = l.last;
+  where p.producer_id = n.producer_id and p.scope = n.scope;
+end
+$$;
+
+-- Record what became of requests that were stored just now, for their repeats; p_kinds, p_ordinals and p_offsets are the rows that say so.
+--
+-- p_digests: null for those that nobody repeats. p_outcomes: the engine's bytes. p_base_producers, p_base_entries: which offsets those
+-- bytes are relative to, by the numbers of producer and entry. Answers no row: it is called beside the rows of push or transact.
+create or replace function queen.record_outcomes (
+  p_producers      text[],
+  p_sequences      bigint[],
+  p_digests        bytea[],
+  p_outcomes       bytea[],
+  p_base_producers integer[],
+  p_base_entries   integer[],
+  p_kinds          text[],
+  p_ordinals       integer[],
+  p_offsets        bigint[]
+)
+  returns setof text
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_bases bigint[];
+begin
+  if not p_kinds <@ array['stored', 'acked', 'nacked', 'buried', 'dropped', 'advanced', 'ended', 'stale'] then
+    return;  -- Nothing was stored.
+  end if;
+  -- Rows of push come in the order of its entries.
+  v_bases := array(
+    select r."offset"
+    from unnest(p_kinds, p_ordinals, p_offsets) r (kind, ordinal, "offset")
+    where r.kind = 'stored'
+    order by r.ordinal
+  );
+  update queen.producers p
+  set
+    digest = p_digests[n.ordinal],
+    outcome = p_outcomes[n.ordinal],
+    bases = array(
+      select v_bases[b.entry]
+      from unnest(p_base_producers, p_base_entries) with ordinality b (producer, entry, ordinal)
+      where b.producer = n.ordinal
+      order by b.ordinal
+    ),
+    stale = case
+      when 'stale' = any (p_kinds) then array(
+        select r.ordinal - 1 from unnest(p_kinds, p_ordinals) r (kind, ordinal) where r.kind = 'stale' order by r.ordinal
+      )
+    end
+  from queen.named_producers(p_producers) n
+  where p.producer_id = n.producer_id
+    and p.scope = n.scope
+    and p.sequence = p_sequences[n.ordinal]
+    and p_digests[n.ordinal] is not null;
 end
 $$;
 

@@ -1,0 +1,188 @@
+"""Options of queues are read by one statement, however many requests need them at once."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from queen import errors
+from queen.engine.catalogue import Catalogue, Lane
+from queen.engine.engine import Engine
+from queen.settings import Settings
+from queen.store.database import Record
+from tests.engine.helpers import item, push, until
+
+
+class Slow:
+    """Holds reads of options back until they are let go, and counts them."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._named = engine.store.queues.named
+        self.reads: list[list[str]] = []
+        self.go = asyncio.Event()
+        monkeypatch.setattr(engine.store.queues, "named", self.named)
+
+    async def named(self, names: Sequence[str]) -> list[Record]:
+        self.reads.append(sorted(names))
+        rows = await self._named(names)
+        await self.go.wait()
+        return rows
+
+
+@pytest.fixture
+def slow(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Slow:
+    return Slow(engine, monkeypatch)
+
+
+async def test_a_thousand_pushes_share_one_read_of_expired_options(
+    engine: Engine, slow: Slow
+) -> None:
+    slow.go.set()
+    await push(engine, "orders", 0)
+    slow.go.clear()
+    slow.reads.clear()
+    engine.catalogue.forget_options()
+
+    pushes = [asyncio.create_task(engine.push([item("orders", n)])) for n in range(1_000)]
+    await until_reading(slow)
+    slow.go.set()
+    await asyncio.gather(*pushes)
+
+    assert slow.reads == [["orders"]]
+
+
+async def test_options_in_use_are_read_again_before_they_expire(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The refresh begins in the last fifth of a lifetime that does not end during the test.
+    async with await Engine.open(dsn, settings=Settings(catalogue_seconds=10_000)) as engine:
+        slow = Slow(engine, monkeypatch)
+        slow.go.set()
+        await engine.configure("orders", {})
+        before = await engine.catalogue.queue("orders")
+        await engine.configure("orders", {"retry_limit": 7})
+        slow.reads.clear()
+        expires, _ = engine.catalogue._queues["orders"] = (  # pyright: ignore[reportPrivateUsage]
+            asyncio.get_running_loop().time() + 1_000,
+            before,
+        )
+
+        assert engine.catalogue.known("orders") is before
+
+        async def is_refreshed() -> bool:
+            queue = engine.catalogue.known("orders")
+            return queue is not None and queue.retry_limit == 7
+
+        await until(is_refreshed)
+        assert slow.reads == [["orders"]]
+        assert engine.catalogue._queues["orders"][0] > expires  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_read_that_began_before_a_change_is_neither_kept_nor_shared(
+    engine: Engine, slow: Slow
+) -> None:
+    await engine.configure("orders", {"retry_limit": 1})
+    early = asyncio.create_task(engine.catalogue.queue("orders"))
+    await until_reading(slow)
+    await engine.configure("orders", {"retry_limit": 2})
+    late = asyncio.create_task(engine.catalogue.queue("orders"))
+    await until_reading(slow, 2)
+    slow.go.set()
+
+    assert (await late).retry_limit == 2
+    await early
+    known = engine.catalogue.known("orders")
+    assert known is not None
+    assert known.retry_limit == 2
+
+
+async def test_a_queue_created_during_a_shared_read_is_found(engine: Engine, slow: Slow) -> None:
+    early = asyncio.create_task(engine.catalogue.queues(["orders"]))
+    await until_reading(slow)
+    await engine.store.queues.partition_ids([("orders", "Default", 0)], is_created=True)
+    late = asyncio.create_task(engine.catalogue.queues(["orders"]))
+    await asyncio.sleep(0)
+    slow.go.set()
+
+    assert await early == {}
+    assert list(await late) == ["orders"]
+
+
+async def test_one_queue_with_options_that_are_not_understood_hides_no_other(
+    engine: Engine,
+) -> None:
+    await engine.configure("orders", {})
+    await engine.configure("broken", {})
+    async with engine.store.database._lend() as connection:  # pyright: ignore[reportPrivateUsage]
+        await connection.execute(
+            "update queen.queues set schema = '{\"type\": 5}' where name = 'broken'"
+        )
+    engine.catalogue.forget_options()
+
+    both = asyncio.create_task(engine.catalogue.queues(["broken", "orders"]))
+    await asyncio.sleep(0)
+    alone = await engine.catalogue.queues(["orders"])
+
+    assert list(alone) == ["orders"]
+    with pytest.raises(errors.RequestError):
+        await both
+
+
+async def test_options_as_they_last_were_are_given_at_once(engine: Engine, slow: Slow) -> None:
+    await engine.configure("orders", {})
+    slow.go.set()
+    queue = await engine.catalogue.queue("orders")
+    slow.go.clear()
+    engine.catalogue._queues["orders"] = (0.0, queue)  # pyright: ignore[reportPrivateUsage]
+
+    async with asyncio.timeout(5):
+        assert await engine.catalogue.latest(["orders"]) == {"orders": queue}
+    slow.go.set()
+
+
+def cost_of_forgetting(engine: Engine, count: int) -> float:
+    """CPU seconds to forget fifty partitions of so many."""
+    catalogue = Catalogue(engine.store, engine.settings)
+    for number in range(count):
+        name = ("orders", str(number), 0)
+        catalogue._lanes[name] = Lane(1, number)  # pyright: ignore[reportPrivateUsage]
+        catalogue._lane_names[number] = name  # pyright: ignore[reportPrivateUsage]
+    began = time.thread_time()
+    for number in range(50):
+        catalogue.forget_lanes([number])
+    spent = time.thread_time() - began
+    assert catalogue.lane(("orders", "49", 0)) is None
+    assert catalogue.lane(("orders", "50", 0)) is not None
+    return spent
+
+
+async def test_to_forget_a_partition_costs_the_same_however_many_are_known(
+    engine: Engine,
+) -> None:
+    few = min(cost_of_forgetting(engine, 1_000) for _ in range(5))
+    many = min(cost_of_forgetting(engine, 100_000) for _ in range(3))
+
+    assert many < 20 * max(few, 1e-5)
+
+
+async def test_a_partition_that_was_made_again_under_its_name_is_kept(engine: Engine) -> None:
+    await push(engine, "orders", 1)
+    name = ("orders", "Default", 0)
+    old = engine.catalogue.lane(name)
+    assert old is not None
+    await engine.delete_queue("orders")
+    engine.catalogue.forget_lanes([old.partition_id])
+    await push(engine, "orders", 2)
+    new = engine.catalogue.lane(name)
+
+    engine.catalogue.forget_lanes([old.partition_id])
+
+    assert engine.catalogue.lane(name) == new is not None
+
+
+async def until_reading(slow: Slow, count: int = 1) -> None:
+    async def is_reading() -> bool:
+        return len(slow.reads) >= count
+
+    await until(is_reading)

@@ -1,0 +1,92 @@
+"""Every statement that messages wait for has the short deadline."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from queen import sql
+from queen.engine.deliveries import Delivery
+from queen.engine.engine import Engine
+from queen.store.connecting import Connecting
+from queen.wire.messages import Acknowledgment
+from tests.engine.helpers import ack, item, lease, message, pop, pop_one, push, settle
+
+BACKGROUND = {"due_schedules"}
+"""Sent by the engine's own tasks: no message waits for them."""
+
+
+def record(engine: Engine) -> set[str]:
+    """The names of all statements that the engine sends from now on."""
+    sent: set[str] = set()
+
+    @contextmanager
+    def note(call: str) -> Generator[None]:
+        sent.add(call)
+        yield
+
+    engine.store.database.span = note
+    return sent
+
+
+async def use_the_hot_verbs(engine: Engine) -> None:
+    await push(engine, "orders", *range(9))
+    await push(engine, "orders", 1, transaction_id="t")
+    await push(engine, "orders", 1, delay_seconds=60)
+    await engine.push([item("orders", 1)], producer_id="p", sequence=1)
+    await engine.push([item("orders", 1)], producer_id="p", sequence=1)
+    await pop(engine, "orders", auto_ack=True)
+    delivery = await pop_one(engine, "orders", batch=6)
+    await engine.extend(lease(delivery))
+    await settle(engine, delivery, **result_of(delivery, 0))
+    await settle(engine, delivery, delivery.offsets[1], "failed")
+    delivery = await pop_one(engine, "orders", group="g", batch=4)
+    await engine.transact(items=[item("orders", 2)], acknowledgments=[named(delivery, 0)])
+    await engine.transact(
+        items=[item("orders", 2)],
+        acknowledgments=[named(delivery, 1, **result_of(delivery, 1))],
+    )
+    await engine.release(lease(delivery))
+    await ack(engine, await pop_one(engine, "orders", group="g"))
+    await pop(engine, namespace="", group="g")
+
+
+def result_of(delivery: Delivery, at: int) -> dict[str, Any]:
+    found = message(delivery, delivery.offsets[at])
+    return {
+        "transaction_id": found.transaction_id,
+        "result": msgspec.Raw(b"1"),
+        "result_seconds": 60.0,
+    }
+
+
+def named(delivery: Delivery, at: int, **fields: Any) -> Acknowledgment:  # noqa: ANN401
+    found = message(delivery, delivery.offsets[at])
+    return Acknowledgment(
+        id=found.id, lease_id=delivery.lease_id, consumer_group="g", status="completed", **fields
+    )
+
+
+async def test_all_statements_of_the_hot_verbs_are_marked(engine: Engine) -> None:
+    sent = record(engine)
+
+    await use_the_hot_verbs(engine)
+
+    assert {"push", "pop", "ack", "subscribe", "ack_keeping", "transact_keeping"} <= sent
+    assert sent - sql.HOT - BACKGROUND == set()
+
+
+def test_all_statements_on_messages_and_their_twins_are_marked() -> None:
+    twins = {name for name in sql.CALLS if name.removesuffix("_keeping") in sql.HOT}
+
+    assert {"ack_keeping", "nack_keeping", "transact_keeping"} <= twins
+    assert twins - sql.HOT == set()
+    assert {"advance", "fire", "subscribe", "fill", *sql.BATCHED} <= sql.HOT
+
+
+def test_a_hot_call_is_given_up_long_before_any_other() -> None:
+    how = Connecting()
+
+    assert {how.deadline_seconds(call) for call in sql.HOT} == {how.silence_seconds}
+    assert how.deadline_seconds("ack_keeping") < how.deadline_seconds("server_state")

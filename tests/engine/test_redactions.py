@@ -1,0 +1,57 @@
+"""A redaction drops its own segment from memory, in every process, and no other."""
+
+from queen.engine.engine import Engine
+from tests.engine.helpers import drain, push
+
+
+async def cached(engine: Engine, partition: str, base: int = 0) -> bool:
+    lane = engine.catalogue.lane(("orders", partition, 0))
+    assert lane is not None
+    return (lane.partition_id, base) in engine.cache._segments  # pyright: ignore[reportPrivateUsage]
+
+
+async def place(engine: Engine, partition: str) -> int:
+    lane = engine.catalogue.lane(("orders", partition, 0))
+    assert lane is not None
+    return lane.partition_id
+
+
+async def test_a_redaction_leaves_other_segments_in_memory(engine: Engine) -> None:
+    await push(engine, "orders", 0, 1, 2, partition="a")
+    await push(engine, "orders", 3, 4, partition="a")
+    await push(engine, "orders", 5, partition="b")
+
+    await engine.redact(await place(engine, "a"), 1, by="test")
+
+    assert not await cached(engine, "a")
+    assert await cached(engine, "a", 3)
+    assert await cached(engine, "b")
+    misses = engine.cache.misses
+    assert sorted(await drain(engine, "orders")) == [0, 2, 3, 4, 5]
+    assert engine.cache.misses - misses == 2  # The two halves of the segment that was cut.
+
+
+async def test_another_process_drops_only_what_was_redacted(dsn: str, engine: Engine) -> None:
+    async with await Engine.open(dsn) as other:
+        await push(engine, "orders", 0, 1, partition="a")
+        await push(engine, "orders", 2, partition="b")
+        await other.catalogue.lanes([("orders", "a", 0)])
+        await other.redact(await place(other, "a"), 0, by="test")
+
+        await engine.forget_redacted(0)
+
+        assert not await cached(engine, "a")
+        assert await cached(engine, "b")
+
+
+async def test_the_size_of_the_cache_follows_what_is_dropped(engine: Engine) -> None:
+    await push(engine, "orders", "x" * 1000, partition="a")
+    await push(engine, "orders", "y", partition="b")
+    small = engine.cache.size_bytes
+
+    engine.cache.drop(await place(engine, "a"), 7)
+    assert engine.cache.size_bytes == small
+    engine.cache.drop(await place(engine, "a"), 0)
+    assert 0 < engine.cache.size_bytes < small - 1000
+    engine.cache.clear()
+    assert engine.cache.size_bytes == 0

@@ -1,0 +1,87 @@
+"""Many who wait for results cost a few statements, and an ack looks only where it settled."""
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from queen.engine.endings import MessageEndings
+from queen.engine.engine import Engine
+from queen.engine.results import Outcome
+from tests.engine.helpers import pop_one, push, settle, until
+
+
+@pytest.fixture
+async def waited(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[list[asyncio.Task[Outcome]]]:
+    """Those who wait; looks at all are so rare that only acks bring any."""
+    monkeypatch.setattr(MessageEndings, "_LOOK_SECONDS", 600.0)
+    waiting: list[asyncio.Task[Outcome]] = []
+    yield waiting
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def wait_for(
+    engine: Engine, waiting: list[asyncio.Task[Outcome]], *names: str, partition: str = "Default"
+) -> None:
+    queue = await engine.catalogue.queue("jobs")
+    before = len(waiting)
+    waiting += [
+        asyncio.create_task(engine.endings.wait(queue, name, partition=partition, seconds=50.0))
+        for name in names
+    ]
+
+    async def are_waiting() -> bool:
+        return len(engine.endings._waiting) == before + len(names)  # pyright: ignore[reportPrivateUsage]
+
+    await until(are_waiting, seconds=20)
+
+
+async def test_a_look_at_many_scheduled_messages_is_two_statements(
+    engine: Engine, waited: list[asyncio.Task[Outcome]]
+) -> None:
+    names = [f"job{n}" for n in range(40)]
+    for name in names:
+        await push(engine, "jobs", 1, transaction_id=name, delay_seconds=3600)
+    await wait_for(engine, waited, *names)
+    sent: list[str] = []
+
+    @contextmanager
+    def note(call: str) -> Generator[None]:
+        sent.append(call)
+        yield
+
+    engine.store.database.span = note
+    await engine.endings.look(list(engine.endings._waiting))  # pyright: ignore[reportPrivateUsage]
+
+    assert [each for each in sent if each.startswith("find_")] == ["find_places"]
+
+
+async def test_an_ack_looks_only_at_messages_of_its_partition(
+    engine: Engine, waited: list[asyncio.Task[Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for partition in ("a", "b", "c"):
+        await push(engine, "jobs", 1, partition=partition, transaction_id=partition)
+    for partition in ("a", "b", "c"):
+        await wait_for(engine, waited, partition, partition=partition)
+    delivery = await pop_one(engine, "jobs", partition="b")
+    looks: list[list[str]] = []
+    look = engine.results.look
+
+    async def note(messages: Sequence[Any]) -> list[Outcome | None]:
+        looks.append([name for _, name, _ in messages])
+        return await look(messages)
+
+    monkeypatch.setattr(engine.results, "look", note)
+    await settle(engine, delivery)
+
+    async with asyncio.timeout(20):
+        assert (await waited[1]).status == "completed"
+    assert looks == [["b"]]
+    assert not waited[0].done()
+    assert not waited[2].done()
