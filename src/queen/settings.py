@@ -3,27 +3,32 @@
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import msgspec
 from msgspec import field
 
-from queen import errors
+from queen import errors, original_settings
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Amount = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Millis = Annotated[float, msgspec.Meta(gt=0)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 TraceUrl = Annotated[str, msgspec.Meta(pattern=r"^https?://\S*\{traceId\}\S*\Z")]
 PathPrefix = Annotated[str, msgspec.Meta(pattern=r"^(/[A-Za-z0-9._~-]+)*\Z")]
 
 OF_OTHERS = frozenset(
     {
         "QUEEN_BASE_URL",
+        "QUEEN_CA_FILE",
+        "QUEEN_CLIENT_CERTIFICATE",
+        "QUEEN_CLIENT_KEY",
         "QUEEN_CLIENT_LOG",
         "QUEEN_CONTEXT",
         "QUEEN_QUIET",
+        "QUEEN_RELAY_DSN",
         "QUEEN_SERVER",
         "QUEEN_TIMEOUT",
         "QUEEN_TOKEN",
@@ -84,7 +89,7 @@ class Settings(
     allowed_hosts: str | None = None
     """Host names, by commas, that a server without authentication also answers to."""
     key_grace_seconds: Amount = 300
-    """How long keys that were seen are believed while the database is away."""
+    """How long keys are accepted in an outage without a file buffer; with one: 0 or all of it."""
     jwt_algorithms: str = field(default="RS256", name="JWT_ALGORITHMS")
     """HS256 alone, or some of RS256, ES256, EdDSA."""
     jwt_secret: str | None = field(default=None, name="JWT_SECRET")
@@ -95,6 +100,10 @@ class Settings(
     """Where the issuer has its keys; https."""
     jwt_issuer: str | None = field(default=None, name="JWT_ISSUER")
     jwt_audience: str | None = field(default=None, name="JWT_AUDIENCE")
+    jwt_roles_claim: str | None = field(default=None, name="JWT_ROLES_CLAIM")
+    """The claim that has the roles, by its name or a path with dots; role or roles by default."""
+    jwt_roles_prefix: str | None = field(default=None, name="JWT_ROLES_PREFIX")
+    """What a role must begin with, as queen: in queen:admin; others are other applications'."""
     jwt_leeway_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = field(
         default=30, name="JWT_LEEWAY_SECONDS"
     )
@@ -126,6 +135,14 @@ class Settings(
     pg_user: str = field(default="postgres", name="PG_USER")
     pg_password: str | None = field(default=None, name="PG_PASSWORD")
     pg_db: str = field(default="postgres", name="PG_DB")
+    pg_sslmode: SslMode | None = field(default=None, name="PG_SSLMODE")
+    """TLS to PostgreSQL: verify-full also checks its certificate and host name."""
+    pg_sslrootcert: str | None = field(default=None, name="PG_SSLROOTCERT")
+    """File with the certificate authorities that PostgreSQL's certificate is checked against."""
+    pg_sslcert: str | None = field(default=None, name="PG_SSLCERT")
+    """File with the client certificate for PostgreSQL."""
+    pg_sslkey: str | None = field(default=None, name="PG_SSLKEY")
+    """File with the key of that certificate."""
     app_name: str = field(default="queen", name="APP_NAME")
     db_pool_size: Count = field(default=10, name="DB_POOL_SIZE")
     db_idle_timeout_ms: Amount = field(default=30_000, name="DB_IDLE_TIMEOUT")
@@ -163,6 +180,10 @@ class Settings(
 
     # Limits of a request.
     max_body_bytes: Count = 64 * 2**20
+    max_inflight_bytes: Count = 256 * 2**20
+    """Memory for the bodies of all requests in progress in one process; more are rejected."""
+    max_unsent_bytes: Count = 256 * 2**20
+    """Responses of one process that clients have not read; beyond it pops are rejected."""
     max_payload_bytes: Count = 2**20
     max_items: Count = 10_000
     max_json_depth: Count = 64
@@ -226,6 +247,8 @@ class Settings(
     """A producer that was not heard of for so long is forgotten, and its sequence with it."""
     trace_retention_hours: Count = 168
     """How long events of messages are kept."""
+    audit_retention_hours: Annotated[int, msgspec.Meta(ge=720, le=8_760_000)] = 8_760
+    """How long records of the audit log are kept; at least 720, which is 30 days."""
     workflow_retention_hours: Count = 168
     """How long workflows are kept after their end, with their results."""
     removals_kept_hours: Count = 168
@@ -296,6 +319,7 @@ class Settings(
     def from_environ(cls, environ: Mapping[str, str]) -> Self:
         """Fail on an unknown or malformed variable rather than start half configured."""
         known = {*cls.__struct_encode_fields__}
+        environ = original_settings.translated(environ)
         ours = {
             name: _plain(value)
             for name, value in environ.items()
@@ -310,14 +334,32 @@ class Settings(
     def dsn(self) -> str:
         """Where the database is; holds the password."""
         if self.database_url is not None:
-            return self.database_url
+            return self.with_tls(self.database_url)
         secret = f":{quote(self.pg_password, safe='')}" if self.pg_password is not None else ""
         user = quote(self.pg_user, safe="") + secret
         hosts = ",".join(
             f"{quote(host, safe='')}:{self.pg_port}"
             for host in words(self.pg_host) or ["localhost"]
         )
-        return f"postgresql://{user}@{hosts}/{quote(self.pg_db, safe='')}"
+        return self.with_tls(f"postgresql://{user}@{hosts}/{quote(self.pg_db, safe='')}")
+
+    def with_tls(self, dsn: str) -> str:
+        """A DSN with the TLS settings that it does not give itself."""
+        given = dict(parse_qsl(urlsplit(dsn).query, keep_blank_values=True))
+        ours = {
+            "sslmode": self.pg_sslmode,
+            "sslrootcert": self.pg_sslrootcert,
+            "sslcert": self.pg_sslcert,
+            "sslkey": self.pg_sslkey,
+        }
+        missing = {k: v for k, v in ours.items() if v is not None and k not in given}
+        if not missing:
+            return dsn
+        if "://" not in dsn:
+            raise errors.BadSettings(
+                "PG_SSLMODE and the other PG_SSL variables need a database URL: postgresql://…"
+            )
+        return f"{dsn}{'&' if '?' in dsn else '?'}{urlencode(missing, quote_via=quote)}"
 
     @property
     def auth_kinds(self) -> frozenset[str]:
@@ -350,6 +392,7 @@ class Settings(
     def shown(self, environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
         """Variable, value with secrets masked, and where it comes from."""
         values = msgspec.to_builtins(self)
+        environ = original_settings.translated(environ)
         return [
             (
                 name,

@@ -52,7 +52,7 @@ class Server:
     """
 
     def __init__(self, dsn: str, environment: Mapping[str, str] | None = None) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
         self.environment = {
             "DATABASE_URL": dsn,
@@ -199,7 +199,7 @@ async def until(condition: Callable[[], Awaitable[bool]], *, seconds: float = 10
             await asyncio.sleep(0.02)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

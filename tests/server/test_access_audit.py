@@ -50,6 +50,7 @@ async def test_a_change_leaves_who_what_whence_before_and_after(admin: Caller) -
         "before": first["after"],
         "after": made.body,
         "revealed": None,
+        "count": 1,
     }
     assert second["before"]["options"]["leaseTime"] == 60
 

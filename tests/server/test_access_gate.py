@@ -1,7 +1,10 @@
 """Tickets, and what becomes of keys while the database is away."""
 
+import asyncio
+import functools
+import itertools
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import asyncpg
 import pytest
@@ -11,12 +14,13 @@ from queen.server import keys
 from queen.server.access import ANYBODY
 from queen.server.gate import Gate
 from queen.settings import Settings
+from queen.store.database import Record
 from queen.store.migrations import migrate
 from queen.store.store import Store
 from tests.clock import Clock
 from tests.postgres import Postgres
 from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server
+from tests.server.server import Server, until
 
 
 @pytest.fixture
@@ -67,10 +71,82 @@ async def test_a_ticket_of_a_revoked_key_is_worth_nothing(
     assert caller.key_id is not None
     await store.keys.revoke(caller.key_id)
     assert gate.keys is not None
-    gate.keys.forget(caller.key_id)
+    await gate.keys.refresh(caller.key_id)
     assert not await gate.is_valid(caller)
     with pytest.raises(errors.Unauthorized):
         await gate.take_ticket(ticket.ticket)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["permissions = '{produce,teleport}', role = null", """scopes = '[{"galaxy": "*"}]'"""],
+)
+async def test_a_key_of_a_newer_release_is_rejected_and_other_keys_work(
+    dsn: str, gate: Gate, damage: str
+) -> None:
+    good, newer = await make_key(dsn), await make_key(dsn)
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        f"update queen.keys set {damage} where id = $1",
+        keys.id_of(newer),
+    )
+    await connection.close()
+
+    async with asyncio.timeout(10):
+        for _ in range(2):
+            with pytest.raises(errors.Unauthorized):
+                await gate.caller(f"Bearer {newer}")
+            assert (await gate.caller(f"Bearer {good}")).key_id == keys.id_of(good)
+
+
+async def test_a_read_of_keys_that_fails_unexpectedly_fails_its_callers_only(
+    dsn: str, gate: Gate, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = await make_key(dsn)
+
+    async def failing(ids: object) -> list[Record]:
+        raise RuntimeError("injected")
+
+    async with asyncio.timeout(10):
+        with monkeypatch.context() as patched:
+            patched.setattr(store.keys, "find", failing)
+            with pytest.raises(RuntimeError, match="injected"):
+                await gate.caller(f"Bearer {key}")
+        assert (await gate.caller(f"Bearer {key}")).key_id == keys.id_of(key)
+
+
+async def test_ten_thousand_waits_of_one_key_end_together_and_cost_few_statements(
+    dsn: str, gate: Gate, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = await gate.caller(f"Bearer {await make_key(dsn)}")
+    asked: list[float] = []
+    find = store.keys.find
+
+    async def counted(ids: Sequence[str]) -> list[Record]:
+        asked.append(time.monotonic())
+        return await find(ids)
+
+    monkeypatch.setattr(store.keys, "find", counted)
+    loop = asyncio.get_running_loop()
+    waits = [loop.create_future() for _ in range(10_000)]
+    for wait in waits:
+        gate.revocations.add(caller, functools.partial(wait.set_result, None))
+    await until(lambda: has(lambda: len(asked) >= 3))
+    assert not any(wait.done() for wait in waits)
+    assert min(b - a for a, b in itertools.pairwise(asked)) > 0.2
+
+    assert caller.key_id is not None
+    await store.keys.revoke(caller.key_id)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*waits)
+    count = len(asked)
+    assert gate.revocations.is_idle
+    assert not await gate.is_valid(caller)
+    assert len(asked) <= count + 1
+
+
+async def has(condition: Callable[[], bool]) -> bool:
+    return condition()
 
 
 @pytest.mark.parametrize("grace", [0, 300])

@@ -263,3 +263,55 @@ async def test_an_issuer_that_redirects_or_is_not_trusted_is_not_followed(
 
 def _other() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(65537, 2048)
+
+
+FOREIGN: list[dict[str, Any]] = [
+    {"roles": ["admin"]},
+    {"role": "admin"},
+    {"roles": ["other:admin", "queen", "queen:", "queen: admin", "QUEEN:admin", "xqueen:admin"]},
+    {"groups": ["queen:admin"]},
+    {"resource_access": {"other": {"roles": ["queen:admin"]}}},
+]
+"""Claims that other applications, or people, put into tokens of the same audience."""
+
+
+async def permissions(checks: Jwts, **claims: Any) -> list[str]:  # noqa: ANN401 - of JSON
+    return sorted((await checks.caller(good(**{"role": None, **claims}))).permissions)
+
+
+async def test_with_a_prefix_a_role_of_another_application_counts_for_nothing() -> None:
+    checks = checker(JWT_PUBLIC_KEY=PEM, JWT_ROLES_PREFIX="queen:")
+    for foreign in FOREIGN:
+        assert await permissions(checks, **foreign) == [], foreign
+    both = ["admin", "queen:read-only", "other:write-only"]
+    assert await permissions(checks, roles=both) == ["browse"]
+    assert await permissions(checks, role="queen:write-only") == ["produce"]
+
+
+async def test_with_a_claim_of_its_own_no_other_counts() -> None:
+    path = "resource_access.queen.roles"
+    checks = checker(JWT_PUBLIC_KEY=PEM, JWT_ROLES_CLAIM=path)
+    for foreign in FOREIGN:
+        assert await permissions(checks, **foreign) == [], foreign
+    for roles in (["read-only"], "read-only"):
+        ours: dict[str, Any] = {"resource_access": {"queen": {"roles": roles}, "roles": ["admin"]}}
+        assert await permissions(checks, roles=["admin"], **ours) == ["browse"]
+    for broken in ("queen", {"queen": "roles"}, {"queen": ["roles"]}, None, ["queen"]):
+        assert await permissions(checks, resource_access=broken) == []
+    for wrong in (7, [7], {"admin": True}, [["admin"]], True):
+        with pytest.raises(errors.Unauthorized):
+            await permissions(checks, resource_access={"queen": {"roles": wrong}})
+
+
+async def test_the_name_of_a_claim_may_have_dots() -> None:
+    name = "https://queen.example/roles"
+    checks = checker(JWT_PUBLIC_KEY=PEM, JWT_ROLES_CLAIM=name, JWT_ROLES_PREFIX="queen:")
+    claims = {name: ["queen:read-only", "admin"], "roles": ["queen:admin"]}
+    assert await permissions(checks, **claims) == ["browse"]
+
+
+async def test_the_log_warns_of_roles_that_other_applications_may_give(dsn: str) -> None:
+    own = {"JWT_ROLES_PREFIX": "queen:"}, {"JWT_ROLES_CLAIM": "resource_access.queen.roles"}
+    for settings, is_warned in (({}, True), *((each, False) for each in own)):
+        async with Server(dsn, {**BOTH, "JWT_PUBLIC_KEY": PEM, **settings}) as server:
+            assert ("server.roles_shared" in server.log) == is_warned, settings

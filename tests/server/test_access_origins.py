@@ -124,3 +124,48 @@ async def test_behind_a_proxy_the_name_that_it_was_called_by_counts(dsn: str) ->
         assert (await caller.request("GET", "/auth/me", headers=told)).status == 200
         told["Origin"] = "https://evil.example"
         assert (await caller.request("GET", "/auth/me", headers=told)).code == "origin_refused"
+
+
+def browser(accept: str, **more: str) -> dict[str, str]:
+    """Headers of a request that a page makes over plain HTTP: without Sec-Fetch and Origin."""
+    agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+    return {"User-Agent": agent, "Accept": accept, "Accept-Language": "en-US,en;q=0.5", **more}
+
+
+async def test_an_image_on_a_page_takes_no_messages(server: Server) -> None:
+    await server.post("/push", {"items": [{"queue": "q", "payload": 1}]})
+    for headers in (
+        browser("image/avif,image/webp,image/png,*/*;q=0.5"),
+        browser("*/*"),
+        browser("text/html,application/xhtml+xml,*/*;q=0.8"),
+        browser("text/css,*/*;q=0.1", Referer="http://evil.example/"),
+        browser("application/json"),
+        browser("*/*", **{"Accept-Language": ""}),
+    ):
+        for path in ("/pop/queue/q?autoAck=true", "/pop/queue/q/partition/Default", "/pop?task=t"):
+            reply = await get(server, headers, path)
+            assert (reply.status, reply.code) == (403, "origin_refused"), (headers, path)
+        # Only what takes messages is refused: the dashboard reads with GET over plain HTTP.
+        assert (await get(server, headers, "/resources/queues")).status == 200
+    own = browser("*/*", Origin=server.base_url)
+    popped = await server.request("POST", "/pop/queue/q", {}, headers=own)
+    assert [each["data"] for each in popped.body["messages"]] == [1]
+
+
+async def test_programs_pop_with_get(server: Server) -> None:
+    powershell = "Mozilla/5.0 (Windows NT; Windows NT 10.0; en-US) WindowsPowerShell/5.1"
+    for headers in (
+        {"User-Agent": "curl/8.5.0", "Accept": "*/*"},
+        {"User-Agent": powershell},
+        {"User-Agent": "node", "Accept-Language": "*", "Sec-Fetch-Mode": "cors"},
+        browser("*/*", **{"Sec-Fetch-Site": "same-origin"}),
+        browser("*/*", **{"Sec-Fetch-Site": "none"}),
+    ):
+        await server.post("/push", {"items": [{"queue": "q", "payload": 1}]})
+        assert (await get(server, headers, "/pop/queue/q?autoAck=true")).status == 200, headers
+
+
+async def test_a_browser_with_a_key_pops_with_get(cors: Caller) -> None:
+    await cors.push("q")
+    reply = await cors.request("GET", "/pop/queue/q", headers=browser("*/*"))
+    assert reply.status == 200

@@ -47,6 +47,8 @@ FORBIDDEN = {
         "delete from queen.audit",
         "delete from queen.audit_end",
         "insert into queen.audit_end values (0, '')",
+        "update queen.audit_start set id = 1",
+        "delete from queen.audit_start",
         "delete from queen.migrations",
         "update queen.migrations set checksum = ''",
         "insert into queen.migrations values ('x', 'y')",
@@ -70,6 +72,45 @@ FORBIDDEN = {
         "select queen.delete_queue('q')",
         "select queen.audit('a', 'b', null, '{}')",
         "create table queen.mine (id int)",
+    ],
+    "queen_pipeline": [
+        "select * from queen.keys",
+        "update queen.queues set encrypted = false",
+        "update queen.queues set paused = true",
+        "update queen.queues set deleted_at = now()",
+        "update queen.queues set retention_enabled = true, retention_seconds = 1",
+        "update queen.queues set name = 'x'",
+        "update queen.consumers set claimed = 0",
+        "update queen.consumers set held = false",
+        "update queen.consumers set partition_id = 1",
+        "update queen.partitions set queue_id = 1",
+        "update queen.partitions set name = 'x'",
+        "update queen.data_keys set wrapped = ''",
+        "update queen.data_keys set queue_id = 1",
+        "update queen.duties set holder = 1",
+        "update queen.duties set until = now()",
+        "update queen.segments set body = ''",
+        "delete from queen.segments",
+        "delete from queen.consumers",
+        "delete from queen.partitions",
+        "update queen.deliveries set until = now()",
+        "update queen.producers set sequence = 1",
+        "insert into queen.outbox (payload, item) values ('1', '{}')",
+        "insert into queen.queues default values",
+        "update queen.workflow_steps set state = 'completed'",
+        "delete from queen.audit",
+        "create table queen.mine (id int)",
+    ],
+    "queen_producer": [
+        "select * from queen.segments",
+        "select * from queen.queues",
+        "select payload from queen.outbox",
+        "update queen.outbox set payload = '1'",
+        "delete from queen.outbox",
+        "insert into queen.segments default values",
+        "update queen.appender set is_awake = false",
+        "select queen.push(array[1], array[1], array[''::bytea], null, null, null)",
+        "select queen.purge('q', null, false, null, null, 1)",
     ],
     "queen_retention": [
         "select * from queen.keys",
@@ -103,6 +144,34 @@ async def test_readers_read(postgres: Database, roles: str) -> None:
     for statement in ("select * from queen.messages", "select * from queen.audit",
                       "select queen.now()"):  # fmt: skip
         assert not await refused(dsn, statement)
+
+
+async def test_an_application_enqueues_to_the_queues_that_a_function_of_its_owner_names(
+    postgres: Database, roles: str
+) -> None:
+    """As docs/howto/enqueue-in-sql.md shows it."""
+    shop = await login(postgres, roles, "pg_monitor")  # Any role that has no right here.
+    name = shop.split("//")[1].split("@")[0]
+    connection = await asyncpg.connect(roles)
+    await connection.execute(
+        f"""
+        create schema shop;
+        create function shop.enqueue_order (payload json) returns bigint
+          language sql security definer set search_path = pg_catalog, pg_temp
+          as $$ select queen.enqueue('orders', payload) $$;
+        revoke all on function shop.enqueue_order from public;
+        grant usage on schema shop to {name};
+        grant execute on function shop.enqueue_order to {name};
+        """
+    )
+    try:
+        assert not await refused(shop, "select shop.enqueue_order('1')")
+        assert await refused(shop, "select queen.enqueue('payroll', '1')")
+        assert await refused(shop, "insert into queen.outbox (payload, item) values ('1', '{}')")
+        items = await connection.fetch("select item ->> 'queue' as queue from queen.outbox")
+        assert [row["queue"] for row in items] == ["orders"]
+    finally:
+        await connection.close()
 
 
 async def test_retention_removes(postgres: Database, roles: str) -> None:

@@ -174,6 +174,12 @@ async def test_queues_come_in_pages(fast: Server) -> None:
     assert names == [f"q{n}" for n in range(5)]
 
 
+async def test_a_cursor_of_another_list_is_rejected(fast: Server) -> None:
+    for cursor in ("AAAA", "!", "WzFd"):  # NUL bytes, not base64, and a number instead of a name.
+        reply = await fast.get("/analytics/queues", cursor=cursor)
+        assert (reply.status, reply.code) == (400, "bad_request"), cursor
+
+
 async def test_a_group_has_a_series_of_its_own(fast: Server) -> None:
     await push(fast, "orders", 2)
     await consume(fast, "orders", 2, consumerGroup="audit")

@@ -150,3 +150,11 @@ async def test_an_outage_is_one_line_and_its_end_another(dsn: str) -> None:
 
         await until(is_back, seconds=20)
         assert len(lines(server, "database.lost")) == 1
+
+
+async def test_a_variable_without_effect_is_reported_once(dsn: str) -> None:
+    environment = {"BATCH_INSERT_SIZE": "2000", "DB_QUERY_TIMEOUT": "20000", "NUM_WORKERS": "2"}
+    async with Server(dsn, environment) as server:
+        (line,) = lines(server, "setting.unused")
+    assert (line["level"], line["variable"]) == ("warning", "BATCH_INSERT_SIZE")
+    assert "QUEEN_SEGMENT_MAX_MESSAGES" in line["reason"]

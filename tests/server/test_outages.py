@@ -150,24 +150,37 @@ async def test_a_full_buffer_refuses_and_says_that_nothing_was_applied(
 
 FAILING = """
 import errno, os, sys
-really = {{"fsync": os.fsync, "write": os.write}}
-def failing(*arguments):
-    if os.path.exists({flag!r}) and (arguments[0] > 2):
-        raise OSError(errno.{error}, "injected")
-    return really[{call!r}](*arguments)
+really = {{name: getattr(os, name) for name in ("fsync", "write", "ftruncate")}}
+def failing(name, error):
+    def call(*arguments):
+        if os.path.exists({flag!r}) and (arguments[0] > 2):
+            if name == "write":
+                really[name](*arguments)
+            raise OSError(getattr(errno, error), "injected")
+        return really[name](*arguments)
+    return call
 if "serve" in sys.argv:
-    os.{call} = failing
+    for name, error in {calls!r}.items():
+        setattr(os, name, failing(name, error))
 """
 """Loaded by the server's own Python at its start: a disk that fails while a file is there."""
 
 
-@pytest.mark.parametrize(("call", "error"), [("fsync", "EIO"), ("write", "ENOSPC")])
+@pytest.mark.parametrize(
+    ("calls", "is_certain"),
+    [
+        ({"write": "ENOSPC"}, True),
+        ({"fsync": "EIO"}, False),
+        ({"write": "EIO", "ftruncate": "EIO"}, False),
+        ({"fsync": "EIO", "ftruncate": "EIO"}, False),
+    ],
+    ids=str,
+)
 async def test_a_disk_that_fails_is_answered_503_and_what_was_refused_is_never_stored(
-    own: Postgres, dsn: str, tmp_path: Path, call: str, error: str
+    own: Postgres, dsn: str, tmp_path: Path, calls: dict[str, str], is_certain: bool
 ) -> None:
     flag = tmp_path / "fails"
-    code = FAILING.format(flag=str(flag), call=call, error=error)
-    (tmp_path / "sitecustomize.py").write_text(code)
+    (tmp_path / "sitecustomize.py").write_text(FAILING.format(flag=str(flag), calls=calls))
     environment = {
         "FILE_BUFFER_DIR": str(tmp_path / "buffer"),
         "PYTHONPATH": f"{tmp_path}:{SOURCE}",
@@ -178,14 +191,18 @@ async def test_a_disk_that_fails_is_answered_503_and_what_was_refused_is_never_s
         assert (await put(server, 1, producerId="p", sequence=1)).status == 202
         flag.touch()
         refused = [await put(server, -n, producerId="q", sequence=n) for n in range(1, 6)]
-        assert {(each.status, each.code, each.body["applied"]) for each in refused} == {
-            (503, "database_unavailable", False)
-        }
+        answers = {(each.status, each.code, each.body["applied"]) for each in refused}
+        # Without a certain end of the first record the next one needs a file, which fails as such.
+        rejected, unknown = (503, "database_unavailable", False), (503, "outcome_unknown", None)
+        assert (refused[0].code == "database_unavailable") is is_certain
+        assert answers <= ({rejected} if is_certain else {rejected, unknown})
         flag.unlink()
         assert (await put(server, 2, producerId="p", sequence=2)).status == 202
         await asyncio.to_thread(own.start)
         await drained(server)
-        assert data(await pop(server, "orders", batch=100)) == [0, 1, 2]
+        stored = data(await pop(server, "orders", batch=100))
+        may_be = {-n for n, each in enumerate(refused, 1) if each.body["applied"] is None}
+        assert [each for each in stored if each not in may_be] == [0, 1, 2]
 
 
 async def test_what_failed_can_be_tried_again(server: Server) -> None:

@@ -428,6 +428,19 @@ async def test_the_queue_of_higher_priority_comes_first(shared: Server) -> None:
     assert taken == [5, 0, -5]
 
 
+async def test_a_message_shows_the_priority_of_its_partition(shared: Server) -> None:
+    queue = a_queue()
+    await push(shared, queue, 1, partition="urgent")
+    body = {"queue": queue, "partition": "urgent", "options": {"priority": 10}}
+    assert (await shared.post("/configure", body)).status == 200
+
+    message = await pop_one(shared, queue)
+
+    assert message["priority"] == 10
+    shown = await shared.get(f"/messages/{message['id']}")
+    assert shown.body["priority"] == 10
+
+
 async def test_the_partition_that_is_ready_longest_comes_first(shared: Server) -> None:
     queue = a_queue()
     for name in ("b", "a", "c"):

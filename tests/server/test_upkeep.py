@@ -95,4 +95,4 @@ async def test_upkeep_says_what_it_did(dsn: str, clock: Clock) -> None:
 
         await until(are_done, seconds=15)
         (duty, *_) = (await server.get("/system/upkeep")).body["duties"]
-        assert (duty["name"], duty["error"], duty["lagSeconds"]) == ("counters", None, 0)
+        assert (duty["name"], duty["error"], duty["lagSeconds"]) == ("audit", None, 0)

@@ -336,9 +336,9 @@ async def test_advances_that_make_no_sense_are_refused_by_their_place(server: Se
     ):
         reply = await server.post("/transaction", {"operations": wrong})
         assert (reply.code, reply.body.get("failedIndex")) == (code, at), reply
-    stale = {**advance, "workflow": "another"}
-    reply = await server.post("/transaction", {"operations": [ack, stale]})
-    assert reply.body["results"][1]["advanced"] is False
+    foreign = {**advance, "workflow": "another"}
+    reply = await server.post("/transaction", {"operations": [ack, foreign]})
+    assert (reply.code, reply.body["failedIndex"]) == ("bad_request", 1)
 
 
 async def test_lists_are_in_pages_newest_first_and_by_filter(server: Server) -> None:

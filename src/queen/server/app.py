@@ -14,6 +14,9 @@ from queen.engine.upkeep.loop import Upkeep
 from queen.server import audit, logs, openapi, verbs
 from queen.server.access import ANYBODY, AUDITED, NOBODY, Permission
 from queen.server.answers import Answers
+from queen.server.audit_log import AuditLog
+from queen.server.budget import Budget, Unsent
+from queen.server.decoding import Bodies
 from queen.server.gate import Gate
 from queen.server.http import Answer, Call, ClientGone, refusal, reply
 from queen.server.oidc import Oidc
@@ -21,6 +24,7 @@ from queen.server.operations import Operations
 from queen.server.origins import Origins
 from queen.server.pages import Pages, without_prefix
 from queen.server.pulse import Pulse
+from queen.server.readiness import Readiness
 from queen.server.routes import (
     access,
     analytics,
@@ -94,6 +98,8 @@ class App:
         self.origins = Origins(settings)
         self.oidc = Oidc(settings) if settings.oidc_client_id else None
         self.pages = Pages(settings, self.oidc)
+        self.unsent = Unsent(settings.max_unsent_bytes)
+        self._requests = Budget(settings.max_inflight_bytes)
         self.state: State | None = None
         self._running = 0
         self._is_idle = asyncio.Event()
@@ -121,6 +127,7 @@ class App:
             return
         finally:
             self._running -= 1
+            call.share.give_back()
             if not self._running:
                 self._is_idle.set()
         headers = self.origins.headers
@@ -141,7 +148,12 @@ class App:
             except errors.NoSuchRoute:
                 return await self._page(call, raw_path)
             call.route = route
-            self.origins.check(call.header, call.scope["scheme"], is_page=route.is_public)
+            self.origins.check(
+                call.header,
+                call.scope["scheme"],
+                is_page=route.is_public,
+                is_taking=route.method == "GET" and route.permission is Permission.CONSUME,
+            )
             await self._admit(call, route)
         except errors.QueenError as error:
             return refusal(error, call.request_id)
@@ -212,6 +224,7 @@ class App:
         await self.state.gate.close()
         if self.oidc is not None:
             await self.oidc.close()
+        await self.state.audit.close()
         await self.state.engine.close()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -241,24 +254,33 @@ class App:
         if buffer is not None and not is_away:
             buffer.folder.know()
         watch = Watch(engine, settings, self._seat)
+        watch.meter.requests = self._requests
+        watch.meter.unsent = self.unsent.budget
         await watch.start()
         operations = Operations(engine.store, kinds(engine))
         pulse = Pulse(engine, name=settings.worker_id, adopt=operations.adopt)
         operations.owner = pulse.id
         await pulse.join()
+        gate = Gate(settings, engine.store.keys)
         # One process of a host is enough.
         upkeep = Upkeep(engine, settings) if self._seat is None or self._seat.place == 0 else None
         if upkeep is not None:
             upkeep.start()
+            await gate.start()
         return State(
             settings=settings,
             engine=engine,
             watch=watch,
             answers=Answers(),
+            audit=AuditLog(engine.store.audit),
+            bodies=Bodies(settings.max_items),
+            requests=self._requests,
+            unsent=self.unsent,
             operations=operations,
             pulse=pulse,
+            readiness=Readiness(engine.store),
             upkeep=upkeep,
-            gate=Gate(settings, engine.store.keys),
+            gate=gate,
             origins=self.origins,
             openapi=msgspec.json.encode(openapi.document(self.router.routes)),
         )

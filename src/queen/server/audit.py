@@ -16,10 +16,10 @@ _MOST_LETTERS: Final = 2_000
 
 async def write(call: Call, route: Route, status: int) -> None:
     """
-    Append the record of a call that was let in, whatever became of it.
+    Record a call of a caller that was let in, whatever came of it.
 
-    It stands before the answer is sent; where it cannot, the caller is told that the outcome is
-    not known rather than that all is well.
+    The record is stored before the response is sent. If it cannot be stored, the response to a
+    change says that the outcome is unknown. Repeated reads and rejected calls are counted.
     """
     noted = call.noted
     queue: str | None = noted.get("queue", call.parameters.get("queue"))
@@ -36,13 +36,11 @@ async def write(call: Call, route: Route, status: int) -> None:
         after=_raw(noted.get("after")),
         revealed=noted.get("revealed"),
     )
+    log = call.state.audit
+    is_read = route.method == "GET" and record.revealed is None
+    is_rejected = 400 <= status < 500
     try:
-        await call.state.engine.store.audit.append(
-            actor=record.actor,
-            action=record.action,
-            queue=record.queue,
-            record=_ENCODE(record).decode(),
-        )
+        await (log.append_or_count if is_read or is_rejected else log.append)(record)
     except errors.QueenError as error:
         if status >= 400:
             return

@@ -21,6 +21,7 @@ from queen.server.admission import admit, check_origin
 from queen.server.http import Call, problem
 from queen.server.meter import VERSION, Meter
 from queen.server.protocol import ABORT
+from queen.server.revocations import REASON
 from queen.server.routes import buffers, operations
 from queen.settings import Settings
 from queen.telemetry import OTHER, Event
@@ -42,6 +43,7 @@ _TICK_SECONDS: Final = 1.0
 _MOST_FRAMES: Final = 64
 _MOST_BYTES: Final = 2**20
 """That a dashboard may be behind; then it is dropped. One frame always fits."""
+_CLOSE_SECONDS: Final = 0.2
 _OPERATIONS: Final = 50
 """The newest, whose progress is told."""
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -80,6 +82,8 @@ class Dashboard:
         self.frames: deque[bytes] = deque()
         self.has_frames = asyncio.Event()
         self.is_slow = asyncio.Event()
+        self.has_ended = asyncio.Event()
+        """Its key or token is no longer accepted."""
 
     def put(self, frame: bytes) -> None:
         if len(self.frames) >= _MOST_FRAMES or sum(map(len, self.frames)) >= _MOST_BYTES:
@@ -139,9 +143,12 @@ class Dashboards:
         await socket.accept()
         dashboard = Dashboard(call)
         self._add(dashboard)
+        revocations = call.state.gate.revocations
+        revocations.add(call.caller, dashboard.has_ended.set)
         try:
             await self._converse(socket, dashboard)
         finally:
+            revocations.remove(call.caller, dashboard.has_ended.set)
             self._remove(dashboard)
 
     async def tell(self, event: EventName, data: object, queue: str | None) -> None:
@@ -181,7 +188,8 @@ class Dashboards:
         hearing = asyncio.create_task(self._hear(socket, dashboard))
         saying = asyncio.create_task(self._say(socket, dashboard))
         slow = asyncio.create_task(dashboard.is_slow.wait())
-        tasks: set[asyncio.Task[Any]] = {hearing, saying, slow}
+        ended = asyncio.create_task(dashboard.has_ended.wait())
+        tasks: set[asyncio.Task[Any]] = {hearing, saying, slow, ended}
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -193,6 +201,8 @@ class Dashboards:
             # Not by a close frame: it would stand behind what is not read.
             if (abort := dashboard.call.scope.get(ABORT)) is not None:
                 abort()
+        elif dashboard.has_ended.is_set() and hearing.cancelled():
+            await _close(socket, dashboard)
 
     async def _hear(self, socket: WebSocket, dashboard: Dashboard) -> None:
         with contextlib.suppress(WebSocketDisconnect):
@@ -215,7 +225,7 @@ class Dashboards:
                 await dashboard.has_frames.wait()
                 call = dashboard.call
                 if not await call.state.gate.is_valid(call.caller):
-                    await socket.close(1008, "the key was revoked, or the token has expired")
+                    dashboard.has_ended.set()
                     return
                 while dashboard.frames:
                     await socket.send_text(dashboard.frames.popleft().decode())
@@ -235,7 +245,7 @@ class Dashboards:
                 # First: it says that the database is away, which the others need.
                 if now >= stats_at:
                     stats_at = now + self._settings.system_stats_update_ms / 1000
-                    await self._tell_stats(snapshot)
+                    self._tell_stats(snapshot)
                 await self._tell_processed(_flow(snapshot), now)
                 await self._tell_operations()
                 if now >= depths_at:
@@ -325,7 +335,7 @@ class Dashboards:
                 dashboard.put(_frame(event, type_(queues=some)))
             yield dashboard, bool(shown)
 
-    async def _tell_stats(self, snapshot: Snapshot) -> None:
+    def _tell_stats(self, snapshot: Snapshot) -> None:
         idle = int(snapshot.of(telemetry.DB_POOL, "idle"))
         lags = [each.value for each in snapshot.values if each.name == telemetry.LOOP_LAG.name]
         stats = Stats(
@@ -340,15 +350,28 @@ class Dashboards:
             version=VERSION,
             buffer=buffers.shown(self._engine, self._settings),
         )
-        queues = {each.labels[0] for each in snapshot.values if each.name in _FLOW} - {OTHER}
         whole = _frame("system.stats", stats)
-        partial = _frame("system.stats", msgspec.structs.replace(stats, messages_per_second=None))
+        partial = _frame("system.stats", _partial(stats))
         for dashboard in tuple(self._open):
             if "system.stats" in dashboard.events:
-                sees_all = False
-                with contextlib.suppress(errors.QueenError):
-                    sees_all = await dashboard.call.visible(queues) == queues
-                dashboard.put(whole if sees_all else partial)
+                is_scoped = dashboard.call.caller.scopes is not None
+                dashboard.put(partial if is_scoped else whole)
+
+
+def _partial(stats: Stats) -> Stats:
+    """What callers with scopes may know of a server that others use too."""
+    return Stats(
+        messages_per_second=None,
+        processes=stats.processes,
+        waiters=None,
+        websockets=None,
+        pool_size=None,
+        idle_connections=None,
+        waiting_requests=None,
+        event_loop_lag_seconds=None,
+        version=stats.version,
+        buffer=buffers.uncounted(stats.buffer),
+    )
 
 
 def _flow(snapshot: Snapshot) -> Flow:
@@ -371,6 +394,16 @@ def _changed(flow: Flow, before: Flow) -> dict[str, Processed]:
 
 def _frame(event: EventName, data: object) -> bytes:
     return _ENCODE(Frame(event=event, data=msgspec.Raw(_ENCODE(data)), at=datetime.now(UTC)))
+
+
+async def _close(socket: WebSocket, dashboard: Dashboard) -> None:
+    """Say why, also to a client that does not read: then only its connection ends."""
+    try:
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await socket.close(1008, REASON)
+    except TimeoutError:
+        if (abort := dashboard.call.scope.get(ABORT)) is not None:
+            abort()
 
 
 def _refusal(error: errors.QueenError, request_id: str) -> Response:

@@ -1,7 +1,9 @@
 """Who is let in: keys, tokens of others, tickets, and how many requests a key may make."""
 
+import re
 import secrets
 import time
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -10,6 +12,8 @@ from queen import errors
 from queen.server.access import ANYBODY, NOBODY, Caller
 from queen.server.jwts import Jwts
 from queen.server.keys import Keys, digest_of
+from queen.server.known_keys import KnownKeys
+from queen.server.revocations import Revocations
 from queen.settings import Settings
 from queen.store.keys import Keys as StoredKeys
 from queen.wire.access import Ticket
@@ -18,6 +22,7 @@ _MOST_ALLOWANCES: Final = 10_000
 _SHARE_SECONDS: Final = 0.1
 """For how long a process takes requests out of a key's allowance at once."""
 _TICKET_SECONDS: Final = 30.0
+_TICKET: Final = re.compile(r"qt_[0-9a-f]{64}")
 _BEARER: Final = "Bearer "
 
 
@@ -27,16 +32,33 @@ class Gate:
     def __init__(self, settings: Settings, stored: StoredKeys) -> None:
         self.is_open = not settings.auth
         self._stored = stored
-        self.keys: Final = (
-            Keys(stored, grace_seconds=settings.key_grace_seconds)
-            if "keys" in settings.auth_kinds
+        grace = settings.key_grace_seconds
+        has_keys = "keys" in settings.auth_kinds
+        self._known: Final = (
+            KnownKeys(stored, Path(settings.file_buffer_dir))
+            if has_keys and settings.file_buffer_dir and grace
             else None
         )
+        self.keys: Final = (
+            Keys(stored, grace_seconds=grace, known=self._known) if has_keys else None
+        )
         self.jwts: Final = Jwts(settings) if "jwt" in settings.auth_kinds else None
+        self.revocations: Final = Revocations(self.keys)
         self._allowances: dict[str, int] = {}
         self._refused_until: dict[str, float] = {}
+        self._alone: dict[str, tuple[float, float]] = {}
+        """Requests left per key, and since when, while the database cannot be asked."""
+
+    async def start(self) -> None:
+        """Keep the keys for an outage up to date: for one process of a server."""
+        if self._known is not None:
+            await self._known.refresh()
+            self._known.start()
 
     async def close(self) -> None:
+        if self._known is not None:
+            await self._known.close()
+        await self.revocations.close()
         if self.jwts is not None:
             await self.jwts.close()
 
@@ -83,16 +105,26 @@ class Gate:
                 key_id, rate=rate, wanted=max(1, int(rate * _SHARE_SECONDS))
             )
         except (errors.ServiceError, errors.OutcomeUnknown):
-            # Nothing but the disk is at stake while the database is away.
-            return 1
+            return self._take_alone(key_id, rate, now)
         if not granted:
             self._refused_until[key_id] = time.monotonic() + seconds
             raise _limited(rate, seconds)
-        for known in (self._allowances, self._refused_until):
+        for known in (self._allowances, self._refused_until, self._alone):
             while len(known) > _MOST_ALLOWANCES:
                 known.pop(next(iter(known)))
         # Others may have taken some while this one waited.
         return self._allowances.get(key_id, 0) + granted
+
+    def _take_alone(self, key_id: str, rate: float, now: float) -> int:
+        """One request, by the rule of ``queen.allow``: each process counts for itself meanwhile."""
+        most = max(rate, 1.0)
+        left, at = self._alone.get(key_id, (most, now))
+        left = min(most, left + rate * (now - at))
+        if left < 1:
+            self._alone[key_id] = left, now
+            raise _limited(rate, (1 - left) / rate)
+        self._alone[key_id] = left - 1, now
+        return 1
 
     async def make_ticket(self, caller: Caller) -> Ticket:
         """A ticket that stands for this caller once: a browser's WebSocket sends no headers."""
@@ -104,7 +136,9 @@ class Gate:
 
     async def take_ticket(self, text: str) -> Caller:
         """Who a ticket stands for, which is then used up; raises Unauthorized."""
-        told = await self._stored.take_ticket(digest_of(text[:256]))
+        told = None
+        if _TICKET.fullmatch(text):
+            told = await self._stored.take_ticket(digest_of(text))
         caller = None if told is None else msgspec.convert(told, Caller)
         if caller is None or not await self.is_valid(caller):
             raise errors.Unauthorized("this ticket is not known, is too old or was used")
@@ -114,7 +148,7 @@ class Gate:
         """Whether somebody who was let in a while ago still is: for connections that last."""
         if caller.key_id is None:
             return caller.until is None or caller.until > time.time()
-        return self.keys is not None and await self.keys.is_valid(caller.key_id)
+        return self.keys is not None and await self.keys.is_valid(caller)
 
 
 def _limited(rate: float, seconds: float) -> errors.RateLimited:

@@ -14,11 +14,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from queen import errors
 from queen.engine.seals import Seals
-from queen.server import instants, scopes
+from queen.server import decoding, instants, scopes
 from queen.server.access import Caller, Permission
+from queen.server.budget import Share
+from queen.server.problems import refused
 from queen.server.state import State
 from queen.wire.messages import Acknowledgment, Request
-from queen.wire.problems import Detail, Problem
+from queen.wire.problems import Problem
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -28,15 +30,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ENCODE: Final = msgspec.json.Encoder(order=None).encode
-_DECODERS: Final[dict[Any, "msgspec.json.Decoder[Any]"]] = {}
 _MEMBERS: Final = {"errors", "failed_index", "messages", "settled"}
 _JSON: Final = (b"content-type", b"application/json")
 _PROCESS: Final = f"r-{secrets.token_hex(6)}-"
 _NUMBERS: Final = itertools.count(1)
 """Ids of requests that came without one: unlike those of any other process."""
 _INFLATED_BYTES: Final = 2**18
-_STEP: Final = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
-_FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
+_EMPTY_BYTES: Final = 256
+"""Room for an empty object, or for a field that a route without a body can name as unknown."""
 _TRACEPARENT: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
 )
@@ -49,8 +50,19 @@ class Whole:
         """The body, if it is all here already; None: receive it."""
         raise NotImplementedError
 
-    async def answer(self, status: int, headers: bytes, body: bytes) -> None:
-        """Send an answer whose headers are lines already, and end the exchange."""
+    async def answer(
+        self, status: int, headers: bytes, body: bytes, *, is_awaited: bool = False
+    ) -> bool:
+        """
+        Send an answer whose headers are lines already, and end the exchange.
+
+        Returns False if the client is known to have gone before. ``is_awaited``: also if it goes
+        while most of the answer is unsent, which is waited for.
+        """
+        raise NotImplementedError
+
+    def close_after_answer(self) -> None:
+        """Make this the last request of its connection."""
         raise NotImplementedError
 
 
@@ -65,7 +77,7 @@ class ClientGone(Exception):
 class Answer:
     """What a handler says: a struct, or bytes that are JSON already."""
 
-    __slots__ = ("body", "cache", "error", "headers", "media_type", "status")
+    __slots__ = ("body", "cache", "error", "headers", "media_type", "status", "undo")
 
     def __init__(
         self,
@@ -76,8 +88,11 @@ class Answer:
         media_type: str | None = None,
         error: type[errors.QueenError] | None = None,
         cache: bytes = b"no-store",
+        undo: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.status = status
+        self.undo = undo
+        """What to do if the client has gone and did not get this."""
         self.cache = cache
         self.error = error
         """What kind a refusal tells of, for those who count and log: the error itself would keep
@@ -102,6 +117,7 @@ class Call:
         "request_id",
         "route",
         "scope",
+        "share",
         "span",
         "spent",
         "state",
@@ -118,6 +134,8 @@ class Call:
         """Which route it met, once that is known."""
         self.span: Span | None = None
         """Its span, where tracing is on."""
+        self.share = Share(state.requests)
+        """Memory of its body, and of the values in it."""
         self.spent: list[float] | None = None
         """Seconds of its statements, where the answer says so."""
         self._receive = receive
@@ -199,7 +217,20 @@ class Call:
             self.header(b"transfer-encoding") is not None
             or (self.header(b"content-length") or "0").strip("0")
         ):
-            await self.body(Nothing)
+            await self._refuse_body()
+
+    async def _refuse_body(self) -> None:
+        """Raise BadRequest unless the body is an empty object; a large one is not even read."""
+        try:
+            if self.header(b"content-encoding") is not None:
+                raise errors.BadRequest("this route takes no request body")
+            raw = await self.raw_body(_EMPTY_BYTES)
+        except (errors.BadRequest, errors.BodyTooLarge) as error:
+            if isinstance(exchange := getattr(self._receive, "__self__", None), Whole):
+                exchange.close_after_answer()
+            raise errors.BadRequest("this route takes no request body") from error
+        if raw:
+            decoding.decode(raw, Nothing)
 
     async def require_queues(self, permission: Permission, names: set[str]) -> None:
         """Raise Forbidden unless the caller may do this with each of these queues."""
@@ -257,28 +288,25 @@ class Call:
         raw = await self.raw_body()
         if not raw and not self._is_required(type_):
             raw = b"{}"
-        return self.decode(raw, type_)
+        return await self._decode(raw, type_)
 
-    def decode(self, raw: bytes, type_: type[T]) -> T:
-        decoder = _DECODERS.get(type_)
-        if decoder is None:
-            decoder = _DECODERS[type_] = msgspec.json.Decoder(type_)
-        try:
-            if not raw.isascii():
-                raw.decode("utf-8")
-            found = decoder.decode(raw)
-        except msgspec.ValidationError as error:
-            raise refused(error, "") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise errors.BadRequest(f"the body is not JSON in UTF-8: {error}") from error
-        except RecursionError as error:
-            raise errors.BadRequest("the body is nested too deep") from error
+    async def _decode(self, raw: bytes, type_: type[T]) -> T:
+        if len(raw) > decoding.DIRECT_BYTES:
+            found: T = await self.state.bodies.decode(raw, type_, self.share.take)
+        else:
+            try:
+                if not raw.isascii():
+                    raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise errors.BadRequest(f"the body is not JSON in UTF-8: {error}") from error
+            found = decoding.decode(raw, type_)
         instants.check(found)
         return found
 
-    async def raw_body(self) -> bytes:
+    async def raw_body(self, most: int | None = None) -> bytes:
         """The body, inflated, as long as it is not too large and says that it is JSON."""
-        most = self.state.settings.max_body_bytes
+        if most is None:
+            most = self.state.settings.max_body_bytes
         length = self.header(b"content-length")
         if length is not None and length.isdigit() and int(length) > most:
             raise errors.BodyTooLarge(f"the body has {length} bytes; at most {most} fit")
@@ -295,6 +323,8 @@ class Call:
             raise errors.UnsupportedMediaType("Content-Type must be application/json")
         if inflate is not None:
             body = await inflate.take(body)
+        else:
+            self.share.take(len(body))
         if message.get("more_body", False):
             body = await self._rest(body, most, inflate)
         elif len(body) > most:
@@ -312,6 +342,8 @@ class Call:
             chunk: bytes = message.get("body", b"")
             if inflate is not None:
                 chunk = await inflate.take(chunk)
+            else:
+                self.share.take(len(chunk))
             size += len(chunk)
             if size > most:
                 raise errors.BodyTooLarge(f"the body is larger than {most} bytes")
@@ -325,7 +357,7 @@ class Call:
             return None
         if encoding != "gzip":
             raise errors.UnsupportedMediaType(f"Content-Encoding {encoding} is not known; use gzip")
-        return _Inflater(most)
+        return _Inflater(most, self.share)
 
     def _is_json(self) -> bool:
         media_type, _, rest = (self.header(b"content-type") or "").partition(";")
@@ -342,9 +374,10 @@ class Call:
 class _Inflater:
     """Undoes gzip as it comes, up to a size."""
 
-    __slots__ = ("_left", "_most", "_stream")
+    __slots__ = ("_left", "_most", "_share", "_stream")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, share: Share) -> None:
+        self._share = share
         self._stream = zlib.decompressobj(wbits=31)
         self._most = self._left = most
 
@@ -357,6 +390,7 @@ class _Inflater:
             except zlib.error as error:
                 raise errors.BadRequest(f"the body is not gzip: {error}") from error
             self._left -= len(chunks[-1])
+            self._share.take(len(chunks[-1]))
             if self._left < 0:
                 raise errors.BodyTooLarge(f"the body, inflated, is larger than {self._most} bytes")
             data = self._stream.unconsumed_tail
@@ -399,7 +433,11 @@ async def reply(
     *,
     is_head: bool = False,
 ) -> None:
-    """Send an answer; ``always``: headers that every answer of this server has."""
+    """
+    Send an answer, or undo it if the client has gone.
+
+    ``always``: headers that every answer of this server has.
+    """
     body: bytes = answer.body or b""
     headers = [
         (b"cache-control", answer.cache),
@@ -419,7 +457,12 @@ async def reply(
     exchange = getattr(send, "__self__", None)
     if isinstance(exchange, Whole):
         lines = [b"%b: %b\r\n" % pair for pair in headers]
-        await exchange.answer(answer.status, b"".join(lines), body)
+        undo = answer.undo
+        is_sent = await exchange.answer(
+            answer.status, b"".join(lines), body, is_awaited=undo is not None
+        )
+        if undo is not None and not is_sent:
+            await undo()
         return
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if is_head else body})
@@ -456,19 +499,4 @@ def refusal(error: errors.QueenError, request_id: str) -> Answer:
         headers=headers,
         media_type="application/problem+json",
         error=type(error),
-    )
-
-
-def refused(error: msgspec.ValidationError, where: str) -> errors.RequestError:
-    """A value of the wrong shape, with a JSON pointer to it."""
-    what, _, path = str(error).partition(" - at `$")
-    # `[...]` stands for the key of an object: which one is not said.
-    pointer = where + _STEP.sub(r"/\1\2", path.rstrip("`").replace("[...]", ""))
-    if (named := _FIELD.fullmatch(what)) is not None:
-        pointer += f"/{named[2]}"
-        what = "required" if named[1] == "missing required" else "unknown"
-    # An option that is not known, or not with this value, is told apart from a broken request.
-    ours = errors.InvalidOption if pointer.startswith("/options/") else errors.BadRequest
-    return ours(
-        f"{pointer or 'the request'}: {what}", errors=[Detail(pointer=pointer, detail=what)]
     )

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import jwt
 import msgspec
@@ -42,6 +42,8 @@ class Jwts:
         self._issuer = settings.jwt_issuer or ""
         self._audience = settings.jwt_audience or ""
         self._leeway = settings.jwt_leeway_seconds
+        self._claim = settings.jwt_roles_claim
+        self._prefix = settings.jwt_roles_prefix or ""
         self._secret = settings.jwt_secret
         self._jwks = Jwks(settings.jwt_jwks_url) if settings.jwt_jwks_url else None
         self._key = key_of_setting(settings.jwt_public_key) if settings.jwt_public_key else None
@@ -109,7 +111,13 @@ class Jwts:
             leeway=self._leeway,
             options={"require": _REQUIRED},
         )
-        return _caller_of(claims, self._leeway)
+        return Caller(
+            name=f"jwt:{claims['sub']}",
+            kind="jwt",
+            permissions=_permissions_of(_roles_of(claims, self._claim), self._prefix),
+            scopes=_scopes_of(claims),
+            until=claims["exp"] + self._leeway,
+        )
 
     async def _key_for(self, header: dict[str, Any]) -> PublicKey | str:
         if self._secret is not None:
@@ -177,25 +185,41 @@ def _check_types(claims: dict[str, Any]) -> None:
         raise _Malformed("sub has control characters")
 
 
-def _caller_of(claims: dict[str, Any], leeway: float) -> Caller:
+def _roles_of(claims: dict[str, Any], claim: str | None) -> list[str]:
     roles: Any = claims.get("roles", [])
-    if "role" in claims:
+    if claim is not None:
+        roles = _at(claims, claim)
+        roles = [roles] if isinstance(roles, str) else roles
+    elif "role" in claims:
         if "roles" in claims:
             raise _Malformed("role and roles")
         roles = [claims["role"]]
-    if not isinstance(roles, list) or not all(isinstance(each, str) for each in roles):  # pyright: ignore[reportUnknownVariableType] - of JSON
-        raise _Malformed("roles are strings")
-    permissions: set[Permission] = set()
-    for role in roles:  # pyright: ignore[reportUnknownVariableType] - of JSON
-        # Other systems' roles may stand in the same token.
-        permissions |= ROLES.get(role, frozenset())  # pyright: ignore[reportUnknownArgumentType] - checked above
-    return Caller(
-        name=f"jwt:{claims['sub']}",
-        kind="jwt",
-        permissions=frozenset(permissions),
-        scopes=_scopes_of(claims),
-        until=claims["exp"] + leeway,
-    )
+    try:
+        return msgspec.convert(roles, list[str])
+    except msgspec.ValidationError as error:
+        raise _Malformed("roles are strings") from error
+
+
+def _at(claims: dict[str, Any], claim: str) -> Any:  # noqa: ANN401 - of JSON
+    """A claim by its name, which may have dots, or by a path; nothing is no role."""
+    if claim in claims:
+        return claims[claim]
+    found: Any = claims
+    for name in claim.split("."):
+        found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+    return [] if found is None else found
+
+
+def _permissions_of(roles: list[str], prefix: str) -> frozenset[Permission]:
+    """What roles with the prefix allow; the others are of other applications."""
+    ours = [role.removeprefix(prefix) for role in roles if role.startswith(prefix)]
+    return frozenset(each for role in ours for each in ROLES.get(role, frozenset()))
+
+
+def shares_roles(settings: Settings) -> bool:
+    """Whether a role that another application gave, such as admin, counts here as well."""
+    is_default = settings.jwt_roles_claim is None and not settings.jwt_roles_prefix
+    return "jwt" in settings.auth_kinds and is_default
 
 
 def _scopes_of(claims: dict[str, Any]) -> tuple[Scope, ...] | None:

@@ -51,13 +51,14 @@ def get(**bound: object) -> Log:
 
 
 class _Forward(logging.Handler):
-    """Lines of libraries, under one event of ours."""
+    """Log records of libraries as one event, and those of the engine that name their event."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "error" if record.levelno >= logging.ERROR else "warning"
         say = getattr(get(library=record.name), level)
         fields = {"error": record.exc_info[1]} if record.exc_info else {}
-        say(Event.LIBRARY, message=record.getMessage()[:_MOST_CHARACTERS], **fields)
+        event = getattr(record, "event", Event.LIBRARY)
+        say(event, message=record.getMessage()[:_MOST_CHARACTERS], **fields)
 
 
 def _with_traceback(

@@ -12,7 +12,9 @@ from typing import Final
 from queen import errors, telemetry
 from queen.engine.engine import Engine
 from queen.meters import Histogram, Snapshot
+from queen.server.budget import Budget
 from queen.server.job_meter import JobMeter
+from queen.server.watchdog import Watchdog
 from queen.settings import Settings
 
 VERSION: Final = version("queenmq")
@@ -26,8 +28,9 @@ _BUSY: Final = {
 class Meter:
     """The figures of one process."""
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(self, engine: Engine, settings: Settings, watchdog: Watchdog) -> None:
         self._engine = engine
+        self._watchdog = watchdog
         self._requests: dict[tuple[str, str, int], Histogram] = {}
         self._refusals: dict[str, int] = {}
         self._failures: dict[str, int] = {}
@@ -39,6 +42,8 @@ class Meter:
         self.connections: Collection[object] = ()
         """Open connections of clients, as the server has them."""
         self.websockets = 0
+        self.requests = Budget(0)
+        self.unsent = Budget(0)
         self.jobs = JobMeter(settings.metrics_max_queues)
         self.sampled = Snapshot()
         """What this process measured of the database, while it is the one that does."""
@@ -62,11 +67,9 @@ class Meter:
 
     async def tick_for_ever(self) -> None:
         """Once a second: how late the loop is, and how many messages came."""
-        loop = asyncio.get_running_loop()
         while True:
-            due_at = loop.time() + _TICK_SECONDS
             await asyncio.sleep(_TICK_SECONDS)
-            self._loop_lag = max(0.0, loop.time() - due_at)
+            self._loop_lag = self._watchdog.take_worst()
             now = time.monotonic()
             self._pushed.append((now, self._engine.counters.pushed))
             while self._pushed[0][0] < now - self._window:
@@ -93,7 +96,10 @@ class Meter:
         self.jobs.add_to(snapshot)
         await self._count_added(snapshot)
         snapshot.add(telemetry.LOOP_LAG, self._loop_lag)
+        snapshot.add_histogram(telemetry.LOOP_STALLS, self._watchdog.stalls)
         snapshot.add(telemetry.CONNECTIONS, len(self.connections))
+        snapshot.add(telemetry.REQUEST_BYTES, self.requests.used_bytes)
+        snapshot.add(telemetry.UNSENT_BYTES, self.unsent.used_bytes)
         snapshot.add(telemetry.WEBSOCKETS, self.websockets)
         snapshot.add(telemetry.PROCESSES, 1)
         snapshot.add(telemetry.STARTED, self._started_at)

@@ -81,8 +81,19 @@ class Origins:
         }
         self._known_hosts: set[str] = set()
 
-    def check(self, header: Callable[[bytes], str | None], scheme: str, *, is_page: bool) -> None:
-        """Raise OriginRefused for a page of another site; ``is_page``: a link may lead here."""
+    def check(
+        self,
+        header: Callable[[bytes], str | None],
+        scheme: str,
+        *,
+        is_page: bool,
+        is_taking: bool = False,
+    ) -> None:
+        """
+        Raise OriginRefused for a page of another site.
+
+        ``is_page``: a link may lead here. ``is_taking``: a GET that takes messages.
+        """
         host = header(b"host") or ""
         if self._hosts is not None and host not in self._known_hosts:
             self._check_host(host)
@@ -94,6 +105,12 @@ class Origins:
                 )
             return
         site = header(b"sec-fetch-site")
+        if site is None and is_taking and self._hosts is not None and _is_browser(header):
+            # Over plain HTTP a browser does not say which site asks: it may be an image there.
+            raise errors.OriginRefused(
+                "A browser may not take messages with GET from a server without authentication, "
+                "because any web page could make it do so. Use POST."
+            )
         if site is None or site in ("same-origin", "none"):
             return
         if is_page and header(b"sec-fetch-mode") == "navigate":
@@ -150,6 +167,12 @@ class Origins:
             schemes = [told.lower()] if told is not None else ["http", "https"]
         wanted = _normal(origin)
         return wanted is not None and any(wanted == _normal(f"{each}://{host}") for each in schemes)
+
+
+def _is_browser(header: Callable[[bytes], str | None]) -> bool:
+    """Every browser sends both, and no page can change that; programs send one at most."""
+    agent = header(b"user-agent") or ""
+    return agent.startswith("Mozilla/") and header(b"accept-language") is not None
 
 
 def _normal(origin: str) -> str | None:

@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 from websockets.http11 import Request
 
 from queen import errors
+from queen.server.budget import Unsent
 from queen.server.http import Whole, problem
 from queen.server.peers import Peers
 from queen.settings import Settings
@@ -26,6 +27,8 @@ GONE: Final = "queen.gone"
 """Where in the scope a handler finds who tells it that its client has gone."""
 
 
+_JOINED_BYTES: Final = 2**16
+"""Larger bodies are not copied to be sent with their headers at once."""
 ABORT: Final = "queen.abort"
 """Where in a WebSocket's scope the app finds how to end it without another word."""
 
@@ -49,11 +52,13 @@ class Socket(WebSocketsSansIOProtocol):
 class Gone:
     """Whose client may go while it waits."""
 
-    __slots__ = ("is_told", "task")
+    __slots__ = ("is_cut", "is_told", "task")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[Any] | None = None
         self.is_told = False
+        self.is_cut = False
+        """Whether it went before it had read what was sent to it."""
 
     def tell(self) -> None:
         self.is_told = True
@@ -72,25 +77,40 @@ class Cycle(RequestResponseCycle, Whole):
         self.body = bytearray()
         return body
 
-    async def answer(self, status: int, headers: bytes, body: bytes) -> None:
+    def close_after_answer(self) -> None:
+        self.keep_alive = False
+
+    async def answer(
+        self, status: int, headers: bytes, body: bytes, *, is_awaited: bool = False
+    ) -> bool:
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.disconnected:
-            return
+            return False
         head = [STATUS_LINE[status]]
         head += [b"%b: %b\r\n" % pair for pair in self.default_headers]
         head.append(headers)
         if not self.keep_alive:
             head.append(b"connection: close\r\n")
         head.append(b"\r\n")
-        if self.scope["method"] != "HEAD":
-            head.append(body)
+        if self.scope["method"] == "HEAD":
+            body = b""
         self.response_started = self.response_complete = True
-        self.transport.write(b"".join(head))
+        if len(body) <= _JOINED_BYTES:
+            self.transport.write(b"".join([*head, body]))
+        else:
+            # Without a copy: it may lie in the transport for long.
+            self.transport.write(b"".join(head))
+            self.transport.write(body)
         self.message_event.set()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
+        if is_awaited and self.flow.write_paused:
+            await self.flow.drain()
+            gone = cast("dict[str, Any]", self.scope)[GONE]
+            return not gone.is_cut
+        return True
 
 
 class Protocol(HttpToolsProtocol):
@@ -103,6 +123,7 @@ class Protocol(HttpToolsProtocol):
 
     settings: Settings
     peers: Peers
+    unsent: Unsent
 
     def __init__(
         self,
@@ -121,6 +142,7 @@ class Protocol(HttpToolsProtocol):
         self._gone = Gone()
         self._answering: RequestResponseCycle | None = None
         """The request that the app is asked now, or was asked last."""
+        self._is_aborted = False
         self._is_refused = False
         """What comes from now on is not read any more: its sender has been, or will be, let go."""
 
@@ -134,9 +156,25 @@ class Protocol(HttpToolsProtocol):
             self._refuse(errors.RateLimited("this address has too many connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # Closed without an error, the transport has sent all that it had.
+        self._gone.is_cut = self.flow.write_paused and (exc is not None or self._is_aborted)
         super().connection_lost(exc)
+        self.unsent.forget(self)
         self.peers.leave(self.client)
         self._gone.tell()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.unsent.note(self, self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.unsent.forget(self)
+
+    def abort(self) -> None:
+        """End this connection at once; what its client has not read is dropped."""
+        self._is_aborted = True
+        self.transport.abort()
 
     def handle_websocket_upgrade(self) -> None:
         # It is another protocol's from now on, and one of WS_MAX_CONNECTIONS.
@@ -279,12 +317,15 @@ class Protocol(HttpToolsProtocol):
                 transport.close()
         elif self._writing_since is None:
             self._writing_since = now
-        if not transport.get_write_buffer_size():
+        unsent = transport.get_write_buffer_size()
+        if self.flow.write_paused:
+            self.unsent.note(self, unsent)
+        if not unsent:
             self._writing_since = None
         elif self._writing_since is None:
             self._writing_since = now
         elif now - self._writing_since > self.settings.body_timeout_ms / 1000:
-            transport.abort()
+            self.abort()
 
     def _is_in_headers(self) -> bool:
         return self._is_reading_headers and self._since is not None

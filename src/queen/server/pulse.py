@@ -79,9 +79,8 @@ class Pulse(Rounds):
             self.is_pop_off = True
             self._engine.send_home()
         self.is_pop_off = heard["is_pop_off"]
-        if self._redaction not in (None, heard["redaction"]):
-            # What was erased must not live on in memory.
-            self._engine.cache.clear()
+        if self._redaction is not None and heard["redaction"] != self._redaction:
+            await self._engine.forget_redacted(self._redaction)
         self._redaction = heard["redaction"]
         if heard["has_orphans"]:
             await self._adopt()

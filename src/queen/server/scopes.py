@@ -23,11 +23,14 @@ async def visible(engine: Engine, caller: Caller, names: Iterable[str]) -> set[s
     if rest := wanted - seen:
         try:
             known = await engine.catalogue.queues(rest)
-        except errors.DatabaseUnavailable:
+        except (errors.DatabaseUnavailable, errors.OutcomeUnknown) as error:
             # A push may go to disk: its queue stays where it was while nobody can move it.
             known = engine.catalogue.remembered(rest)
-            if len(known) < len(rest):
-                raise
+            if unknown := sorted(rest - set(known)):
+                raise errors.DatabaseUnavailable(
+                    f"The database is unavailable, and the namespace of queue {unknown[0]} is not"
+                    " known here. Until it is back, only scopes by queue name cover that queue."
+                ) from error
         seen |= {
             name
             for name in rest

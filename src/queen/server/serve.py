@@ -16,9 +16,10 @@ from types import FrameType
 import uvicorn
 import uvloop
 
-from queen import errors
+from queen import errors, original_settings
 from queen.server import boot, logs
 from queen.server.app import App
+from queen.server.jwts import shares_roles
 from queen.server.meter import VERSION
 from queen.server.peers import Peers
 from queen.server.protocol import Protocol, Socket, sweep_for_ever
@@ -93,7 +94,8 @@ async def serve_here(
     tls = boot.tls(settings)
     # Behind a proxy all connections come from one address, and the bound is the proxy's to set.
     most = 0 if settings.behind_proxy else settings.max_connections_per_address
-    protocol = type("BoundProtocol", (Protocol,), {"settings": settings, "peers": Peers(most)})
+    bound = {"settings": settings, "peers": Peers(most), "unsent": app.unsent}
+    protocol = type("BoundProtocol", (Protocol,), bound)
     config = uvicorn.Config(
         app,
         http=protocol,
@@ -148,6 +150,11 @@ def serve(settings: Settings) -> int:
     log = logs.get(pid=os.getpid())
     host, port = listener.getsockname()[:2]
     log.info(Event.STARTED, host=host, port=port, processes=count, version=VERSION)
+    for variable, reason in original_settings.unused(os.environ).items():
+        log.warning(Event.SETTING_UNUSED, variable=variable, reason=reason)
+    if shares_roles(settings):
+        advice = "set JWT_ROLES_PREFIX, or JWT_ROLES_CLAIM to a claim of Queen's own"
+        log.warning(Event.ROLES_SHARED, advice=advice)
     if count == 1:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             code = 0 if runner.run(serve_here(settings, listener)) else 3

@@ -90,6 +90,7 @@ class Tracing:
         """A span around the one statement of a flush."""
         from opentelemetry import trace
 
+        call = call.removesuffix("_once")  # What is kept of a producer's request is no verb.
         if call not in _FLUSHES:
             yield
             return

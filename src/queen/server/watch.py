@@ -16,6 +16,7 @@ from queen.server.dashboards import Dashboards
 from queen.server.http import Answer, Call, ClientGone, refusal
 from queen.server.meter import Meter
 from queen.server.tracing import Tracing
+from queen.server.watchdog import Watchdog
 from queen.server.workers import Seat, Worker
 from queen.settings import Settings
 from queen.telemetry import Event
@@ -32,7 +33,8 @@ class Watch:
         self._engine = engine
         self._settings = settings
         self.log = logs.get(worker=settings.worker_id or (seat.number if seat else 0))
-        self.meter = Meter(engine, settings)
+        self._watchdog = Watchdog(self.log, Watch.answer.__code__)
+        self.meter = Meter(engine, settings, self._watchdog)
         self._worker = Worker(seat, self.meter.snapshot) if seat else None
         # One process of a host is enough to stand for the office of the one that samples.
         self._sampler = Sampler(engine, settings) if seat is None or seat.place == 0 else None
@@ -52,6 +54,7 @@ class Watch:
         if self._worker is not None:
             await self._worker.open()
         self._tasks = [
+            asyncio.create_task(self._watchdog.tick_for_ever()),
             asyncio.create_task(self.meter.tick_for_ever()),
             asyncio.create_task(self._flush_for_ever()),
         ]

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from queen.redacted import redacted
 from queen.wire.messages import Request, Wire
 
 PermissionName = Literal["produce", "consume", "browse", "configure", "operate", "destroy", "admin"]
@@ -69,6 +70,9 @@ class NewToken(Token, frozen=True, kw_only=True):
 
     token: str
 
+    def __repr__(self) -> str:
+        return redacted(self, ("token",))
+
 
 class TokenList(Wire, frozen=True, kw_only=True):
     """Keys by id."""
@@ -118,6 +122,13 @@ class AuditRecord(Wire, frozen=True, kw_only=True):
     after: msgspec.Raw
     revealed: list[str] | None = None
     """Ids of masked messages whose payloads were shown; null: nobody asked to see any."""
+    count: int = 1
+    """
+    Calls that this record stands for.
+
+    Repeated reads and rejected calls of a caller are counted, and recorded once per minute for each
+    route and status: without ``queue`` and ``requestId``, ``path`` being that of the route.
+    """
 
 
 class AuditEntry(Wire, frozen=True, kw_only=True):

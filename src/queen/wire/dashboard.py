@@ -64,14 +64,14 @@ class Stats(Wire, frozen=True, kw_only=True):
     """Of `system.stats`: this host."""
 
     messages_per_second: float | None
-    """Null for who does not see all queues."""
+    """Null for callers with scopes, as is all below that tells what others do."""
     processes: int
-    waiters: int
-    websockets: int
-    pool_size: int
-    idle_connections: int
-    waiting_requests: int
-    event_loop_lag_seconds: float
+    waiters: int | None
+    websockets: int | None
+    pool_size: int | None
+    idle_connections: int | None
+    waiting_requests: int | None
+    event_loop_lag_seconds: float | None
     version: str
     buffer: Buffer
     """Of the process that speaks."""

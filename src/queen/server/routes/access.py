@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 
 from queen import errors
-from queen.server.access import Permission, permissions_of
+from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.keys import is_id, new_key, token_of
 from queen.server.routing import API, Route
@@ -84,7 +84,7 @@ async def list_tokens(call: Call) -> Answer:
 async def make_token(call: Call) -> Answer:
     """A new key; the only answer that tells its secret."""
     request = await call.body(TokenRequest)
-    if not permissions_of(request.role, request.permissions) <= call.caller.permissions:
+    if not call.caller.covers(request.role, request.permissions):
         raise errors.Forbidden("a key may not do what its maker may not")
     if request.expires_at is not None:
         now: datetime = (await call.state.engine.store.database.fetch("now"))[0]["now"]
@@ -102,6 +102,7 @@ async def make_token(call: Call) -> Answer:
         created_by=call.caller.name,
         expires_at=request.expires_at,
     )
+    await _refresh(call, key.id)
     token = token_of(row)
     call.note(after=token)
     return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text), status=201)
@@ -111,10 +112,18 @@ async def rotate_token(call: Call) -> Answer:
     """A new secret for a key, and the only answer that tells it."""
     request = await call.body(RotateRequest)
     key = new_key(_key_id(call))
+    known = await call.state.engine.store.keys.one(key.id)
+    call.note(before={name: known[name] for name in ("id", "name", "role", "permissions")})
+    if not call.caller.covers(known["role"], known["permissions"]):
+        # Whoever rotates a key gets its secret, and with it all that it may do.
+        raise errors.Forbidden(
+            f"{call.caller.name} may not rotate this key, because the key has permissions that "
+            "the caller lacks. Use a key with at least the same permissions."
+        )
     row = await call.state.engine.store.keys.rotate(
         key.id, key.digest, grace_seconds=request.grace_seconds
     )
-    _forget(call, key.id)
+    await _refresh(call, key.id)
     token = token_of(row)
     call.note(after=token)
     return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text))
@@ -123,7 +132,7 @@ async def rotate_token(call: Call) -> Answer:
 async def revoke_token(call: Call) -> Answer:
     """The key is refused from now on, by every process within a second."""
     row = await call.state.engine.store.keys.revoke(_key_id(call))
-    _forget(call, row["id"])
+    await _refresh(call, row["id"])
     call.note(before={"id": row["id"], "name": row["name"]})
     return Answer(Revoked(id=row["id"]))
 
@@ -172,9 +181,9 @@ def _key_id(call: Call) -> str:
     return id_
 
 
-def _forget(call: Call, key_id: str) -> None:
+async def _refresh(call: Call, key_id: str) -> None:
     if (keys := call.state.gate.keys) is not None:
-        keys.forget(key_id)
+        await keys.refresh(key_id)
 
 
 def _limit(call: Call, asked: int | None) -> int:

@@ -1,7 +1,5 @@
 """Analytics: throughput, waiting, processing and depth over time."""
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,6 +11,7 @@ from queen.engine.ranges import Range
 from queen.engine.waiters import QUEUE_MODE
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
+from queen.server.paging import cursor_to, place_of
 from queen.server.routing import API, Route
 from queen.store.database import Record
 from queen.wire.analytics import (
@@ -33,6 +32,7 @@ from queen.wire.analytics import (
     SeriesQuery,
     Throughput,
 )
+from queen.wire.resources import Text
 
 _WIRE: Final[Mapping[str, str]] = {
     field.encode_name: field.name
@@ -56,10 +56,11 @@ async def _found(call: Call, query: ScopeQuery) -> list[Record]:
     if query.queue is not None:
         await call.require_queues(Permission.BROWSE, {query.queue})
     rows = await _analytics(call).queues(
-        namespace=query.namespace, task=query.task, queue=query.queue
+        namespace=query.namespace,
+        task=query.task,
+        queue=query.queue,
+        patterns=call.caller.patterns,
     )
-    seen = await call.visible(row["name"] for row in rows)
-    rows = [row for row in rows if row["name"] in seen]
     if query.queue is not None and not rows:
         raise errors.QueueNotFound(f"there is no queue {query.queue}")
     return rows
@@ -215,12 +216,15 @@ async def queues(call: Call) -> Answer:
     query = call.query(QueuesQuery)
     settings = call.state.settings
     limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
+    (after,) = place_of(query.cursor, tuple[Text], ("",))
     rows = await _analytics(call).queues(
-        namespace=query.namespace, task=query.task, after=_after(query.cursor), limit=limit
+        namespace=query.namespace,
+        task=query.task,
+        after=after,
+        limit=limit,
+        patterns=call.caller.patterns,
     )
-    cursor = _cursor(rows[-1]["name"]) if len(rows) == limit else None
-    seen = await call.visible(row["name"] for row in rows)
-    rows = [row for row in rows if row["name"] in seen]
+    cursor = cursor_to(rows[-1]["name"]) if len(rows) == limit else None
     range_ = await _range(call, query)
     return Answer(
         QueuesAnalytics(
@@ -230,19 +234,6 @@ async def queues(call: Call) -> Answer:
             next_cursor=cursor,
         )
     )
-
-
-def _cursor(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
-
-
-def _after(cursor: str | None) -> str:
-    if cursor is None:
-        return ""
-    try:
-        return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-    except (binascii.Error, ValueError) as error:
-        raise errors.BadRequest("cursor: it is none of ours") from error
 
 
 async def scope(call: Call) -> Answer:

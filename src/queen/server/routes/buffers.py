@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import msgspec
+
 from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.file_buffer import FileBuffer, age_seconds
@@ -14,7 +16,8 @@ from queen.wire.resources import Buffer, BufferRetried, BufferRetryQuery
 
 async def show(call: Call) -> Answer:
     """What this server has on disk."""
-    return Answer(shown(call.state.engine, call.state.settings))
+    buffer = shown(call.state.engine, call.state.settings)
+    return Answer(buffer if call.caller.scopes is None else uncounted(buffer))
 
 
 async def flush(call: Call) -> Answer:
@@ -52,6 +55,13 @@ def shown(engine: Engine, settings: Settings) -> Buffer:
         max_bytes=settings.file_buffer_max_bytes,
         oldest_seconds=age_seconds(folder.oldest) if folder and folder.oldest else None,
         failed_files=len(folder.failed()) + len(folder.torn()) if folder is not None else 0,
+    )
+
+
+def uncounted(buffer: Buffer) -> Buffer:
+    """What callers with scopes may know: not how many messages of others are on disk."""
+    return msgspec.structs.replace(
+        buffer, messages=None, bytes=None, oldest_seconds=None, failed_files=None
     )
 
 

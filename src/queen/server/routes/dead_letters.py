@@ -10,6 +10,7 @@ from queen.codec.identity import message_id, partition_of, partition_ref
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.browse import MOST_READ, extra_of
 from queen.engine.seals import reveal_rows
+from queen.engine.step_messages import without_token
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.paging import Int, cursor_to, place_of
@@ -64,6 +65,7 @@ async def list_dead_letters(call: Call) -> Answer:
         is_oldest_first=is_oldest_first,
         limit=limit,
         most=MOST_READ,
+        patterns=call.caller.patterns,
     )
     head, found = rows[0], [row for row in rows if row["id"] is not None]
     cursor = None
@@ -75,11 +77,9 @@ async def list_dead_letters(call: Call) -> Answer:
     if query.queue is not None:
         counted = await store.dead_letters.count(query.queue, wanted, most=_MOST_COUNTED + 1)
         total = counted["messages"] if counted["looked_at"] <= _MOST_COUNTED else None
-    seen = await call.visible({row["queue"] for row in found})
-    shown = [row for row in found if row["queue"] in seen]
     return Answer(
         DeadLetters(
-            messages=[_shown(call, row) for row in await reveal_rows(seals, shown)],
+            messages=[_shown(call, row) for row in await reveal_rows(seals, found)],
             next_cursor=cursor,
             total=total,
         )
@@ -110,7 +110,7 @@ def _shown(call: Call, row: Mapping[str, Any]) -> DeadLetter:
         offset=row["offset"],
         priority=row["level"],
         consumer_group=row["group"],
-        data=msgspec.Raw(row["payload"]),
+        data=msgspec.Raw(without_token(row["payload"])),
         data_error=row["data_error"],
         masked=row["is_masked"],
         headers=extra.headers or {},

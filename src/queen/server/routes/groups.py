@@ -1,6 +1,6 @@
 """Consumer groups: how far behind, where they stand, seek, delete."""
 
-from typing import Final
+from typing import Any, Final
 
 from queen import errors
 from queen.codec.identity import partition_ref
@@ -44,10 +44,9 @@ async def list_groups(call: Call) -> Answer:
     scanned = 0
     while not is_enough(scanned, _MOST_SCANNED):
         rows = await _page(call, query, queue_id, cursor, max(limit, _A_TURN))
-        seen = await call.visible({row["queue"] for row, _ in rows})
         for first in range(0, len(rows), limit):
             some = rows[first : first + limit]
-            ids = [row["id"] for row, _ in some if row["queue"] in seen]
+            ids = [row["id"] for row, _ in some]
             figures = {row["id"]: row for row in await engine.store.groups.figures(ids, most)}
             for row, place in some:
                 cursor = place
@@ -71,18 +70,23 @@ async def _page(
 ) -> list[tuple[Record, str]]:
     """Groups in the order asked, each with the cursor to what comes behind it."""
     groups = call.state.engine.store.groups
-    name = query.consumer_group
+    wanted: dict[str, Any] = {
+        "queue_id": queue_id,
+        "name": query.consumer_group,
+        "limit": limit,
+        "patterns": call.caller.patterns,
+    }
     if (figure := _SAMPLED.get(query.sort)) is not None:
         place = place_of(cursor, tuple[float, Int], (LARGEST, 0))
-        rows = await groups.page_by_sample(figure, place, queue_id=queue_id, name=name, limit=limit)
+        rows = await groups.page_by_sample(figure, place, **wanted)
         return [(row, cursor_to(row["figure"], row["id"])) for row in rows]
     if query.sort == "createdAt":
         after = place_of(cursor, tuple[Int], (0,))
-        rows = await groups.page("age", after, queue_id=queue_id, name=name, limit=limit)
+        rows = await groups.page("age", after, **wanted)
         return [(row, cursor_to(row["id"])) for row in rows]
     order, start = ("name", "") if query.sort == "name" else ("name_down", None)
     named = place_of(cursor, tuple[Text | None, Int], (start, 0))
-    rows = await groups.page(order, named, queue_id=queue_id, name=name, limit=limit)
+    rows = await groups.page(order, named, **wanted)
     return [(row, cursor_to(row["name"], row["id"])) for row in rows]
 
 
@@ -156,7 +160,7 @@ async def delete(call: Call) -> Answer:
         queues = [queue]
     else:
         # A group of the same name elsewhere is another's.
-        queues = sorted(await call.visible(await engine.store.groups.queues(group)))
+        queues = await engine.store.groups.queues(group, call.caller.patterns)
     await call.require_queues(Permission.DESTROY, set(queues))
     if not queues:
         raise errors.GroupNotFound(f"there is no group {group}")

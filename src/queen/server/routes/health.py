@@ -4,7 +4,7 @@ import time
 from importlib.metadata import version
 from typing import Final, Literal
 
-from queen import errors, sql
+from queen import errors
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routing import Route
@@ -50,8 +50,7 @@ async def readyz(call: Call) -> Answer:
     query = call.query(ReadyQuery)
     checks = {
         "draining": "stopping" if call.state.is_draining else "ok",
-        "database": await _database(call),
-        "migrations": await _migrations(call),
+        **await call.state.readiness.checks(),
     }
     is_ready = all(each == "ok" for each in checks.values())
     return Answer(
@@ -67,7 +66,7 @@ async def health(call: Call) -> Answer:
     """How the process is, in figures."""
     if not call.state.settings.health_check_enabled:
         raise errors.NoSuchRoute("HEALTH_CHECK_ENABLED is off")
-    is_connected = await _database(call) == "ok"
+    is_connected = (await call.state.readiness.checks())["database"] == "ok"
     status = "healthy" if is_connected else "unhealthy"
     if not await _is_known(call):
         return Answer(Health(status=status), status=200 if is_connected else 503)
@@ -89,24 +88,6 @@ async def _is_known(call: Call) -> bool:
     except errors.QueenError:
         return False
     return Permission.BROWSE in caller.permissions
-
-
-async def _database(call: Call) -> str:
-    try:
-        await call.state.engine.store.database.fetch("now")
-    except errors.QueenError as error:
-        return f"{error.code}: {error}"
-    return "ok"
-
-
-async def _migrations(call: Call) -> str:
-    """Whether the database has what this release needs; which names are missing."""
-    try:
-        rows = await call.state.engine.store.instances.migrations()
-    except errors.QueenError as error:
-        return error.code
-    missing = set(sql.MIGRATIONS) - {row["name"] for row in rows}
-    return f"missing: {', '.join(sorted(missing))}" if missing else "ok"
 
 
 ROUTES: Final = (

@@ -42,9 +42,8 @@ async def metrics(call: Call) -> Answer:
     else:
         limit = min(query.limit or MAX_QUEUES, call.state.settings.api_max_limit)
         (after,) = place_of(query.cursor, tuple[Text], ("",))
-        found = await engine.store.queues.unordered(after, limit)
-        seen = await call.visible({row["name"] for row in found})
-        ids = [row["id"] for row in found if row["name"] in seen]
+        found = await engine.store.queues.unordered(after, limit, call.caller.patterns)
+        ids = [row["id"] for row in found]
         cursor = cursor_to(found[-1]["name"]) if len(found) == limit else None
     rows = await engine.store.results.work_figures(ids, QUEUE_MODE, DETAIL)
     analytics = Analytics(engine.store, call.state.settings)

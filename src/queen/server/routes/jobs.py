@@ -10,11 +10,13 @@ from queen import errors
 from queen.codec.identity import place_of
 from queen.engine import stored
 from queen.engine.catalogue import Queue
+from queen.engine.producers import Producer, digest_of
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routes.job_info import STATUS, info, opened
 from queen.server.routing import API, Route
 from queen.server.verbs.push import REFUSED_ITEM, with_trace
+from queen.server.waits import wait_for
 from queen.wire.jobs import (
     LEVELS,
     NORMAL,
@@ -68,8 +70,18 @@ async def _add(
     names = {job.queue for job in jobs}
     await call.require_queues(Permission.PRODUCE, names)
     await _require_unordered(call, names)
-    items = with_trace(call, [_item(job) for job in jobs])
-    result = await call.state.engine.push(items, producer_id=producer_id, sequence=sequence)
+    scope = call.caller.producer_scope
+    # The same ids for each attempt.
+    producer = Producer(producer_id, sequence or 0, scope) if producer_id is not None else None
+    given = [_item(job, producer.mint(at) if producer else None) for at, job in enumerate(jobs)]
+    items = with_trace(call, given)
+    result = await call.state.engine.push(
+        items,
+        producer_id=producer_id,
+        sequence=sequence,
+        scope=scope,
+        digest=None if producer is None else digest_of(given),
+    )
     added = [
         JobAdded(
             id=pushed.transaction_id,
@@ -96,14 +108,14 @@ async def _require_unordered(call: Call, names: set[str]) -> None:
             )
 
 
-def _item(job: AddJob) -> PushItem:
+def _item(job: AddJob, minted: str | None) -> PushItem:
     is_held_back = job.delay_seconds is not None or job.scheduled_at is not None
     return PushItem(
         queue=job.queue,
         partition=job.key or "Default",
         payload=_ENCODE(_envelope(job)),
         # Before it has a place it is found by this; after that, the place is a name as well.
-        transaction_id=job.unique or (str(uuid4()) if is_held_back else None),
+        transaction_id=job.unique or ((minted or str(uuid4())) if is_held_back else None),
         delay_seconds=job.delay_seconds,
         available_at=job.scheduled_at,
         ttl_seconds=job.ttl_seconds,
@@ -132,7 +144,7 @@ async def show(call: Call) -> Answer:
     settings, endings = call.state.settings, call.state.engine.endings
     millis = settings.default_timeout_ms if query.timeout is None else query.timeout
     seconds = min(millis, settings.max_timeout_ms) / 1000 if query.wait else 0.0
-    outcome = await endings.wait(queue, name, partition=query.key, seconds=seconds)
+    outcome = await wait_for(call, endings.wait(queue, name, partition=query.key, seconds=seconds))
     message = None
     if outcome.place is not None:
         engine = call.state.engine
@@ -148,8 +160,12 @@ async def cancel(call: Call) -> Answer:
     found = await engine.results.find(queue, name, partition=request.key)
     place = found.place  # Read before: one that is not due yet is gone afterwards.
     message = place and await stored.read(engine.store, engine.seals, place)
-    was = await engine.results.cancel(queue, name, partition=request.key, seconds=None)
     step = opened(message.payload if message else None).workflow
+    if step is not None and call.caller.scopes is not None:
+        # Whoever may push wrote this: the step may be one of another tenant.
+        queues = await engine.store.workflows.step_queues([(step.id, step.step)])
+        await call.require_queues(Permission.OPERATE, queues)
+    was = await engine.results.cancel(queue, name, partition=request.key, seconds=None)
     if step is not None:
         # If this process ends before it is said, upkeep finds that the message is gone.
         await engine.workflows.fail_step(step.id, step.step, step.part, step.token)

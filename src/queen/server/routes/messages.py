@@ -7,11 +7,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from queen import errors
-from queen.codec.identity import message_id, partition_of, partition_ref, place_of
+from queen.codec.identity import Place, message_id, partition_of, partition_ref, place_of
 from queen.engine import browse
 from queen.engine.browse import Filter, Found
 from queen.engine.seals import Seals, reveal_rows
 from queen.engine.states import GroupState, overall, pairs_of
+from queen.engine.step_messages import without_token
 from queen.engine.waiters import QUEUE_MODE
 from queen.engine.wheres import Where
 from queen.server import paging
@@ -36,6 +37,8 @@ from queen.wire.resources import (
 _NULL: Final = msgspec.Raw(b"null")
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _MOST_TRACES: Final = 1_000
+_MOST_PARTITIONS: Final = 10_000
+"""Partitions that are searched for a transactionId on its own."""
 
 
 class Target(NamedTuple):
@@ -161,8 +164,8 @@ def _info(call: Call, queue: str, partition: Record, found: Found) -> MessageInf
         partition=partition["name"],
         partition_id=partition_ref(shard, found.partition_id),
         offset=found.offset,
-        priority=partition["level"],
-        data=_NULL if found.is_redacted else msgspec.Raw(found.payload),
+        priority=partition["priority"],
+        data=_NULL if found.is_redacted else msgspec.Raw(without_token(found.payload)),
         masked=found.is_masked,
         headers=found.extra.headers or {},
         trace_id=found.extra.trace_id,
@@ -188,7 +191,7 @@ def _scheduled_info(
         partition_id=partition_ref(call.state.engine.store.shard, row["partition_id"]),
         offset=None,
         priority=level,
-        data=msgspec.Raw(row["payload"]),
+        data=msgspec.Raw(without_token(row["payload"])),
         data_error=row["data_error"],
         masked=row["is_masked"],
         headers=extra.headers or {},
@@ -336,7 +339,7 @@ def _changed(
         MessageChanged(
             success=True,
             id=id_,
-            transaction_id=call.parameters.get("transactionId", id_),
+            transaction_id=call.parameters.get("transactionId", call.parameters["ref"]),
             consumer_group=consumer_group,
             redacted=redacted,
             cancelled=cancelled,
@@ -345,10 +348,12 @@ def _changed(
 
 
 async def _find(call: Call, permission: Permission) -> Target:
-    """The message that the path names: by its id, or by partition and transactionId."""
+    """The message of the path: by id, by partition and transactionId, or by transactionId."""
     ref, name = call.parameters["ref"], call.parameters.get("transactionId")
     store = call.state.engine.store
     place = place_of(ref if name is None else name)
+    if name is None and place is None:
+        place = await _named(call, permission, ref)
     partition_id = partition_of(ref) if name is not None else place and place.partition_id
     partition = await store.browse.partition(partition_id) if partition_id else None
     if partition is None:
@@ -364,13 +369,29 @@ async def _find(call: Call, permission: Permission) -> Target:
     return Target(partition, found["offset"], found["scheduled_id"])
 
 
+async def _named(call: Call, permission: Permission, transaction_id: str) -> Place | None:
+    """The only message with a transactionId that the caller may see; None without one."""
+    call.caller.require(permission)
+    engine = call.state.engine
+    rows = await engine.store.browse.named(transaction_id, _MOST_PARTITIONS)
+    seen = await call.visible({row["queue"] for row in rows})
+    rows = [row for row in rows if row["queue"] in seen]
+    if len(rows) > 1:
+        raise errors.AmbiguousMessage(
+            f"Several messages have the transactionId {transaction_id!r}. Name the partition:"
+            " /messages/{partitionId}/{transactionId}."
+        )
+    shard = engine.store.shard
+    return Place(shard, rows[0]["partition_id"], rows[0]["offset"]) if rows else None
+
+
 def _missing(call: Call) -> errors.MessageNotFound:
     return errors.MessageNotFound(f"there is no message {'/'.join(call.parameters.values())}")
 
 
 _BY_ID: Final = f"{API}/messages/{{ref}}"
 _BY_NAME: Final = f"{_BY_ID}/{{transactionId}}"
-_MISSING: Final = (errors.MessageNotFound,)
+_MISSING: Final = (errors.MessageNotFound, errors.AmbiguousMessage)
 
 
 def _both(method: str, suffix: str, **fields: Any) -> tuple[Route, Route]:  # noqa: ANN401 - of Route

@@ -1,5 +1,7 @@
 """Figures for Prometheus, and the few that older clients ask for as JSON."""
 
+import contextlib
+from collections.abc import Sequence
 from typing import Final
 
 from queen import errors, telemetry
@@ -8,6 +10,7 @@ from queen.engine.sampler import values_of
 from queen.meters import Snapshot, render
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
+from queen.server.routes.pipelines import visible_pipelines
 from queen.server.routing import Route
 from queen.wire.messages import Request, Wire
 from queen.wire.resources import Text
@@ -19,7 +22,9 @@ class MessageFigures(Wire, frozen=True, kw_only=True):
     """Messages pushed through this host since its processes started, and a second now."""
 
     total: int
-    rate: float
+    """Of the queues that the caller sees."""
+    rate: float | None
+    """Null for callers with scopes: it is of all queues."""
 
 
 class DatabaseFigures(Wire, frozen=True, kw_only=True):
@@ -34,7 +39,8 @@ class Metrics(Wire, frozen=True, kw_only=True):
     """What `Accept: application/json` gets."""
 
     messages: MessageFigures
-    database: DatabaseFigures
+    database: DatabaseFigures | None
+    """Null for callers with scopes."""
 
 
 class ObjectsQuery(Request, frozen=True, kw_only=True):
@@ -49,11 +55,11 @@ async def metrics(call: Call) -> Answer:
     """Everything that the processes of this host count, summed up."""
     if not call.state.settings.metrics_endpoint_enabled:
         raise errors.NoSuchRoute("METRICS_ENDPOINT_ENABLED is off")
-    snapshot = await call.state.watch.gather()
-    seen = await call.visible(_queues(snapshot))
+    whole = await call.state.watch.gather()
+    snapshot = await _visible(call, whole)
     if _wants_json(call.header(b"accept") or ""):
-        return Answer(_figures(snapshot, seen))
-    return Answer(render(snapshot, seen.__contains__), media_type=_TEXT)
+        return Answer(_figures(snapshot, is_whole=snapshot is whole))
+    return Answer(render(snapshot, _metrics(call, telemetry.METRICS)), media_type=_TEXT)
 
 
 async def metrics_per_object(call: Call) -> Answer:
@@ -69,29 +75,40 @@ async def metrics_per_object(call: Call) -> Answer:
         )
         ids = [row["id"] for row in found]
     rows = await analytics.depths(ids)
-    snapshot = Snapshot(values=[each for row in rows for each in values_of(row)])
-    seen = await call.visible({row["queue"] for row in rows})
-    return Answer(render(snapshot, seen.__contains__, telemetry.PER_OBJECT), media_type=_TEXT)
+    whole = Snapshot(values=[each for row in rows for each in values_of(row)])
+    snapshot = await _visible(call, whole)
+    return Answer(render(snapshot, _metrics(call, telemetry.PER_OBJECT)), media_type=_TEXT)
 
 
-def _queues(snapshot: Snapshot) -> set[str]:
-    names = {each.labels[0] for each in snapshot.values if each.name in _OF_QUEUES}
-    return names | {each.labels[0] for each in snapshot.histograms if each.name in _OF_QUEUES}
+async def _visible(call: Call, snapshot: Snapshot) -> Snapshot:
+    """What the caller may see of it: with scopes, only its own queues and pipelines."""
+    if call.caller.scopes is None:
+        return snapshot
+    queues = await call.visible(snapshot.owners("queue") - {telemetry.OTHER})
+    pipelines: set[str] = set()
+    if names := snapshot.owners("pipeline"):
+        with contextlib.suppress(errors.DatabaseUnavailable):
+            read = await call.state.engine.store.pipelines.queues(sorted(names))
+            pipelines = await visible_pipelines(call, read)
+    return snapshot.seen_by({"queue": queues, "pipeline": pipelines})
 
 
-def _figures(snapshot: Snapshot, seen: set[str]) -> Metrics:
+def _metrics(call: Call, metrics: Sequence[telemetry.Metric]) -> list[telemetry.Metric]:
+    """Those that the caller may see."""
+    return [
+        each
+        for each in metrics
+        if call.caller.scopes is None or each.owner is not None or each in telemetry.FOR_ALL
+    ]
+
+
+def _figures(snapshot: Snapshot, *, is_whole: bool) -> Metrics:
+    total = int(snapshot.of(telemetry.PUSHED))
+    if not is_whole:
+        return Metrics(messages=MessageFigures(total=total, rate=None), database=None)
     idle = snapshot.of(telemetry.DB_POOL, "idle")
-    pushed = telemetry.PUSHED.name
-    total = sum(
-        each.value for each in snapshot.values if each.name == pushed and each.labels[0] in seen
-    )
-    everything = snapshot.of(telemetry.PUSHED)
     return Metrics(
-        messages=MessageFigures(
-            total=int(total),
-            # Of what the caller sees, in proportion: nobody learns what others push.
-            rate=round(snapshot.recent * (total / everything if everything else 1), 3),
-        ),
+        messages=MessageFigures(total=total, rate=round(snapshot.recent, 3)),
         database=DatabaseFigures(
             pool_size=int(idle + snapshot.of(telemetry.DB_POOL, "used")),
             idle_connections=int(idle),
@@ -110,8 +127,6 @@ def _wants_json(accept: str) -> bool:
             return False
     return False
 
-
-_OF_QUEUES: Final = {each.name for each in telemetry.METRICS if each.labels[:1] == ("queue",)}
 
 ROUTES: Final = (
     Route(

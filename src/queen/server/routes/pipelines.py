@@ -1,5 +1,6 @@
 """Jobs on Spark: list, show."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from queen import errors
@@ -16,11 +17,12 @@ async def list_pipelines(call: Call) -> Answer:
     query = call.query(PageQuery)
     limit = limit_of(call, query)
     (after,) = place_of(query.cursor, tuple[Text], ("",))
-    rows = await call.state.engine.store.pipelines.page(after=after, limit=limit)
-    seen = await call.visible({queue for row in rows for queue in row["queues"]})
+    rows = await call.state.engine.store.pipelines.page(
+        after=after, limit=limit, patterns=call.caller.patterns
+    )
     return Answer(
         Pipelines(
-            pipelines=[_shown(row) for row in rows if _is_visible(call, row, seen)],
+            pipelines=[_shown(row) for row in rows],
             next_cursor=cursor_to(rows[-1]["name"]) if len(rows) == limit else None,
         )
     )
@@ -31,16 +33,17 @@ async def show(call: Call) -> Answer:
     name = call.parameters["name"]
     row = await call.state.engine.store.pipelines.one(name)
     missing = errors.NotFound(f"there is no pipeline {name}")
-    if row is None or not _is_visible(call, row, await call.visible(row["queues"])):
+    if row is None or not await visible_pipelines(call, {name: row["queues"]}):
         raise call.missing(missing)
     return Answer(_shown(row))
 
 
-def _is_visible(call: Call, row: Record, seen: set[str]) -> bool:
-    """One of several queues, or of everything, is for those who see them all."""
+async def visible_pipelines(call: Call, queues: Mapping[str, Sequence[str]]) -> set[str]:
+    """Pipelines all of whose queues the caller may see; one without queues reads them all."""
     if call.caller.scopes is None:
-        return True
-    return bool(row["queues"]) and seen.issuperset(row["queues"])
+        return set(queues)
+    seen = await call.visible({queue for names in queues.values() for queue in names})
+    return {name for name, names in queues.items() if names and seen.issuperset(names)}
 
 
 def _shown(row: Record) -> Pipeline:

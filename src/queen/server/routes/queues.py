@@ -84,9 +84,7 @@ async def overview(call: Call) -> Answer:
     """All queues that the caller may see, summed up."""
     query = call.query(OverviewQuery)
     queues = call.state.engine.store.queues
-    rows = await queues.names(_MOST_NAMES)
-    seen = await call.visible({row["name"] for row in rows})
-    rows = [row for row in rows if row["name"] in seen]
+    rows = await queues.names(_MOST_NAMES, call.caller.patterns)
     ids = [row["id"] for row in rows]
     is_known = len(ids) <= _MOST_QUEUES
     found = await _figures(call, ids) if is_known else []
@@ -123,14 +121,8 @@ async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
     read = queues.namespaces if what == "namespaces" else queues.tasks
     # The empty name, of queues without any, is no entry.
     (after,) = place_of(query.cursor, tuple[Text], ("",))
-    rows = await read(after, limit)
-    seen = await call.visible({name for row in rows for name in row["queues"]})
-    ids_of = {
-        row["name"]: [
-            id_ for id_, name in zip(row["ids"], row["queues"], strict=True) if name in seen
-        ]
-        for row in rows
-    }
+    rows = await read(after, limit, call.caller.patterns)
+    ids_of: dict[str, list[int]] = {row["name"]: row["ids"] for row in rows}
     all_ids = [id_ for ids in ids_of.values() for id_ in ids]
     is_known = len(all_ids) <= _MOST_QUEUES
     found = {row["id"]: row for row in await _figures(call, all_ids if is_known else [])}
@@ -141,7 +133,6 @@ async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
             **total([found[id_] for id_ in ids if id_ in found], is_known=is_known),
         )
         for name, ids in ids_of.items()
-        if ids
     ]
     return scopes, cursor_to(rows[-1]["name"]) if len(rows) == limit else None
 
@@ -153,8 +144,7 @@ async def list_queues(call: Call) -> Answer:
     rows, cursor = await (_by_sample if query.sort in _SAMPLED else _by_name_or_age)(
         call, query, limit
     )
-    seen = await call.visible({row["name"] for row in rows})
-    ids = [row["id"] for row in rows if row["name"] in seen]
+    ids = [row["id"] for row in rows]
     found = await _figures(call, ids)
     histories: dict[int, list[int | None]] = {}
     if query.history:
@@ -185,6 +175,7 @@ async def _by_name_or_age(
         task=query.task,
         search=query.search,
         limit=limit,
+        patterns=call.caller.patterns,
     )
     is_last = len(rows) < limit
     return rows, None if is_last else cursor_to(rows[-1]["name" if is_by_name else "id"])
@@ -198,6 +189,7 @@ async def _by_sample(call: Call, query: QueuesQuery, limit: int) -> tuple[list[R
         task=query.task,
         search=query.search,
         limit=limit,
+        patterns=call.caller.patterns,
     )
     is_last = len(rows) < limit
     return rows, None if is_last else cursor_to(rows[-1]["figure"], rows[-1]["id"])

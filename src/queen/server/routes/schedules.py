@@ -11,7 +11,7 @@ from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.paging import cursor_to, limit_of, place_of
 from queen.server.routing import API, Route
-from queen.store.database import Record, is_enough
+from queen.store.database import Record
 from queen.wire.messages import Pushed
 from queen.wire.resources import (
     RevealQuery,
@@ -24,7 +24,6 @@ from queen.wire.resources import (
     Text,
 )
 
-_MOST_SCANNED: Final = 10_000
 _MASKED: Final[dict[str, Any]] = {
     "payload": msgspec.Raw(b"null"),
     "masked": True,
@@ -41,23 +40,15 @@ async def list_schedules(call: Call) -> Answer:
     if query.queue is not None:
         await call.require_queues(Permission.BROWSE, {query.queue})
     (after,) = place_of(query.cursor, tuple[Text], ("",))
-    found: list[Schedule] = []
-    scanned = 0
-    store = call.state.engine.store.schedules
-    while True:
-        rows = await store.page(after=after, queue=query.queue, limit=limit)
-        seen = await call.visible({row["queue"] for row in rows})
-        for row in rows:
-            after = row["name"]
-            if row["queue"] in seen:
-                found.append(Schedule(**_shown(row)))
-                if len(found) == limit:
-                    break
-        scanned += len(rows)
-        if len(found) == limit or (len(rows) == limit and is_enough(scanned, _MOST_SCANNED)):
-            return Answer(Schedules(schedules=found, next_cursor=cursor_to(after)))
-        if len(rows) < limit:
-            return Answer(Schedules(schedules=found, next_cursor=None))
+    rows = await call.state.engine.store.schedules.page(
+        after=after, queue=query.queue, limit=limit, patterns=call.caller.patterns
+    )
+    return Answer(
+        Schedules(
+            schedules=[Schedule(**_shown(row)) for row in rows],
+            next_cursor=cursor_to(rows[-1]["name"]) if len(rows) == limit else None,
+        )
+    )
 
 
 async def show(call: Call) -> Answer:

@@ -83,7 +83,7 @@ async def of_message(call: Call) -> Answer:
     rows = await store.traces.of_message(
         partition["id"], call.parameters["transactionId"], after=after, limit=limit
     )
-    return _page(store.shard, rows, limit, {partition["queue"]})
+    return _page(store.shard, rows, limit)
 
 
 async def of_name(call: Call) -> Answer:
@@ -92,16 +92,17 @@ async def of_name(call: Call) -> Answer:
     limit = limit_of(call, query)
     store = call.state.engine.store
     (after,) = place_of(query.cursor, tuple[Int], (0,))
-    rows = await store.traces.of_name(call.parameters["name"], after=after, limit=limit)
-    seen = await call.visible({row["queue"] for row in rows if row["queue"] is not None})
-    return _page(store.shard, rows, limit, seen)
+    rows = await store.traces.of_name(
+        call.parameters["name"], after=after, limit=limit, patterns=call.caller.patterns
+    )
+    return _page(store.shard, rows, limit)
 
 
-def _page(shard: int, rows: list[Record], limit: int, seen: set[str]) -> Answer:
+def _page(shard: int, rows: list[Record], limit: int) -> Answer:
     return Answer(
         Traces(
             # Events of a queue that is gone belong to nobody any more.
-            traces=[event(shard, row) for row in rows if row["queue"] in seen],
+            traces=[event(shard, row) for row in rows if row["queue"] is not None],
             next_cursor=cursor_to(rows[-1]["id"]) if len(rows) == limit else None,
         )
     )

@@ -10,7 +10,8 @@ from queen.server.access import Permission
 from queen.server.http import Answer, Call, trace_of
 from queen.server.paging import Int, cursor_to, limit_of, place_of
 from queen.server.routing import API, Route
-from queen.store.database import Record, is_enough
+from queen.server.waits import wait_for
+from queen.store.database import Record
 from queen.wire.plans import check_id, plan_of
 from queen.wire.workflows import (
     Cancelled,
@@ -41,7 +42,6 @@ class _Named(msgspec.Struct):
 
 
 _NAMED: Final = msgspec.json.Decoder(_Named).decode
-_MOST_SCANNED: Final = 10_000
 _LAST: Final = 2**63 - 1
 _ENDED: Final = ("completed", "failed", "cancelled")
 
@@ -76,30 +76,21 @@ async def list_workflows(call: Call) -> Answer:
     query = call.query(WorkflowsQuery)
     limit = limit_of(call, query)
     (before,) = place_of(query.cursor, tuple[Int], (_LAST,))
-    found: list[WorkflowInfo] = []
-    scanned = 0
-    store = call.state.engine.store.workflows
-    while True:
-        rows = await store.page(
-            before=before,
-            state=query.state,
-            name=query.name,
-            correlation_id=query.correlation_id,
-            tag=query.tag,
-            limit=limit,
+    rows = await call.state.engine.store.workflows.page(
+        before=before,
+        state=query.state,
+        name=query.name,
+        correlation_id=query.correlation_id,
+        tag=query.tag,
+        limit=limit,
+        patterns=call.caller.patterns,
+    )
+    return Answer(
+        Workflows(
+            workflows=[WorkflowInfo(**_shown(row)) for row in rows],
+            next_cursor=cursor_to(rows[-1]["number"]) if len(rows) == limit else None,
         )
-        seen = await _visible(call, rows)
-        for row in rows:
-            before = row["number"]
-            if row["id"] in seen:
-                found.append(WorkflowInfo(**_shown(row)))
-                if len(found) == limit:
-                    break
-        scanned += len(rows)
-        if len(found) == limit or (len(rows) == limit and is_enough(scanned, _MOST_SCANNED)):
-            return Answer(Workflows(workflows=found, next_cursor=cursor_to(before)))
-        if len(rows) < limit:
-            return Answer(Workflows(workflows=found, next_cursor=None))
+    )
 
 
 async def show(call: Call) -> Answer:
@@ -109,7 +100,8 @@ async def show(call: Call) -> Answer:
     engine, settings = call.state.engine, call.state.settings
     if query.wait and row["state"] not in _ENDED:
         timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
-        await engine.workflows.endings.wait(row["id"], min(timeout, settings.max_timeout_ms) / 1000)
+        seconds = min(timeout, settings.max_timeout_ms) / 1000
+        await wait_for(call, engine.workflows.endings.wait(row["id"], seconds))
         row = await engine.workflows.one(row["id"])
     rows = await engine.store.workflows.steps(row["id"], has_results=query.results)
     steps = [StepInfo(**_step(each)) for each in rows]
@@ -207,26 +199,19 @@ async def _find(call: Call, permission: Permission) -> Record:
         check_id(call.parameters["workflow"])
         row = await engine.workflows.one(call.parameters["workflow"])
     except (errors.WorkflowNotFound, errors.InvalidWorkflow) as error:
-        missing = errors.WorkflowNotFound(f"there is no workflow {call.parameters['workflow']!r}")
-        raise call.missing(missing) from error
+        raise _missing(call) from error
     call.caller.require(permission)
     if call.caller.scopes is not None:
         queues = (await engine.store.workflows.queues([row["id"]])).get(row["id"])
         if not queues:
-            call.caller.require_unscoped()
-        else:
-            await call.require_queues(permission, queues)
+            raise _missing(call)
+        await call.require_queues(permission, queues)
     return row
 
 
-async def _visible(call: Call, rows: list[Record]) -> set[str]:
-    """Those that send to nothing but what the caller may see."""
-    ids = [row["id"] for row in rows]
-    if call.caller.scopes is None or not ids:
-        return set(ids)
-    queues = await call.state.engine.store.workflows.queues(ids)
-    seen = await call.visible({name for names in queues.values() for name in names})
-    return {id_ for id_, names in queues.items() if names and names <= seen}
+def _missing(call: Call) -> errors.QueenError:
+    missing = errors.WorkflowNotFound(f"there is no workflow {call.parameters['workflow']!r}")
+    return call.missing(missing)
 
 
 def _shown(row: Record) -> dict[str, Any]:

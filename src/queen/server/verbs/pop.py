@@ -1,7 +1,7 @@
 """Pop, in its three forms, and how long it waits."""
 
-import asyncio
 import contextlib
+import functools
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -10,26 +10,29 @@ import msgspec
 from queen import errors
 from queen.codec.names import check_name
 from queen.engine.catalogue import Queue
-from queen.engine.deliveries import Delivery
 from queen.engine.waiters import QUEUE_MODE
 from queen.server import encoding, tracing
 from queen.server.access import Permission
-from queen.server.http import Answer, Call, ClientGone, refused
+from queen.server.http import Answer, Call
 from queen.server.instants import in_utc
-from queen.server.protocol import GONE, Gone
+from queen.server.problems import refused
 from queen.server.routing import API, Route
+from queen.server.waits import wait_for
 from queen.wire.messages import PopAnswer, PopRequest, Request
 
 _MODES: Final = {"all": "all", "earliest": "all", "new": "new", "latest": "new", "new-only": "new"}
 _EMPTY: Final = Answer(status=204)
-_MAINTENANCE: Final = Answer(status=204, headers={"Queen-Reason": "maintenance"})
+_MAINTENANCE: Final = Answer(
+    status=204, headers={"Queen-Reason": "maintenance", "Retry-After": "1"}
+)
+_PAUSED: Final = Answer(status=204, headers={"Queen-Reason": "paused"})
 
 
 class PopQuery(Request, frozen=True, kw_only=True):
     """How much, for whom and how long; too much is lowered to what the server allows."""
 
     batch: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
+    partitions: Annotated[int, msgspec.Meta(ge=1)] | None = None
     wait: bool = False
     timeout: Annotated[int, msgspec.Meta(ge=0)] | None = None
     consumer_group: str | None = None
@@ -69,17 +72,19 @@ async def pop(call: Call) -> Answer:
     engine = call.state.engine
     if call.state.pulse.is_pop_off:
         return _MAINTENANCE
-    deliveries = await _while_there(call, engine.pop(request))
+    call.state.unsent.require_room()
+    if request.queue is not None:
+        engine.catalogue.refresh([request.queue])
+    deliveries = await wait_for(call, engine.pop(request), undo=engine.give_back)
     if not deliveries:
-        reason = await _reason(call, request)
-        return Answer(status=204, headers={"Queen-Reason": reason}) if reason else _EMPTY
+        return await _empty(call, request)
     queues: dict[str, Queue] = {}
-    # They are out already: an answer without options of a queue is better than none.
+    # The leases have begun: options as they last were will do, and so will none.
     with contextlib.suppress(errors.QueenError):
-        queues = await engine.catalogue.queues({delivery.queue for delivery in deliveries})
+        queues = await engine.catalogue.latest({delivery.queue for delivery in deliveries})
     tracing.describe_pop(call.span, deliveries, request.consumer_group)
     encode = encoding.popped_runs if query.layout == "runs" else encoding.popped
-    return Answer(encode(deliveries, queues))
+    return Answer(encode(deliveries, queues), undo=functools.partial(engine.give_back, deliveries))
 
 
 def _pop_request(call: Call, query: PopQuery) -> PopRequest:
@@ -102,14 +107,17 @@ def _pop_request(call: Call, query: PopQuery) -> PopRequest:
         if mode is not None:
             raise errors.BadRequest("give subscriptionMode or subscriptionFrom, not both")
     timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
+    batch = query.batch or settings.default_batch_size
+    # A namespace is popped to get messages of its queues: as many partitions as fill the batch.
+    partitions = query.partitions or (batch if queue is None else 1)
     return PopRequest(
         queue=queue,
         partition=call.parameters.get("partition", getattr(query, "partition", None)),
         namespace=namespace,
         task=task,
         consumer_group=None if query.consumer_group == QUEUE_MODE else query.consumer_group,
-        batch=query.batch or settings.default_batch_size,
-        partitions=query.partitions,
+        batch=batch,
+        partitions=partitions,
         wait=query.wait,
         timeout_seconds=min(timeout, settings.max_timeout_ms) / 1000,
         auto_ack=query.auto_ack,
@@ -119,31 +127,15 @@ def _pop_request(call: Call, query: PopQuery) -> PopRequest:
     )
 
 
-async def _while_there(call: Call, popping: Any) -> list[Delivery]:  # noqa: ANN401 - a coroutine
-    """Wait for messages as long as the client does: a waiter who has gone gets nothing."""
-    gone: Gone | None = call.scope.get(GONE)
-    if gone is None:
-        return await popping
-    gone.task = asyncio.current_task()
-    try:
-        return await popping
-    except asyncio.CancelledError:
-        if gone.is_told:
-            raise ClientGone from None
-        raise
-    finally:
-        gone.task = None
-
-
-async def _reason(call: Call, request: PopRequest) -> str | None:
-    """Why there is nothing, where somebody stopped it."""
+async def _empty(call: Call, request: PopRequest) -> Answer:
+    """No messages, with the reason if an operator stopped them."""
     if call.state.pulse.is_pop_off:
-        return "maintenance"
+        return _MAINTENANCE
     if request.queue is None:
-        return None
+        return _EMPTY
     queues = await call.state.engine.catalogue.queues({request.queue})
     queue = queues.get(request.queue)
-    return "paused" if queue is not None and queue.is_paused else None
+    return _PAUSED if queue is not None and queue.is_paused else _EMPTY
 
 
 def _instant(text: str, what: str) -> datetime:

@@ -1,8 +1,10 @@
 """Acks, pushes and steps of workflows, all applied or none."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from queen import errors
+from queen.engine.producers import digest_of
 from queen.server.access import Permission
 from queen.server.http import Answer, Call
 from queen.server.routing import API, Route
@@ -44,6 +46,8 @@ async def transaction(call: Call) -> Answer:
         await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
         call.state.pulse.require_push()
     try:
+        if advances:
+            await _require_steps(call, advances)
         result = await call.state.engine.transact(
             acknowledgments=acks,
             items=with_trace(call, items),
@@ -53,6 +57,8 @@ async def transaction(call: Call) -> Answer:
             is_rolled_back_on_duplicate=request.on_duplicate == "rollback",
             producer_id=request.producer_id,
             sequence=request.sequence,
+            scope=call.caller.producer_scope,
+            digest=None if request.producer_id is None else _digest(request),
         )
     except errors.QueenError as error:
         if "failed" in error.members:
@@ -79,6 +85,42 @@ async def transaction(call: Call) -> Answer:
             results=results,
             replayed=result.is_replayed,
         )
+    )
+
+
+async def _require_steps(call: Call, advances: Sequence[AdvanceOperation]) -> None:
+    """
+    Raise Forbidden unless the caller may consume from the queues of these steps.
+
+    The engine settles a step only with the ack of its own message. A message can be moved to
+    another queue, so what the caller may ack does not say which steps it may settle.
+    """
+    call.caller.require(Permission.CONSUME)
+    if call.caller.scopes is not None:
+        engine = call.state.engine
+        steps = [(each.workflow, each.step) for each in engine.workflows.advances(advances)]
+        await call.require_queues(
+            Permission.CONSUME, await engine.store.workflows.step_queues(steps)
+        )
+
+
+def _digest(request: TransactionRequest) -> bytes:
+    """Of what is to be applied, before the trace of this attempt is added to it."""
+    items = [
+        item
+        for each in request.operations
+        if isinstance(each, PushOperation)
+        for item in each.items
+    ]
+    others = [each for each in request.operations if not isinstance(each, PushOperation)]
+    sizes = [len(each.items) for each in request.operations if isinstance(each, PushOperation)]
+    return digest_of(
+        items,
+        others,
+        sizes,
+        request.required_leases,
+        request.consumer_group,
+        request.on_duplicate,
     )
 
 

@@ -129,11 +129,12 @@ class Buffer(Wire, frozen=True, kw_only=True):
     buffering: bool
     """Pushes go to disk: the database is away, or what is there is being stored."""
     db_healthy: bool
-    messages: int
-    bytes: int
+    messages: int | None
+    """Null for callers with scopes, as are the other counts: they are of all queues."""
+    bytes: int | None
     max_bytes: int
     oldest_seconds: float | None
-    failed_files: int
+    failed_files: int | None
     """Requests that could not be stored, a file each, and files with a torn or damaged end."""
 
 

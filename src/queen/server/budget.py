@@ -1,0 +1,105 @@
+"""Bounds on the memory that all requests of one process hold together."""
+
+from typing import Protocol
+
+from queen import errors
+
+
+class Budget:
+    """Bytes in use, up to a limit. Everything that is taken is given back."""
+
+    __slots__ = ("limit_bytes", "used_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self.used_bytes >= self.limit_bytes
+
+    def take(self, size_bytes: int) -> None:
+        """Count these bytes, also beyond the limit."""
+        self.used_bytes += size_bytes
+
+    def give_back(self, size_bytes: int) -> None:
+        self.used_bytes -= size_bytes
+
+
+class Abortable(Protocol):
+    """A connection."""
+
+    def abort(self) -> None: ...
+
+
+class Unsent:
+    """
+    Responses that clients have not read yet.
+
+    Beyond the limit, the connection that has gone longest without reading is aborted.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.budget = Budget(limit_bytes)
+        self._waiting: dict[Abortable, int] = {}
+        """Bytes by connection, the one that has gone longest without reading first."""
+
+    def note(self, connection: Abortable, size_bytes: int) -> None:
+        """So much is unsent now, more or less than before."""
+        if self._waiting.get(connection) == size_bytes:
+            return
+        self.forget(connection)
+        self._waiting[connection] = size_bytes
+        self.budget.take(size_bytes)
+        while self.budget.used_bytes > self.budget.limit_bytes and len(self._waiting) > 1:
+            slowest = next(iter(self._waiting))
+            self.forget(slowest)
+            slowest.abort()
+
+    def forget(self, connection: Abortable) -> None:
+        """All is sent, or the connection is closed."""
+        self.budget.give_back(self._waiting.pop(connection, 0))
+
+    def require_room(self) -> None:
+        """Raise Overloaded, before messages are leased that could not be sent."""
+        if self.budget.is_exhausted:
+            raise errors.Overloaded(
+                "Clients of this process have not read their responses, and no more are kept in "
+                "memory. Try again later."
+            )
+
+
+class Share:
+    """
+    What one request takes of a budget.
+
+    Small requests always get their share, so that a few large ones cannot lock out everybody else,
+    and so does a request that has the process to itself.
+    """
+
+    __slots__ = ("_budget", "size_bytes")
+
+    SMALL_BYTES = 2**16
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.size_bytes = 0
+
+    def take(self, size_bytes: int) -> None:
+        """Count more bytes; raises Overloaded if there is no room for them."""
+        self.size_bytes += size_bytes
+        budget = self._budget
+        budget.take(size_bytes)
+        if (
+            budget.used_bytes > budget.limit_bytes
+            and self.size_bytes > self.SMALL_BYTES
+            and self.size_bytes < budget.used_bytes
+        ):
+            raise errors.Overloaded(
+                "The requests in progress use all the memory that this process allows them. "
+                "Try again later, or send smaller requests."
+            )
+
+    def give_back(self) -> None:
+        self._budget.give_back(self.size_bytes)
+        self.size_bytes = 0

@@ -1,0 +1,49 @@
+"""Whether the database can be used: one check for all who ask at about the same time."""
+
+import asyncio
+import time
+from typing import Final
+
+from queen import errors, sql
+from queen.store.store import Store
+
+_FRESH_SECONDS: Final = 1.0
+"""Probes need no key. So many of them cost one check per second, however many there are."""
+
+
+class Readiness:
+    """Checks the database at most once per second, and while a check runs, begins no other."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._check: asyncio.Task[dict[str, str]] | None = None
+        self._began_at = 0.0
+
+    async def checks(self) -> dict[str, str]:
+        """Each check by name: ``ok``, or what is wrong."""
+        now = time.monotonic()
+        check = self._check
+        if check is None or (check.done() and now - self._began_at > _FRESH_SECONDS):
+            self._began_at = now
+            check = self._check = asyncio.create_task(self._run())
+        # A client that disconnects ends no check that others wait for.
+        return await asyncio.shield(check)
+
+    async def _run(self) -> dict[str, str]:
+        return {"database": await self._database(), "migrations": await self._migrations()}
+
+    async def _database(self) -> str:
+        try:
+            await self._store.database.fetch("now")
+        except errors.QueenError as error:
+            return f"{error.code}: {error}"
+        return "ok"
+
+    async def _migrations(self) -> str:
+        """Whether the database has what this release needs; which names are missing."""
+        try:
+            rows = await self._store.instances.migrations()
+        except errors.QueenError as error:
+            return error.code
+        missing = set(sql.MIGRATIONS) - {row["name"] for row in rows}
+        return f"missing: {', '.join(sorted(missing))}" if missing else "ok"

@@ -1,0 +1,1 @@
+"""Attacks on a real server: each test watches the server's latency and memory meanwhile."""

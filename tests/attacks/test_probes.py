@@ -1,0 +1,49 @@
+"""Requests that need no key cost the database little, however many there are."""
+
+import asyncio
+import re
+
+from tests.server.access import Caller
+
+CALLS = re.compile(rb'^queen_db_call_seconds_count\{call="(\w+)"\} (\d+)$', re.MULTILINE)
+
+
+async def statements(admin: Caller, *names: str) -> int:
+    """How often the server sent these statements so far."""
+    found = dict(CALLS.findall((await admin.get("/metrics")).body))
+    return sum(int(found.get(name.encode(), 0)) for name in names)
+
+
+async def test_probes_share_one_check_of_the_database(admin: Caller) -> None:
+    before = await statements(admin, "now", "applied_migrations")
+    loop = asyncio.get_running_loop()
+    began_at = loop.time()
+
+    async def probe(path: str) -> int:
+        return (await admin.server.get(path)).status
+
+    for _ in range(5):
+        answers = await asyncio.gather(*(probe(path) for path in ("/readyz", "/health") * 50))
+        assert set(answers) == {200}
+
+    checks = 2 + int(loop.time() - began_at)
+    assert await statements(admin, "now", "applied_migrations") - before <= 2 * checks
+
+
+async def test_a_malformed_ticket_costs_no_statement(admin: Caller) -> None:
+    before = await statements(admin, "take_ticket")
+
+    for ticket in ("x", "qt_", "qt_" + "g" * 64, "qt_" + "a" * 63, "qt_" + "a" * 65):
+        session = admin.server.session
+        async with session.get(
+            f"{admin.server.base_url}/ws/dashboard?ticket={ticket}",
+            headers={
+                "connection": "upgrade",
+                "upgrade": "websocket",
+                "sec-websocket-version": "13",
+                "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+            },
+        ) as answer:
+            assert answer.status == 401
+
+    assert await statements(admin, "take_ticket") == before
