@@ -5,6 +5,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from queen.client import sync
+from queen.client.admin import Admin
+from queen.client.buffer import Buffered
+from queen.client.client import Queen
+from queen.client.consumer import Consumption
+from queen.client.dead_letters import DeadLetters
+from queen.client.message import Message
+from queen.client.queue import BufferedQueue, Queue
+from queen.client.transaction import Transaction
+
 CLIENT = Path(__file__).parents[1] / "src" / "queen" / "client"
 STUB = CLIENT / "sync.pyi"
 HEAD = """\
@@ -17,6 +27,7 @@ from datetime import datetime
 from typing import Any, Generic, Self, overload
 
 from queen.client.config import Config
+from queen.client.durations import Duration
 from queen.client.transport import Transport
 from queen.wire import access as _access
 from queen.wire import analytics as _analytics
@@ -28,21 +39,20 @@ from typing_extensions import TypeVar
 
 T = TypeVar("T", default=Any)
 H = TypeVar("H", bound=Callable[..., Any])
+Settleable = Mapping[str, Any] | str
 """
-CLASSES: list[tuple[str, str, list[tuple[str, str]]]] = [
-    ("SyncQueen", "", [
-        ("sync", "SyncQueen"), ("client", "Queen"),
-        ("pushing", "Pushing"), ("settling", "Settling"),
-    ]),
-    ("SyncQueue", "Generic[T]", [("queue", "Queue")]),
-    ("SyncBufferedQueue", "SyncQueue[T], Generic[T]", [("queue", "BufferedQueue")]),
-    ("SyncMessage", "Mapping[str, Any], Generic[T]", [("message", "Message")]),
-    ("SyncConsumption", "", [("consumer", "Consumption")]),
-    ("SyncBuffered", "Sequence[Pushed]", [("buffer", "Buffered")]),
-    ("SyncTransaction", "", [("transaction", "Transaction")]),
-    ("SyncDeadLetters", "", [("dead_letters", "DeadLetters")]),
-    ("SyncAdmin", "", [("admin", "Admin"), ("analytics", "Analytics"), ("access", "Access")]),
-]  # fmt: skip
+CLASSES: list[tuple[str, str, list[type]]] = [
+    ("SyncQueen", "", [sync.SyncQueen, Queen]),
+    ("SyncQueue", "Generic[T]", [Queue]),
+    ("SyncBufferedQueue", "SyncQueue[T], Generic[T]", [BufferedQueue]),
+    ("SyncMessage", "Mapping[str, Any], Generic[T]", [Message]),
+    ("SyncConsumption", "", [Consumption]),
+    ("SyncBuffered", "Sequence[Pushed]", [Buffered]),
+    ("SyncTransaction", "", [Transaction]),
+    ("SyncDeadLetters", "", [DeadLetters]),
+    ("SyncAdmin", "", [Admin]),
+]
+"""Each with the classes whose methods it has, and those of their bases."""
 FIELDS = {
     "SyncQueen": ["config: Config"],
     "SyncQueue": ["name: str | None"],
@@ -71,7 +81,13 @@ NAMES = {
     "AsyncIterator": "Iterator",
     "AsyncGenerator": "AbstractContextManager",
 }
-WIRES = {"admin": "_resources", "analytics": "_analytics", "access": "_access"}
+WIRES = {
+    "access": "_access",
+    "admin": "_resources",
+    "analytics": "_analytics",
+    "pipelines": "_resources",
+    "schedules": "_resources",
+}
 """Not by their own names: methods have the same."""
 DECORATORS = {"overload", "property", "classmethod"}
 
@@ -141,10 +157,21 @@ def is_overload(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     )
 
 
-def class_of(name: str, bases: str, sources: list[tuple[str, str]]) -> str:
+def written_in(class_: type, stub: str) -> list[tuple[str, str]]:
+    """The module and name of a class and of its bases that are ours; not those of other stubs."""
+    others = {each for name, _, classes in CLASSES if name != stub for each in classes}
+    return [
+        (each.__module__.rpartition(".")[2], each.__name__)
+        for each in class_.__mro__
+        if each.__module__.startswith("queen.client.") and each not in others
+    ]
+
+
+def class_of(name: str, bases: str, classes: list[type]) -> str:
     """A class with the methods of several, of which the first that has one counts."""
     parts = list(FIELDS.get(name, []))
     seen: set[str] = set()
+    sources = dict.fromkeys(source for each in classes for source in written_in(each, name))
     for module, source in sources:
         found = [each for each in methods(module, source) if is_shown(each.name, name, module)]
         overloaded = {each.name for each in found if is_overload(each)}

@@ -79,7 +79,10 @@ __all__ = [
 
 def _refuse_a_mixture() -> None:
     """Another distribution installs a package of this name: files of both would be one package."""
-    beside = os.listdir(os.path.dirname(os.path.dirname(__file__)))
+    folder = os.path.dirname(os.path.dirname(__file__))
+    if not os.path.isdir(folder):
+        return  # In a zip file, where a build puts one of the two.
+    beside = os.listdir(folder)
     if any(name.startswith("queen_mq-") and name.endswith(".dist-info") for name in beside):
         raise ImportError(
             "both queenmq and queen-mq are installed, and both are the package `queen`: "

@@ -186,7 +186,7 @@ async def test_a_delay_that_is_no_time_is_a_failure_of_the_handler(queen: Queen)
 
     assert sorted(seen) == ["right", "wrong"]
     (letter,) = [each async for each in queen.admin.dead_letters(queue="orders")]
-    assert "is no duration" in (letter.error_message or "")
+    assert "is not a duration" in (letter.error_message or "")
 
 
 async def test_a_batch_tells_which_messages_failed(queen: Queen) -> None:

@@ -4,6 +4,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import queen.client
@@ -49,6 +50,22 @@ for name in queen.__all__:
 queen.Queen()
 """
     subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SOURCE)}, check=True)
+
+
+def test_the_sdk_can_be_imported_from_a_zip_file(tmp_path: Path) -> None:
+    archive = tmp_path / "app.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in SOURCE.rglob("*.py"):
+            file.write(path, path.relative_to(SOURCE))
+    code = "import queen; queen.Queen(); print(queen.__file__)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(archive)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.stdout.startswith(str(archive))
 
 
 def cpu_seconds(code: str) -> float:

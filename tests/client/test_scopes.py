@@ -26,6 +26,33 @@ async def test_a_namespace_or_a_task_is_popped_as_one(shared: Queen, name: str) 
     assert [message.data for message in rest] == ["stock"]
 
 
+async def test_a_pop_of_a_namespace_fills_its_batch(shared: Queen, name: str) -> None:
+    for queue in ("orders", "stock"):
+        target = shared.queue(f"{name}-{queue}").namespace(name)
+        await target.create()
+        for partition in "ab":
+            await target.partition(partition).push([{"data": n} for n in range(2)])
+
+    one = await shared.queue().namespace(name).batch(5).partitions(1).pop()
+    found = await shared.queue().namespace(name).batch(5).pop()
+    rest = await shared.queue().namespace(name).batch(5).pop()
+
+    assert [len(one), len(found), len(rest)] == [2, 5, 0]
+    assert {message.queue for message in found} == {f"{name}-orders", f"{name}-stock"}
+    places = {(message.queue, message.partition) for message in found}
+    assert len({message.lease_id for message in found}) == len(places) == 3
+    assert [m.data for m in found if m.queue == found[0].queue][:2] == [0, 1]
+    (left,) = await shared.queue().namespace(name).group("g").batch(1).pop()
+    assert left.data == 0
+
+
+async def test_a_pop_of_a_queue_takes_one_partition(shared: Queen, name: str) -> None:
+    for partition in "ab":
+        await shared.queue(name).partition(partition).push([{"data": 1}])
+
+    assert len(await shared.queue(name).batch(10).pop()) == 1
+
+
 async def test_a_namespace_is_consumed(shared: Queen, name: str) -> None:
     for queue in "ab":
         await shared.queue(f"{name}-{queue}").namespace(name).create()

@@ -1,10 +1,16 @@
 """What a type checker in strict mode says of a user's code."""
 
+import ast
+import inspect
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from queen import Queen
+from queen.client.admin import Admin
 from tests import sync_types
 from tests.server.server import SOURCE
 
@@ -135,3 +141,16 @@ def test_slips_in_code_without_await_are_found(tmp_path: Path) -> None:
 
 def test_the_types_without_await_are_those_of_the_classes_that_are_awaited() -> None:
     assert sync_types.STUB.read_text("utf-8") == sync_types.stub()
+
+
+@pytest.mark.parametrize(("awaited", "plain"), [(Queen, "SyncQueen"), (Admin, "SyncAdmin")])
+def test_every_method_has_types_without_await(awaited: type, plain: str) -> None:
+    tree = ast.parse(sync_types.STUB.read_text("utf-8"))
+    (stub,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == plain)
+    typed = {each.name for each in stub.body if isinstance(each, ast.FunctionDef)}
+    methods = {
+        name
+        for name, each in inspect.getmembers(awaited, inspect.isfunction)
+        if not name.startswith("_") and each.__module__.startswith("queen.")
+    }
+    assert methods - typed - sync_types.PLUMBING == set()

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from queen import errors
+from queen.client.durations import millis_of
 from queen.client.producers import Producer
 from queen.client.pushing import refused_items, size_of
+from queen.client.transport import may_succeed_later
 from queen.wire.messages import Pushed, PushItem
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("queen.client")
 _MOST_PAUSE_SECONDS: Final = 5.0
+_SURE_REJECTIONS: Final = 5
+"""A proxy that says so often that a request is too large means it."""
 _BATCH_ITEMS: Final = 5_000
 _BATCH_BYTES: Final = 8 * 2**20
 
@@ -35,7 +39,10 @@ class BufferOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "BufferOptions":
         try:
-            options = msgspec.convert(dict(given), cls)
+            found = dict(given)
+            if "time_millis" in found:
+                found["time_millis"] = millis_of(found["time_millis"], "time_millis")
+            options = msgspec.convert(found, cls)
         except msgspec.ValidationError as error:
             raise errors.BadRequest(f"the options of a buffer: {error}") from error
         if options.message_count < 1 or options.time_millis < 1:
@@ -100,6 +107,8 @@ class Buffer:
         """How many of them one request carries: fewer after one that was too large."""
         self._is_in_doubt = False
         """What is being sent may have been stored, and its answer got lost."""
+        self._failure: errors.QueenError | None = None
+        """Why the last request was not stored."""
         self._bytes = 0
         """Of what waits."""
         self._options = BufferOptions()
@@ -157,7 +166,8 @@ class Buffer:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         sent = ("outcome_unknown", "it was sent, and no answer came before the end")
-        unsent = ("server_unreachable", "it was not stored before the end")
+        failure = self._failure or errors.ServerUnreachable("no server was reached")
+        unsent = (failure.code, f"it was not stored before the end: {failure}")
         left = [
             errors.Unstored(item, *(sent if self._is_in_doubt and at < self._at_once else unsent))
             for at, item in enumerate(self._sending)
@@ -258,26 +268,31 @@ class Buffer:
     async def _store(self) -> None:
         """Store what is being sent; returns when it is stored or refused for good."""
         pause = 0.1
+        rejections = 0
+        """How often in a row the same request was too large."""
         while self._sending:
             now = self._sending[: self._at_once]
             was_in_doubt, self._is_in_doubt = self._is_in_doubt, True
             try:
                 # The same number each time: what was stored before its answer got lost stays one.
                 await self._queen.send(now, self._producer, key=self._key)
+                self._failure = None
                 self._buffers.sent(now)
                 self._keep(range(len(now), len(self._sending)))
                 continue
-            except errors.RequestError as error:
-                is_too_much = isinstance(error, errors.BodyTooLarge | errors.TooManyItems)
-                if is_too_much and len(now) > 1:
-                    self._at_once = len(now) // 2
-                    self._next_number()
-                else:
-                    self._refuse(now, error)
-                continue
-            except (errors.OutcomeUnknown, errors.ServiceError) as error:
+            except errors.QueenError as error:
+                self._failure = error
                 if error.applied is False:
                     self._is_in_doubt = was_in_doubt
+                rejections = rejections + 1 if isinstance(error, errors.BodyTooLarge) else 0
+                if not may_succeed_later(error) and not (
+                    # A proxy rejects it that may have passed it on before: split, a part could be
+                    # stored twice.
+                    self._is_in_doubt and error.problem is None and rejections < _SURE_REJECTIONS
+                ):
+                    rejections = 0
+                    self._reject(now, error)
+                    continue
                 _LOG.warning("buffer.flush_failed: %s", error)
             except Exception:  # Whatever it is, what is being sent is not lost by it.
                 _LOG.exception("buffer.flush_failed")
@@ -285,8 +300,13 @@ class Buffer:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _MOST_PAUSE_SECONDS)
 
-    def _refuse(self, now: list[PushItem], error: errors.RequestError) -> None:
-        """Drop those that will never be taken; what only stood beside them goes again."""
+    def _reject(self, now: list[PushItem], error: errors.QueenError) -> None:
+        """Split a request that is too large; else drop the items that the server names."""
+        is_too_much = isinstance(error, errors.BodyTooLarge | errors.TooManyItems)
+        if is_too_much and len(now) > 1:
+            self._at_once = len(now) // 2
+            self._next_number()
+            return
         bad = {at: why for at, why in refused_items(error).items() if at < len(now)}
         if not bad:
             bad = dict.fromkeys(range(len(now)), str(error))

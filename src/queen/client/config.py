@@ -2,18 +2,40 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from queen import errors
+from queen.client.durations import LONG_SECONDS, millis_of, seconds_of
+from queen.redacted import redacted
 
 Strategy = Literal["affinity", "round-robin", "session"]
 Millis = Annotated[int, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 DEFAULT_URL = "http://localhost:6632"
+_OF_THE_SERVER: Final = {
+    "QUEEN_CA_FILE": "ca_file",
+    "QUEEN_CLIENT_CERTIFICATE": "client_certificate",
+    "QUEEN_CLIENT_KEY": "client_key",
+    "QUEEN_TOKEN": "bearer_token",
+}
+
+
+VARIABLES: Final = {
+    "CLIENT_POOL_SIZE": "pool_size",
+    "CLIENT_REQUEST_TIMEOUT": "timeout_millis",
+    "CLIENT_RETRY_ATTEMPTS": "retry_attempts",
+    "CLIENT_RETRY_BACKOFF": "retry_backoff",
+    "CLIENT_RETRY_DELAY": "retry_delay_millis",
+    "QUEEN_BASE_URL": "urls",
+    **_OF_THE_SERVER,
+    "WORKER_CONCURRENCY": "concurrency",
+}
+"""Environment variables, and the options that they are; an empty one counts as unset."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,6 +56,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long a server that failed is left alone."""
     bearer_token: str | None = None
     headers: dict[str, str] = {}
+    ca_file: str | None = None
+    """File with the certificate authorities to trust; without it, those of the system."""
+    client_certificate: str | None = None
+    """File with the certificate to show to a server that asks for one."""
+    client_key: str | None = None
+    """File with its key, unless that is in the same file."""
     pool_size: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Connections at most; 0 is as many as there are calls: a long poll holds one all the time."""
     buffer_max_messages: Count = 100_000
@@ -46,9 +74,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     concurrency: Count = 1
     """Of consumers that do not say their own."""
 
+    def __repr__(self) -> str:
+        return redacted(self, ("bearer_token", "headers"))
+
     @classmethod
     def of(cls, where: "str | Sequence[str] | Mapping[str, Any] | None", **others: Any) -> "Config":  # noqa: ANN401
-        """A configuration from whatever `Queen` was given."""
+        """
+        A configuration from whatever `Queen` was given, and from the environment for the rest.
+
+        QUEEN_TOKEN and the certificates belong to the server of QUEEN_BASE_URL: an explicit URL
+        never gets them.
+        """
         given: dict[str, Any] = dict(others)
         if isinstance(where, str):
             given["urls"] = [where]
@@ -58,27 +94,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             given["urls"] = list(where)
         if "url" in given:
             given["urls"] = [given.pop("url")]
-        return cls._checked(given)
+        found = _from_env(os.environ)
+        found.pop("concurrency", None)  # Of job workers; `from_env` takes it for consumers too.
+        if "urls" in given:
+            for field in ("urls", *_OF_THE_SERVER.values()):
+                found.pop(field, None)
+        return cls._checked({**found, **given})
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> "Config":
         """A configuration from QUEEN_BASE_URL and the other variables of a client."""
-        environ = os.environ if environ is None else environ
-        names = {
-            "CLIENT_POOL_SIZE": "pool_size",
-            "CLIENT_REQUEST_TIMEOUT": "timeout_millis",
-            "CLIENT_RETRY_ATTEMPTS": "retry_attempts",
-            "CLIENT_RETRY_BACKOFF": "retry_backoff",
-            "CLIENT_RETRY_DELAY": "retry_delay_millis",
-            "QUEEN_TOKEN": "bearer_token",
-            "WORKER_CONCURRENCY": "concurrency",
-        }
-        given: dict[str, Any] = {
-            field: environ[name] for name, field in names.items() if name in environ
-        }
-        if "QUEEN_BASE_URL" in environ:
-            given["urls"] = [url.strip() for url in environ["QUEEN_BASE_URL"].split(",")]
-        return cls._checked(given)
+        return cls._checked(_from_env(os.environ if environ is None else environ))
 
     @classmethod
     def _checked(cls, given: dict[str, Any]) -> "Config":
@@ -87,6 +113,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             near = get_close_matches(unknown[0], cls.__struct_fields__, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise errors.BadSettings(f"a client has no option {unknown[0]}{hint}")
+        for name in given:
+            given[name] = _number(name, given[name])
         try:
             config = msgspec.convert(given, cls, strict=False)
         except msgspec.ValidationError as error:
@@ -97,3 +125,28 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not config.urls:
             raise errors.BadSettings("a client needs the URL of a server")
         return msgspec.structs.replace(config, urls=tuple(url.rstrip("/") for url in config.urls))
+
+
+def _from_env(environ: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for variable, option in VARIABLES.items():
+        if not (text := environ.get(variable)):
+            continue
+        if option == "urls":
+            found[option] = [url.strip() for url in text.split(",")]
+            continue
+        try:
+            found[option] = getattr(msgspec.convert({option: text}, Config, strict=False), option)
+        except msgspec.ValidationError as error:
+            problem = str(error).partition(" - at ")[0]
+            raise errors.BadSettings(f"{variable}={text!r}: {problem}") from error
+    return found
+
+
+def _number(name: str, value: Any) -> Any:  # noqa: ANN401 - of any option
+    """A duration with its unit as the number that the option is."""
+    if name.endswith("_millis") and isinstance(value, str | timedelta):
+        return value if isinstance(value, str) and value.isdecimal() else millis_of(value, name)
+    if name in ("close_timeout", "shutdown_timeout"):
+        return seconds_of(value, name, most=LONG_SECONDS)
+    return value

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
@@ -11,16 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from queen import errors
 from queen.client.handling import Handling
 from queen.client.message import Message
+from queen.client.popping import Popping
+from queen.client.queue import messages_of
+from queen.client.transport import may_succeed_later
 
 if TYPE_CHECKING:
     from queen.client.queue import Queue
 
 _LOG: Final = logging.getLogger("queen.client")
-_MOST_PAUSE_SECONDS: Final = 10.0
-_QUICK_SECONDS: Final = 0.1
-_MOST_EMPTY_PAUSE_SECONDS: Final = 0.5
-_LAST_ANSWER_SECONDS: Final = 0.1
-"""A pop that has something to bring answers sooner: it is not aborted, what it brings goes back."""
 
 
 class Consumption:
@@ -56,6 +53,8 @@ class Consumption:
         self._seen_at = time.monotonic()
         self._failure: errors.QueenError | None = None
         """Why the last pop failed; None after one that did not."""
+        self._has_popped = False
+        """Whether a pop has ever succeeded."""
         self._is_answered = asyncio.Event()
         """Set when a pop has ended since something was last handled."""
         self._asked = 0
@@ -99,7 +98,7 @@ class Consumption:
                     [stopping, *running], return_when=asyncio.FIRST_COMPLETED
                 )
                 running -= done
-                # One that cannot go on, say for a key that was revoked, ends all of them, in order.
+                # One that cannot go on, say for a key that never worked, ends all, in order.
                 if any(task in workers and task.exception() is not None for task in done):
                     break
             self._stopping.set()
@@ -170,38 +169,37 @@ class Consumption:
             raise self._failure
 
     async def _work(self) -> None:
-        failures = empties = 0
+        popping = Popping(self._queen, self._stopping)
         while not self._stopping.is_set() and await self._may_pop():
             size = self._choice.batch if self._left is None else min(self._choice.batch, self._left)
             self._asked += size
             if self._left is not None:
                 self._left -= size  # Taken before the pop, so that workers together keep the limit.
             messages: list[Message[Any]] = []
-            began = time.monotonic()
             try:
-                messages = await self._pop(size)
-                failures = 0
+                runs = await popping.pop(self._queue.batch(size))
+                messages = messages_of(self._queue, runs)
                 self._failure = None
-            except (errors.ServiceError, errors.OutcomeUnknown, errors.QueueNotFound) as error:
-                failures += 1
+                self._has_popped = True
+            except errors.QueenError as error:
+                if not self._survives(error):
+                    raise
                 self._failure = error
                 _LOG.warning("consume.pop_failed: %s", error)
             finally:
                 self._give_back(size, len(messages))
-            if failures:
-                await self._pause(min(0.1 * 2**failures, _MOST_PAUSE_SECONDS))
-                continue
             if not messages:
-                # Without a long poll, or where the server does not wait, this would never rest.
-                is_quick = time.monotonic() - began < _QUICK_SECONDS
-                empties = empties + 1 if is_quick else 0
-                if is_quick:
-                    await self._pause(min(0.01 * 2**empties, _MOST_EMPTY_PAUSE_SECONDS))
-            else:
-                empties = 0
-                await self._handling.deal_with(messages)
-                self._seen_at = time.monotonic()
-                self._is_answered.clear()
+                await popping.rest()
+                continue
+            await self._handling.deal_with(messages)
+            self._seen_at = time.monotonic()
+            self._is_answered.clear()
+
+    def _survives(self, error: errors.QueenError) -> bool:
+        """Whether to pop again; a key that never worked is a mistake to report at once."""
+        if isinstance(error, errors.ServiceError | errors.OutcomeUnknown | errors.QueueNotFound):
+            return True
+        return self._has_popped and may_succeed_later(error)
 
     async def _may_pop(self) -> bool:
         """Whether the limit leaves something; waits while others may still give back of theirs."""
@@ -220,27 +218,3 @@ class Consumption:
             self._seen_at = time.monotonic()
         else:
             self._is_answered.set()
-
-    async def _pop(self, size: int) -> list[Message[Any]]:
-        """Messages, or none once this is being stopped: the long poll is not waited for."""
-        popping = asyncio.create_task(self._queue.batch(size).pop())
-        stopping = asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait([popping, stopping], return_when=asyncio.FIRST_COMPLETED)
-            if not self._stopping.is_set():
-                return popping.result()
-            await asyncio.wait([popping], timeout=_LAST_ANSWER_SECONDS)
-            if popping.done() and not popping.cancelled() and popping.exception() is None:
-                await self._handling.release(popping.result())
-            return []
-        finally:
-            stopping.cancel()
-            if not popping.done():
-                popping.cancel()
-                with contextlib.suppress(asyncio.CancelledError, errors.QueenError):
-                    await popping
-
-    async def _pause(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(random.uniform(seconds / 2, seconds)):
-                await self._stopping.wait()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _SHARE: Final = 3
 """A lease is renewed this many times in its length: two renewals may fail."""
 _LEAST_SECONDS: Final = 0.05
+_MOST: Final = 5_000
+"""Leases of one renewal."""
 
 
 class _Lease:
@@ -94,7 +96,12 @@ class Leases:
             await self._renew()
 
     async def _renew(self) -> None:
-        given = dict(self._held)
+        ids = list(self._held)
+        for first in range(0, len(ids), _MOST):
+            await self._renew_part(ids[first : first + _MOST])
+
+    async def _renew_part(self, ids: list[str]) -> None:
+        given = {id_: lease for id_ in ids if (lease := self._held.get(id_)) is not None}
         try:
             ends = await self._queen.extend(list(given), seconds=self._seconds)
         except errors.QueenError:

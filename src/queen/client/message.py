@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
+from queen.client.durations import Duration
 from queen.client.payloads import Codec
 from queen.wire.messages import Acknowledgment, MessageRun, RunExtra, Wire
 
@@ -171,11 +172,11 @@ class Message(Mapping[str, Any], Generic[T]):
         """Settle: this message is done."""
         await self._queen.ack(self)
 
-    async def nack(self, error: str | None = None, *, delay: float | str | None = None) -> None:
+    async def nack(self, error: str | None = None, *, delay: Duration | None = None) -> None:
         """Give it back: it comes again after its backoff, or after ``delay``."""
         await self._queen.ack(self, False, {"error": error, "delay": delay})
 
-    async def extend(self, seconds: float | None = None) -> datetime:
+    async def extend(self, seconds: Duration | None = None) -> datetime:
         """Keep it longer; until when. Raises AlreadySettled if its pop has settled it."""
         (until,) = await self._queen.renew(self, seconds=seconds)
         return until
@@ -185,7 +186,7 @@ class Message(Mapping[str, Any], Generic[T]):
         await self._queen.record_trace(self, event)
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - of many types
-        return _FIELDS[name](self)
+        return (_FIELDS.get(name) or _BESIDES[name])(self)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_FIELDS)
@@ -218,6 +219,10 @@ def _id_of(run: MessageRun, at: int) -> str:
     return f"{run.id[:_TAIL]}{int(run.id[_TAIL:], 16) + at:012x}" if at else run.id
 
 
+def _text(instant: datetime | None) -> str | None:
+    return None if instant is None else msgspec.to_builtins(instant)
+
+
 _FIELDS: Final[dict[str, Callable[[Message[Any]], Any]]] = {
     "id": lambda m: m.id,
     "transactionId": lambda m: m.transaction_id,
@@ -225,17 +230,20 @@ _FIELDS: Final[dict[str, Callable[[Message[Any]], Any]]] = {
     "partition": lambda m: m.partition,
     "partitionId": lambda m: m.partition_id,
     "data": lambda m: m.data,
-    "payload": lambda m: m.data,
     "offset": lambda m: m.offset,
     "attempt": lambda m: m.attempt,
     "retryCount": lambda m: m.retry_count,
     "priority": lambda m: m.priority,
     "headers": lambda m: m.headers,
     "traceId": lambda m: m.trace_id,
-    "createdAt": lambda m: m.created_at,
+    "createdAt": lambda m: _text(m.created_at),
     "leaseId": lambda m: m.lease_id,
-    "leaseExpiresAt": lambda m: m.lease_expires_at,
+    "leaseExpiresAt": lambda m: _text(m.lease_expires_at),
     "consumerGroup": lambda m: m.consumer_group,
+}
+"""Under the names of the wire, as JSON has them."""
+_BESIDES: Final[dict[str, Callable[[Message[Any]], Any]]] = {
+    "payload": lambda m: m.data,
     "trace": lambda m: m.trace,
 }
-"""Under the names of the wire."""
+"""Found by name, but not part of ``dict(message)``."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from queen.client.durations import seconds_of
+from queen.client.durations import LONG_SECONDS, Duration, seconds_of
 from queen.client.message import Message
 
 Outcome = tuple[Message[Any], bool | str, Mapping[str, Any] | None]
@@ -14,12 +14,13 @@ class Retry(Exception):
     """
     Raised by a handler: try this again, at once or after ``delay``; no attempt is counted.
 
-    What is no duration is refused where it is written, which is a failure of the handler.
+    A ``delay`` that is not a duration fails the handler.
     """
 
-    def __init__(self, reason: str = "", *, delay: float | str | None = None) -> None:
+    def __init__(self, reason: str = "", *, delay: Duration | None = None) -> None:
         super().__init__(reason)
-        self.delay = None if delay is None else max(0.0, seconds_of(delay))
+        seconds = None if delay is None else seconds_of(delay, "delay", most=LONG_SECONDS)
+        self.delay = None if seconds is None else max(0.0, seconds)
         """In seconds."""
 
 
@@ -44,7 +45,7 @@ def outcome(message: Message[Any], failure: BaseException | None) -> Outcome:
     if failure is None:
         return message, True, None
     if isinstance(failure, Retry):
-        return message, "retry", {"error": _text(failure), "delay": failure.delay}
+        return message, "retry", {"error": _text(failure), "delaySeconds": failure.delay}
     if isinstance(failure, DeadLetter):
         return message, "dlq", {"error": _text(failure)}
     return message, False, {"error": f"{type(failure).__name__}: {_text(failure)}"}

@@ -1,13 +1,14 @@
 """Pushes: in requests that a server takes whole, each stored once however often it is sent."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from queen import errors
 from queen.client.connection import Connection
+from queen.client.items import items_of
 from queen.client.producers import Producer
 from queen.client.transport import decoded
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
@@ -22,14 +23,22 @@ _POINTER: Final = re.compile(r"/items/(\d+)(?:/.*)?")
 class Pushing(Connection):
     """The part of a client that pushes."""
 
-    async def push(self, items: Sequence[PushItem], *, key: str | None = None) -> list[Pushed]:
+    async def push(
+        self,
+        items: "Sequence[PushItem | Mapping[str, Any]] | Mapping[str, Any]",
+        *,
+        key: str | None = None,
+    ) -> list[Pushed]:
         """
         Store items, durably; a repeat after a lost answer stores nothing twice.
+
+        An item names its queue: ``{"queue": …, "partition": …, "data": …}``.
 
         A request is stored whole or not at all, and a push of more than 5,000 items is several
         requests. Raises PushError when items were refused, or when only a part was stored.
         """
         results: list[Pushed] = []
+        items = items_of(items)
         for chunk in _chunks(items):
             try:
                 async with self.producers().lend() as producer:

@@ -1,7 +1,7 @@
 """The fluent handle: each step returns a new value, and only the last word does I/O."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
@@ -11,13 +11,15 @@ import msgspec
 
 from queen import errors
 from queen.client import tracing
-from queen.client.durations import seconds_of
+from queen.client.durations import Duration, millis_of, seconds_of
+from queen.client.items import item_of
 from queen.client.message import Message, Popped, T
+from queen.client.options import options_of
 from queen.client.outcomes import outcome
-from queen.client.payloads import Codec, encode
-from queen.client.transport import decoded
+from queen.client.payloads import Codec
+from queen.client.transport import Reply, decoded
 from queen.wire.messages import MessageRun, Pushed, PushItem
-from queen.wire.options import Configured, ConfigureRequest, QueueOptions
+from queen.wire.options import Configured, ConfigureRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -31,17 +33,14 @@ H = TypeVar("H", bound=Callable[..., Any])
 
 _DECODE_CONFIGURED = msgspec.json.Decoder(Configured).decode
 _DECODE_POP = msgspec.json.Decoder(Popped).decode
-_ITEM_FIELDS = {
-    "data", "payload", "transactionId", "transaction_id", "headers", "delaySeconds", "delay",
-    "availableAt", "available_at", "ttlSeconds", "ttl", "priority", "traceId", "trace_id",
-}  # fmt: skip
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """What a pop or a consumer asks for; the defaults of a pop."""
 
     batch: int = 1
-    partitions: int = 1
+    partitions: int | None = None
+    """None is one of a queue, and of a namespace or task as many as fill the batch."""
     wait: bool | None = None
     timeout_millis: int = 30_000
     auto_ack: bool | None = None
@@ -106,7 +105,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             queue=self._own_name(),
             namespace=self.namespace_name,
             task=self.task_name,
-            options=_options(self.options),
+            options=options_of(self.options),
         )
         reply = await self.queen.transport.exchange(
             "POST", "/api/v1/configure", msgspec.json.encode(request)
@@ -179,42 +178,15 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     def items(self, given: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> list[PushItem]:
         """What would be pushed."""
-        return [self._item(each) for each in ([given] if isinstance(given, Mapping) else given)]
+        name, partition = self._own_name(), self.partition_name or "Default"
+        return [
+            item_of(each, name, partition)
+            for each in ([given] if isinstance(given, Mapping) else given)
+        ]
 
     async def flush_buffer(self) -> None:
         """Send what is buffered for this queue and partition, and wait until it is stored."""
         await self.queen.buffers.here().flush(self)
-
-    def _item(self, given: Mapping[str, Any]) -> PushItem:
-        if not hasattr(given, "keys"):
-            raise errors.InvalidItem(f"an item is a mapping with 'data', not {given!r}")
-        if len(given) == 1 and "data" in given:  # Most are: the rest costs as much as the encoding.
-            return PushItem(
-                queue=self._own_name(),
-                partition=self.partition_name or "Default",
-                payload=encode(given["data"]),
-            )
-        if unknown := given.keys() - _ITEM_FIELDS:
-            raise errors.InvalidItem(_hint("an item", "field", min(unknown), _ITEM_FIELDS))
-        if not ("data" in given or "payload" in given):
-            raise errors.InvalidItem("an item needs 'data'")
-        delay = given.get("delaySeconds", given.get("delay"))
-        ttl = given.get("ttlSeconds", given.get("ttl"))
-        headers: dict[str, str] | None = given.get("headers")
-        item = PushItem(
-            queue=self._own_name(),
-            partition=self.partition_name or "Default",
-            payload=encode(given["data"] if "data" in given else given["payload"]),
-            transaction_id=given.get("transactionId", given.get("transaction_id")),
-            trace_id=given.get("traceId", given.get("trace_id")),
-            headers=None if headers is None else _copied(headers),
-            delay_seconds=None if delay is None else seconds_of(delay),
-            available_at=given.get("availableAt", given.get("available_at")),
-            ttl_seconds=None if ttl is None else seconds_of(ttl),
-            priority=given.get("priority"),
-        )
-        encode(item)  # What cannot be sent is refused here, before it stands beside others.
-        return item
 
     # Pop and consume.
 
@@ -230,8 +202,8 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     def wait(self, is_waiting: bool = True) -> Self:
         return self._choose(wait=is_waiting)
 
-    def timeout_millis(self, millis: int) -> Self:
-        return self._choose(timeout_millis=millis)
+    def timeout_millis(self, millis: Duration) -> Self:
+        return self._choose(timeout_millis=millis_of(millis, "timeout_millis"))
 
     def auto_ack(self, is_on: bool = True) -> Self:
         """A pop: settled by the pop itself. A consumer: ack when the handler returns."""
@@ -243,15 +215,20 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     def limit(self, count: int | None) -> Self:
         return self._choose(limit=count)
 
-    def idle_millis(self, millis: int | None) -> Self:
-        return self._choose(idle_millis=millis)
+    def idle_millis(self, millis: Duration | None) -> Self:
+        return self._choose(
+            idle_millis=None if millis is None else millis_of(millis, "idle_millis")
+        )
 
-    def lease(self, seconds: float | str) -> Self:
+    def lease(self, seconds: Duration) -> Self:
         """How long these deliveries last; the queue's leaseTime otherwise."""
-        return self._choose(lease_seconds=seconds_of(seconds))
+        return self._choose(lease_seconds=seconds_of(seconds, "seconds"))
 
-    def renew_lease(self, is_on: bool = True, interval_millis: int | None = None) -> Self:
-        return self._choose(renews_lease=is_on, renew_interval_millis=interval_millis)
+    def renew_lease(self, is_on: bool = True, interval_millis: Duration | None = None) -> Self:
+        interval = (
+            None if interval_millis is None else millis_of(interval_millis, "interval_millis")
+        )
+        return self._choose(renews_lease=is_on, renew_interval_millis=interval)
 
     def each(self) -> Self:
         """The handler gets one message at a time, whatever the batch."""
@@ -278,15 +255,13 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     async def pop(self) -> list[Message[T]]:
         """Messages that are there; none is an empty list, and a failure raises."""
-        codec: Codec[T] = self.queen.codec(self.type)
-        runs = await pop_runs(self)
-        return [Message(run, at, codec, self.queen) for run in runs for at in range(len(run.data))]
+        return messages_of(self, await pop_runs(self))
 
     def _pop_path(self, is_auto: bool) -> str:
         choice = self.choice
         given: dict[str, Any] = {
             "batch": choice.batch,
-            "partitions": choice.partitions if choice.partitions != 1 else None,
+            "partitions": choice.partitions,
             "wait": "true" if choice.wait else None,
             "timeout": choice.timeout_millis if choice.wait else None,
             "consumerGroup": choice.group,
@@ -345,11 +320,12 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     @asynccontextmanager
     async def receive(self) -> "AsyncGenerator[Message[T]]":
         """One message: ack when the block ends, nack when it raises. Waits for it."""
-        while True:
-            found = await self._choose(batch=1, wait=True).pop()
-            if found:
-                break
-        (message,) = found
+        from queen.client.popping import Popping
+
+        popping = Popping(self.queen, asyncio.Event())
+        while not (runs := await popping.pop(self._choose(batch=1, wait=True))):
+            await popping.rest()
+        (message,) = messages_of(self, runs)
         try:
             yield message
         except asyncio.CancelledError:
@@ -392,45 +368,10 @@ class BufferedQueue(Queue[T], Generic[T], frozen=True, kw_only=True):
     """A queue whose pushes are gathered."""
 
 
-def _options(given: Mapping[str, Any]) -> QueueOptions:
-    """Options by either spelling; a slip is refused here, with what was perhaps meant."""
-    names = {
-        **{name: name for name in QueueOptions.__struct_fields__},
-        **dict(
-            zip(QueueOptions.__struct_encode_fields__, QueueOptions.__struct_fields__, strict=True)
-        ),
-    }
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        raise errors.InvalidOption(_hint("a queue", "option", unknown[0], names))
-    camel = dict(
-        zip(QueueOptions.__struct_fields__, QueueOptions.__struct_encode_fields__, strict=True)
-    )
-    try:
-        return msgspec.convert(
-            {camel[names[name]]: value for name, value in given.items()}, QueueOptions
-        )
-    except msgspec.ValidationError as error:
-        raise errors.InvalidOption(str(error)) from error
-
-
-def _copied(headers: Mapping[str, str]) -> dict[str, str]:
-    """What the caller does to its own later is not ours to send."""
-    try:
-        return dict(headers)
-    except (TypeError, ValueError) as error:
-        raise errors.InvalidItem("headers are names with their texts") from error
-
-
-def _hint(what: str, part: str, name: str, names: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, sorted(names), n=1)
-    return f"{what} has no {part} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
-
-
-async def pop_runs(queue: Queue[Any]) -> list[MessageRun]:
-    """A pop as it came, for those who look at few of many messages."""
+async def pop_runs(
+    queue: Queue[Any], on_empty: "Callable[[Reply], None] | None" = None
+) -> list[MessageRun]:
+    """Pop without making a `Message` of each; ``on_empty`` gets the response without messages."""
     choice = queue.choice
     path = queue._pop_path(bool(choice.auto_ack))  # pyright: ignore[reportPrivateUsage] - of this file
     with tracing.receiving(queue.name, choice.group) as came:
@@ -441,7 +382,15 @@ async def pop_runs(queue: Queue[Any]) -> list[MessageRun]:
             wait_seconds=choice.timeout_millis / 1000 if choice.wait else 0.0,
         )
         if reply.status == 204:
+            if on_empty is not None:
+                on_empty(reply)
             return []
         runs = decoded(reply, _DECODE_POP).runs
         came(sum(len(run.data) for run in runs))
     return runs
+
+
+def messages_of(queue: Queue[T], runs: Sequence[MessageRun]) -> list[Message[T]]:
+    """The messages of a pop, each able to settle itself."""
+    codec: Codec[T] = queue.queen.codec(queue.type)
+    return [Message(run, at, codec, queue.queen) for run in runs for at in range(len(run.data))]

@@ -10,8 +10,9 @@ import msgspec
 from queen import errors
 from queen.client import tracing
 from queen.client.connection import Connection
-from queen.client.durations import seconds_of
+from queen.client.durations import LONG_SECONDS, Duration, explicit_or, seconds_of
 from queen.client.message import Message
+from queen.client.named import Settleable, message_of
 from queen.client.transport import Reply, decoded
 from queen.wire.messages import (
     Acknowledged,
@@ -54,7 +55,7 @@ class Settling(Connection):
 
     async def ack(
         self,
-        messages: "Message[Any] | Sequence[Message[Any]]",
+        messages: "Settleable | Sequence[Settleable]",
         status: "bool | str" = True,
         context: Mapping[str, Any] | None = None,
     ) -> "Acknowledged | list[AckResult]":
@@ -63,18 +64,29 @@ class Settling(Connection):
 
         ``context``: ``error`` (why), ``group``, ``delay``. Raises LeaseLost when another consumer
         has a message by now; of several, the others are settled all the same.
+
+        A message may be given as ``dict(message)`` or by its transactionId. Without ``leaseId``
+        the server settles the current delivery of the group.
         """
-        if isinstance(messages, Message):
-            body = _ENCODE(self.acknowledgment(messages, status, context))
-            with tracing.settling([messages]):
-                answer = await self._ack(messages, status, body)
-            _note(messages, answer)
+        if isinstance(messages, str | Mapping):
+            message = message_of(messages)
+            body = _ENCODE(self.acknowledgment(message, status, context))
+            with tracing.settling([message]):
+                answer = await self._ack(message, status, body)
+            _note(message, answer)
             return answer
         return await self.settle([(each, status, context) for each in messages])
 
     async def _ack(self, message: Message[Any], status: "bool | str", body: bytes) -> Acknowledged:
         try:
-            reply = await self.transport.exchange("POST", "/api/v1/ack", body, key=_key(message))
+            reply = await self.transport.exchange(
+                "POST",
+                "/api/v1/ack",
+                body,
+                key=_key(message),
+                # Without its lease a repeat could settle the next delivery, another consumer's.
+                is_repeatable=message.lease_id is not None,
+            )
         except errors.LeaseLost as error:
             if error.members.get("is_repeated") and _is_so(status, error.problem.settled):
                 # It was our own ack, whose answer got lost, that ended the lease.
@@ -89,37 +101,60 @@ class Settling(Connection):
         return decoded(reply, _DECODE_ACK)
 
     async def settle(
-        self, outcomes: "Sequence[tuple[Message[Any], bool | str, Mapping[str, Any] | None]]"
+        self, outcomes: "Sequence[tuple[Settleable, bool | str, Mapping[str, Any] | None]]"
     ) -> list[AckResult]:
         """Say of each message what became of it, in one call; raises the first refusal."""
         if not outcomes:
             return []
-        messages = [message for message, _, _ in outcomes]
-        reply = await self._send_acks(messages, [self.acknowledgment(*each) for each in outcomes])
-        return _noted(reply, messages, [status for _, status, _ in outcomes])
+        messages = [message_of(message) for message, _, _ in outcomes]
+        acks = [
+            self.acknowledgment(message, status, context)
+            for message, (_, status, context) in zip(messages, outcomes, strict=True)
+        ]
+        replies = await self._send_acks(messages, acks)
+        return _noted(replies, messages, [status for _, status, _ in outcomes])
 
     async def complete(self, messages: "Sequence[Message[Any]]") -> None:
         """Say that messages are done, as `settle` would; cheaper, for no result is made of each."""
         if not messages:
             return
-        reply = await self._send_acks(messages, [message.done() for message in messages])
-        brief = decoded(reply, _DECODE_BRIEFLY)
-        if not brief.success:
-            _noted(reply, messages, [True] * len(messages))
+        replies = await self._send_acks(messages, [message.done() for message in messages])
+        briefs = [(first, decoded(reply, _DECODE_BRIEFLY)) for first, reply in replies]
+        if not all(brief.success for _, brief in briefs):
+            _noted(replies, messages, [True] * len(messages))
             return
-        for result in brief.results:
-            message = messages[result.index]
-            message.is_settled = True
-            message.is_delivery_over = result.lease_released
+        for first, brief in briefs:
+            for result in brief.results:
+                message = messages[first + result.index]
+                message.is_settled = True
+                message.is_delivery_over = result.lease_released
 
     async def _send_acks(
         self, messages: "Sequence[Message[Any]]", acks: list[Acknowledgment]
-    ) -> Reply:
+    ) -> list[tuple[int, Reply]]:
+        """
+        Each response, with the place of its first acknowledgment.
+
+        There are several if a server or a proxy on the way found one request too large.
+        """
         body = _ENCODE(AckRequest(acknowledgments=acks))
-        with tracing.settling(messages):
-            return await self.transport.exchange(
-                "POST", "/api/v1/ack/batch", body, key=_key(messages[0])
-            )
+        try:
+            with tracing.settling(messages):
+                reply = await self.transport.exchange(
+                    "POST",
+                    "/api/v1/ack/batch",
+                    body,
+                    key=_key(messages[0]),
+                    is_repeatable=all(ack.lease_id is not None for ack in acks),
+                )
+            return [(0, reply)]
+        except (errors.BodyTooLarge, errors.TooManyItems):
+            if len(acks) == 1:
+                raise
+        half = len(acks) // 2
+        replies = await self._send_acks(messages[:half], acks[:half])
+        rest = await self._send_acks(messages[half:], acks[half:])
+        return [*replies, *((half + first, reply) for first, reply in rest)]
 
     def acknowledgment(
         self, message: Message[Any], status: "bool | str", context: Mapping[str, Any] | None
@@ -133,26 +168,24 @@ class Settling(Connection):
             return msgspec.structs.replace(message.done(), status=status)
         if unknown := context.keys() - _CONTEXT:
             raise errors.BadRequest(f"an ack has no option {min(unknown)}")
-        delay = context.get("delay", context.get("delaySeconds"))
-        return Acknowledgment(
-            id=message.id,
-            lease_id=message.lease_id,
-            partition_id=message.partition_id,
+        return msgspec.structs.replace(
+            message.done(),
             consumer_group=context.get("group", message.consumer_group),
             status=status,
             error=context.get("error"),
-            delay_seconds=None if delay is None else seconds_of(delay),
+            delay_seconds=explicit_or(context, "delaySeconds", "delay", most=LONG_SECONDS),
         )
 
     async def renew(
-        self, messages: "Message[Any] | Sequence[Message[Any]]", *, seconds: float | None = None
+        self, messages: "Settleable | Sequence[Settleable]", *, seconds: Duration | None = None
     ) -> list[datetime]:
         """
         Keep messages longer, by one call; raises LeaseLost when a lease is gone.
 
         Its member ``lost`` lists the messages that were under such a lease; the others are kept.
         """
-        given = [messages] if isinstance(messages, Message) else list(messages)
+        many = [messages] if isinstance(messages, str | Mapping) else messages
+        given = [message_of(each) for each in many]
         for each in given:
             if each.lease_id is None:
                 raise errors.AlreadySettled(f"{each}: its pop has settled it, so it has no lease")
@@ -166,13 +199,23 @@ class Settling(Connection):
         return [until for lease in leases if (until := ends[lease]) is not None]
 
     async def extend(
-        self, lease_ids: Sequence[str], *, seconds: float | None = None
+        self, lease_ids: Sequence[str], *, seconds: Duration | None = None
     ) -> dict[str, datetime | None]:
         """Move the ends of leases; None for one that is lost."""
         if not lease_ids:
             return {}
-        request = ExtendManyRequest(lease_ids=list(lease_ids), seconds=seconds)
-        reply = await self.transport.exchange("POST", "/api/v1/lease/extend", _ENCODE(request))
+        request = ExtendManyRequest(
+            lease_ids=list(lease_ids),
+            seconds=None if seconds is None else seconds_of(seconds, "seconds"),
+        )
+        try:
+            reply = await self.transport.exchange("POST", "/api/v1/lease/extend", _ENCODE(request))
+        except (errors.TooManyItems, errors.BodyTooLarge):
+            if len(lease_ids) == 1:
+                raise
+            half = len(lease_ids) // 2
+            ends = await self.extend(lease_ids[:half], seconds=seconds)
+            return ends | await self.extend(lease_ids[half:], seconds=seconds)
         results = decoded(reply, _DECODE_EXTENDED).results
         return {each.lease_id: each.expires_at for each in results}
 
@@ -193,12 +236,19 @@ class Settling(Connection):
 
 
 def _noted(
-    reply: Reply, messages: "Sequence[Message[Any]]", statuses: "Sequence[bool | str]"
+    replies: Sequence[tuple[int, Reply]],
+    messages: "Sequence[Message[Any]]",
+    statuses: "Sequence[bool | str]",
 ) -> list[AckResult]:
-    """Note on each message what the answer says of it; raises the first refusal."""
-    results = decoded(reply, _DECODE_ACKS).results
-    if reply.is_repeated:
-        results = [_ours(result, statuses[result.index]) for result in results]
+    """Note on each message what the answers say of it; raises the first refusal."""
+    results: list[AckResult] = []
+    for first, reply in replies:
+        some = decoded(reply, _DECODE_ACKS).results
+        if first:
+            some = [msgspec.structs.replace(each, index=first + each.index) for each in some]
+        if reply.is_repeated:
+            some = [_ours(each, statuses[each.index]) for each in some]
+        results += some
     refused: AckResult | None = None
     for result in results:
         if result.success:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, overload
 from typing_extensions import TypeVar
 
 from queen.client.config import Config
+from queen.client.durations import Duration
 from queen.client.transport import Transport
 from queen.wire import access as _access
 from queen.wire import analytics as _analytics
@@ -25,6 +26,7 @@ from queen.wire.options import Configured
 
 T = TypeVar("T", default=Any)
 H = TypeVar("H", bound=Callable[..., Any])
+Settleable = Mapping[str, Any] | str
 
 class SyncQueen:
     config: Config
@@ -61,28 +63,30 @@ class SyncQueen:
     @property
     def is_stopping(self) -> bool:
         """Whether `run` was told to end."""
-    def push(self, items: Sequence[PushItem], *, key: str | None = None) -> list[Pushed]:
+    def push(
+        self,
+        items: Sequence[PushItem | Mapping[str, Any]] | Mapping[str, Any],
+        *,
+        key: str | None = None,
+    ) -> list[Pushed]:
         """Store items, durably; a repeat after a lost answer stores nothing twice."""
     def ack(
         self,
-        messages: SyncMessage[Any] | Sequence[SyncMessage[Any]],
+        messages: Settleable | Sequence[Settleable],
         status: bool | str = True,
         context: Mapping[str, Any] | None = None,
     ) -> Acknowledged | list[AckResult]:
         """Say what became of messages: True is done, False failed; or ``retry``, ``dlq``."""
     def settle(
-        self, outcomes: Sequence[tuple[SyncMessage[Any], bool | str, Mapping[str, Any] | None]]
+        self, outcomes: Sequence[tuple[Settleable, bool | str, Mapping[str, Any] | None]]
     ) -> list[AckResult]:
         """Say of each message what became of it, in one call; raises the first refusal."""
     def renew(
-        self,
-        messages: SyncMessage[Any] | Sequence[SyncMessage[Any]],
-        *,
-        seconds: float | None = None,
+        self, messages: Settleable | Sequence[Settleable], *, seconds: Duration | None = None
     ) -> list[datetime]:
         """Keep messages longer, by one call; raises LeaseLost when a lease is gone."""
     def extend(
-        self, lease_ids: Sequence[str], *, seconds: float | None = None
+        self, lease_ids: Sequence[str], *, seconds: Duration | None = None
     ) -> dict[str, datetime | None]:
         """Move the ends of leases; None for one that is lost."""
     def release(self, lease_id: str) -> None:
@@ -119,15 +123,15 @@ class SyncQueue(Generic[T]):
     def batch(self, size: int) -> Self: ...
     def partitions(self, count: int) -> Self: ...
     def wait(self, is_waiting: bool = True) -> Self: ...
-    def timeout_millis(self, millis: int) -> Self: ...
+    def timeout_millis(self, millis: Duration) -> Self: ...
     def auto_ack(self, is_on: bool = True) -> Self:
         """A pop: settled by the pop itself. A consumer: ack when the handler returns."""
     def concurrency(self, count: int) -> Self: ...
     def limit(self, count: int | None) -> Self: ...
-    def idle_millis(self, millis: int | None) -> Self: ...
-    def lease(self, seconds: float | str) -> Self:
+    def idle_millis(self, millis: Duration | None) -> Self: ...
+    def lease(self, seconds: Duration) -> Self:
         """How long these deliveries last; the queue's leaseTime otherwise."""
-    def renew_lease(self, is_on: bool = True, interval_millis: int | None = None) -> Self: ...
+    def renew_lease(self, is_on: bool = True, interval_millis: Duration | None = None) -> Self: ...
     def each(self) -> Self:
         """The handler gets one message at a time, whatever the batch."""
     def subscription_mode(self, mode: str) -> Self: ...
@@ -211,9 +215,9 @@ class SyncMessage(Mapping[str, Any], Generic[T]):
     def consumer_group(self) -> str | None: ...
     def ack(self) -> None:
         """Settle: this message is done."""
-    def nack(self, error: str | None = None, *, delay: float | str | None = None) -> None:
+    def nack(self, error: str | None = None, *, delay: Duration | None = None) -> None:
         """Give it back: it comes again after its backoff, or after ``delay``."""
-    def extend(self, seconds: float | None = None) -> datetime:
+    def extend(self, seconds: Duration | None = None) -> datetime:
         """Keep it longer; until when. Raises AlreadySettled if its pop has settled it."""
     def trace(self, event: Mapping[str, Any]) -> None:
         """Record an event of this message: ``traceName``, ``eventType``, ``data``."""
@@ -240,7 +244,7 @@ class SyncBuffered(Sequence[Pushed]):
 class SyncTransaction:
     def ack(
         self,
-        messages: SyncMessage[Any] | Sequence[SyncMessage[Any]],
+        messages: Settleable | Sequence[Settleable],
         status: bool | str = True,
         context: Mapping[str, Any] | None = None,
     ) -> SyncTransaction:
@@ -367,3 +371,17 @@ class SyncAdmin:
     def rotate_token(self, id_: str, **request: Any) -> _access.NewToken: ...
     def revoke_token(self, id_: str) -> _access.Revoked: ...
     def audit(self, **filters: Any) -> Iterator[_access.AuditEntry]: ...
+    def schedules(self, **filters: Any) -> Iterator[_resources.Schedule]: ...
+    def schedule(self, name: str, *, reveal: bool = False) -> _resources.ScheduleDetail: ...
+    def put_schedule(
+        self, name: str, *, queue: str, cron: str, data: Any = None, **options: Any
+    ) -> _resources.ScheduleDetail:
+        """Make a schedule, or change the one of that name; its next tick stays if it can."""
+    def pause_schedule(self, name: str) -> _resources.Schedule: ...
+    def resume_schedule(self, name: str) -> _resources.Schedule:
+        """Go on with the next tick from now."""
+    def run_schedule(self, name: str) -> Pushed:
+        """Push its message now, besides its ticks."""
+    def delete_schedule(self, name: str) -> _resources.ScheduleDeleted: ...
+    def pipelines(self) -> Iterator[_resources.Pipeline]: ...
+    def pipeline(self, name: str) -> _resources.Pipeline: ...

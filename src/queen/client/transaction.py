@@ -9,6 +9,7 @@ import msgspec
 from queen import errors
 from queen.client import tracing
 from queen.client.message import Message
+from queen.client.named import Settleable, message_of
 from queen.client.transport import Reply, decoded
 from queen.wire.messages import (
     AckOperation,
@@ -44,12 +45,13 @@ class Transaction:
 
     def ack(
         self,
-        messages: "Message[Any] | Sequence[Message[Any]]",
+        messages: "Settleable | Sequence[Settleable]",
         status: "bool | str" = True,
         context: Mapping[str, Any] | None = None,
     ) -> "Transaction":
         """Settle messages with it; every ack carries its lease."""
-        given = [messages] if isinstance(messages, Message) else list(messages)
+        many = [messages] if isinstance(messages, str | Mapping) else messages
+        given = [message_of(each) for each in many]
         acks = [
             AckOperation(**_fields(self.queen.acknowledgment(each, status, context)))
             for each in given

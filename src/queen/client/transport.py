@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from queen import errors
-from queen.client import tracing
+from queen.client import long_poll, tls, tracing
 from queen.client.config import Config
 from queen.client.servers import Server, Servers
+from queen.redacted import without_passwords
 from queen.wire.problems import Problem
 
 if TYPE_CHECKING:
@@ -26,8 +27,17 @@ _MOST_BACKOFF_SECONDS: Final = 30.0
 _DECODE_PROBLEM: Final = msgspec.json.Decoder(Problem).decode
 _LOG: Final = logging.getLogger("queen.client")
 _LARGE_BYTES: Final = 2**20
-_AT_THE_DOOR: Final = (errors.Unauthorized, errors.Forbidden, errors.RequestTimeout)
+_AT_THE_DOOR: Final = (errors.Unauthorized, errors.Forbidden, errors.OriginRefused)
 """Refusals that say nothing of an attempt before: nobody looked at what was asked."""
+_BY_STATUS: Final[dict[int, type[errors.QueenError]]] = {
+    401: errors.Unauthorized,
+    403: errors.Forbidden,
+    408: errors.RequestTimeout,
+    413: errors.BodyTooLarge,
+    425: errors.ServiceError,
+    429: errors.RateLimited,
+}
+"""What a response means that has no code of ours: a proxy sent it."""
 _JSON: Final = {"Content-Type": "application/json"}
 
 
@@ -82,6 +92,8 @@ class HttpTransport:
         self._width = len(config.urls) if config.enable_failover else 1
         """How many servers one exchange may go to."""
         self._is_closed = False
+        self._tls = tls.context(config)
+        self._has_answered = False
         self._headers = dict(config.headers)
         if config.bearer_token is not None:
             self._headers["Authorization"] = f"Bearer {config.bearer_token}"
@@ -120,8 +132,11 @@ class HttpTransport:
             try:
                 reply = await self._send(server, method, path, body, wait_seconds, headers)
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
+                if long_poll.is_over():
+                    self._servers.left(server)
+                    raise asyncio.CancelledError from error
                 self._servers.failed(server)
-                failure: errors.QueenError = _lost(server, error)
+                failure: errors.QueenError = _lost(server, error, has_answered=self._has_answered)
                 if not self._repeats(failure, len(tried), is_repeatable):
                     raise _in_all(failure, unsettled) from error
             except BaseException:
@@ -129,7 +144,8 @@ class HttpTransport:
                 raise
             else:
                 if _LOG.isEnabledFor(logging.DEBUG):
-                    _LOG.debug("exchange: %s %s%s: %d", method, server.url, path, reply.status)
+                    url = without_passwords(server.url)
+                    _LOG.debug("exchange: %s %s%s: %d", method, url, path, reply.status)
                 if reply.status < 500:
                     self._servers.answered(server)
                     if reply.status < 400:
@@ -138,7 +154,11 @@ class HttpTransport:
                     self._servers.failed(server)
                 failure = of_reply(reply, is_repeated=unsettled is not None)
                 if isinstance(failure, errors.RequestError):
-                    raise _in_all(failure, unsettled if isinstance(failure, _AT_THE_DOOR) else None)
+                    # Only Queen's own judgement of a request holds for the attempts before it.
+                    is_judged = failure.problem is not None and not isinstance(
+                        failure, _AT_THE_DOOR
+                    )
+                    raise _in_all(failure, None if is_judged else unsettled)
                 if not self._repeats(failure, len(tried), is_repeatable):
                     raise _in_all(failure, unsettled)
             if failure.applied is None:
@@ -149,7 +169,9 @@ class HttpTransport:
 
     def _repeats(self, failure: errors.QueenError, tried: int, is_repeatable: bool) -> bool:
         attempts = max(self._config.retry_attempts, self._width)
-        return tried < attempts and (is_repeatable or failure.applied is False)
+        # A caller learns of a long wait, and may do something else meanwhile.
+        is_soon = (failure.retry_after or 0.0) <= _MOST_BACKOFF_SECONDS
+        return tried < attempts and is_soon and (is_repeatable or failure.applied is False)
 
     def _pause(self, round_: int, failure: errors.QueenError) -> float:
         """Full jitter, so that clients that failed together do not come back together."""
@@ -186,6 +208,7 @@ class HttpTransport:
             headers=sent,
             timeout=timeout,
         ) as response:
+            self._has_answered = True
             return Reply(
                 response.status, await response.read(), response.headers.get("Retry-After")
             )
@@ -200,7 +223,10 @@ class HttpTransport:
         if session is None:
             session = self._sessions[loop] = aiohttp.ClientSession(
                 headers=self._headers,
-                connector=aiohttp.TCPConnector(limit=self._config.pool_size),
+                connector=aiohttp.TCPConnector(
+                    limit=self._config.pool_size, ssl=True if self._tls is None else self._tls
+                ),
+                response_class=long_poll.response_class(),
             )
             # Repeats are ours alone: one that we do not know of could not be told from a first.
             setattr(session, "_retry_connection", False)  # noqa: B010 - there is no other way
@@ -217,15 +243,21 @@ def decoded(reply: Reply, decode: Callable[[bytes], T]) -> T:
         ) from error
 
 
-def _lost(server: Server, error: Exception) -> errors.QueenError:
+def _lost(server: Server, error: Exception, *, has_answered: bool) -> errors.QueenError:
     import aiohttp
+
+    url = without_passwords(server.url)
 
     # A connection that did not come about in time has carried nothing either.
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-        return errors.ServerUnreachable(f"cannot reach {server.url}: {error}")
+        return errors.ServerUnreachable(f"cannot reach {url}: {error}")
     if isinstance(error, TimeoutError):
-        return errors.ConnectionLost(f"{server.url} did not answer in time")
-    return errors.ConnectionLost(f"the connection to {server.url} was lost: {error}")
+        return errors.ConnectionLost(f"{url} did not answer in time")
+    hint = ""
+    if server.url.startswith("https:") and not has_answered:
+        # A server that rejects a certificate just hangs up, often without a reason.
+        hint = "; if it asks for client certificates, check client_certificate and client_key"
+    return errors.ConnectionLost(f"the connection to {url} was lost: {error}{hint}")
 
 
 def _in_all(last: errors.QueenError, unsettled: errors.QueenError | None) -> errors.QueenError:
@@ -239,21 +271,38 @@ def _in_all(last: errors.QueenError, unsettled: errors.QueenError | None) -> err
 def of_reply(reply: Reply, *, is_repeated: bool = False) -> errors.QueenError:
     """The error that an answer tells of."""
     members: dict[str, Any] = {"status": reply.status, "is_repeated": is_repeated}
-    if (seconds := _seconds(reply.retry_after)) is not None:
+    if (seconds := seconds_of_retry_after(reply.retry_after)) is not None:
         members["retry_after"] = seconds
     try:
         problem = _DECODE_PROBLEM(reply.body)
     except msgspec.DecodeError:
-        kind = errors.OutcomeUnknown if reply.status >= 500 else errors.RequestError
-        return kind(f"the server answered {reply.status}", **members)
-    kind = errors.of_code(problem.code)
-    if kind is None:
-        kind = errors.OutcomeUnknown if reply.status >= 500 else errors.RequestError
+        text = f"the response, {reply.status}, is not one of a Queen server"
+        return _of_status(reply.status)(text, **members)
+    kind = errors.of_code(problem.code) or _of_status(reply.status)
     return kind(problem.detail, problem=problem, **members)
 
 
-def _seconds(retry_after: str | None) -> float | None:
-    """What Retry-After says: seconds, or the instant until which to wait."""
+def _of_status(status: int) -> type[errors.QueenError]:
+    # A proxy's 502 may stand where the response to a request belongs that was applied.
+    other = errors.OutcomeUnknown if status >= 500 else errors.RequestError
+    return _BY_STATUS.get(status, other)
+
+
+def may_succeed_later(error: errors.QueenError) -> bool:
+    """
+    Whether the same request may succeed later.
+
+    Also once a key, a permission or a proxy on the way is put right: only Queen itself can reject
+    a request for what is in it.
+    """
+    if not isinstance(error, errors.RequestError) or isinstance(error, _AT_THE_DOOR):
+        return True
+    is_foreign = "status" in error.members and error.problem is None
+    return is_foreign and not isinstance(error, errors.BodyTooLarge)
+
+
+def seconds_of_retry_after(retry_after: str | None) -> float | None:
+    """The wait that a Retry-After header asks for, given in seconds or as a date."""
     if not retry_after:
         return None
     if retry_after.isdecimal():

@@ -1,0 +1,78 @@
+"""A request that its client can stop waiting for without losing a response that is on its way."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextvars import ContextVar, copy_context
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    import aiohttp
+    from aiohttp.connector import Connection
+
+T = TypeVar("T")
+
+_CURRENT: Final[ContextVar["LongPoll | None"]] = ContextVar("queen_long_poll", default=None)
+
+
+class LongPoll:
+    """
+    One pop under way.
+
+    Closing the connection could drop a response that the server has sent, with its deliveries.
+    `hang_up` closes only the sending half. Then the server has either responded, and the response
+    arrives, or it withdraws the pop. Connections with TLS have no half-closed state.
+
+    Usage::
+
+        poll = LongPoll()
+        task = poll.start(pop_runs(queue))
+        poll.hang_up()
+        await asyncio.wait([task], timeout=1)
+    """
+
+    __slots__ = ("connection", "is_over")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        """Carries the request, from the moment at which it was sent."""
+        self.is_over = False
+        """The client waits no longer: a lost connection is the expected end."""
+
+    def start(self, request: "Coroutine[Any, Any, T]") -> "asyncio.Task[T]":
+        """Run the request as a task whose connection is known here."""
+        context = copy_context()
+        context.run(_CURRENT.set, self)
+        return asyncio.create_task(request, context=context)
+
+    def hang_up(self) -> bool:
+        """Close the sending half; False if there is no connection, or one that can't."""
+        connection = self.connection
+        transport = None if connection is None else connection.transport
+        if connection is None or transport is None or not transport.can_write_eof():
+            return False
+        self.is_over = True
+        if connection.protocol is not None:
+            connection.protocol.force_close()  # Never reused: nothing can be sent on it.
+        transport.write_eof()
+        return True
+
+
+def is_over() -> bool:
+    """Whether the request of this task is a long poll that was hung up."""
+    poll = _CURRENT.get()
+    return poll is not None and poll.is_over
+
+
+@cache
+def response_class() -> "type[aiohttp.ClientResponse]":
+    """A response class that tells a long poll its connection; aiohttp is loaded on first use."""
+    import aiohttp
+
+    class Response(aiohttp.ClientResponse):
+        async def start(self, connection: "Connection") -> Any:  # noqa: ANN401 - as aiohttp has it
+            if (poll := _CURRENT.get()) is not None:
+                poll.connection = connection
+            return await super().start(connection)
+
+    return Response

@@ -1,0 +1,41 @@
+"""TLS to servers: which certificate authority is trusted, and which certificate is shown."""
+
+from typing import TYPE_CHECKING
+
+from queen import errors
+from queen.client.config import Config
+
+if TYPE_CHECKING:
+    import ssl
+
+
+def context(config: Config) -> "ssl.SSLContext | None":
+    """The TLS context of a client; None: the defaults of the system. Raises BadSettings."""
+    return context_of(config.ca_file, config.client_certificate, config.client_key)
+
+
+def context_of(
+    ca_file: str | None, certificate: str | None, key: str | None
+) -> "ssl.SSLContext | None":
+    """The same of three files. Without ``key`` it is expected in the file of the certificate."""
+    if key is not None and certificate is None:
+        raise errors.BadSettings("client_key needs client_certificate")
+    if ca_file is None and certificate is None:
+        return None
+    import ssl  # Here, because most clients need no context of their own.
+
+    try:
+        made = ssl.create_default_context(cafile=ca_file)
+    except (OSError, ValueError) as error:
+        raise errors.BadSettings(f"ca_file {ca_file}: {_reason(error)}") from error
+    if certificate is not None:
+        try:
+            made.load_cert_chain(certificate, key)
+        except (OSError, ValueError) as error:
+            files = certificate if key is None else f"{certificate} and {key}"
+            raise errors.BadSettings(f"client_certificate {files}: {_reason(error)}") from error
+    return made
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,63 @@
+"""A long poll that its client ends: a response that is on its way arrives all the same."""
+
+import asyncio
+import json
+import re
+import urllib.request
+
+from queen import Queen
+from queen.client.long_poll import LongPoll
+from queen.client.queue import pop_runs
+from tests.server.server import Server, until
+
+
+def push_and_wait(server: Server, queue: str) -> None:
+    """Push while the event loop stands still, so that the response to a waiting pop isn't read."""
+    body = json.dumps({"items": [{"queue": queue, "payload": 1}]}).encode()
+    request = urllib.request.Request(
+        f"{server.base_url}/api/v1/push", body, {"content-type": "application/json"}
+    )
+    for _ in range(2):  # The server has sent the first message when it responds to the second push.
+        with urllib.request.urlopen(request, timeout=20) as response:
+            response.read()
+
+
+async def test_a_response_that_was_sent_before_the_client_hung_up_arrives(
+    server: Server, queen: Queen, name: str
+) -> None:
+    await queen.queue(name).create()
+    poll = LongPoll()
+    task = poll.start(pop_runs(queen.queue(name).wait(True).timeout_millis(30_000)))
+
+    async def is_waiting() -> bool:
+        metrics = (await server.get("/metrics")).body.decode()
+        return re.search(r"^queen_waiters\{.*\} 1$", metrics, re.MULTILINE) is not None
+
+    await until(is_waiting)
+    push_and_wait(server, name)
+    assert poll.hang_up()
+    async with asyncio.timeout(10):
+        (run,) = await task
+    assert len(run.data) == 1
+    await queen.release(run.lease_id or "")  # On another connection: nothing can be sent on that.
+
+
+async def test_the_server_withdraws_a_pop_whose_client_hung_up(
+    server: Server, queen: Queen, name: str
+) -> None:
+    await queen.queue(name).create()
+    poll = LongPoll()
+    task = poll.start(pop_runs(queen.queue(name).wait(True).timeout_millis(30_000)))
+
+    async def is_sent() -> bool:
+        return poll.connection is not None
+
+    await until(is_sent)
+    assert poll.hang_up()
+    done, _ = await asyncio.wait([task], timeout=10)
+    assert done
+    assert task.cancelled()
+
+    await queen.queue(name).push({"data": 1})
+    (message,) = await queen.queue(name).wait(True).pop()
+    assert message.attempt == 1
