@@ -33,6 +33,36 @@ async def test_children_follow_their_parent_with_its_result(jobs: QueueManager, 
     assert seen == [({"rows": 3}, "ingest"), ({"kind": "all"}, 6)]
 
 
+async def test_a_chain_in_the_words_of_other_job_queues_runs(
+    jobs: QueueManager, queue: str
+) -> None:
+    seen: list[object] = []
+
+    async def follow(job: Job[dict[str, str]]) -> None:
+        seen.append((job.queue, job.name, job.data))
+
+    async def ingest(job: Job[dict[str, str]]) -> None:
+        pass
+
+    processing, notices = f"{queue}-processing", f"{queue}-notices"
+    jobs.register_processor(queue, ingest)
+    jobs.register_processor(processing, follow)
+    jobs.register_processor(notices, follow)
+    await jobs.start_workers()
+    chain = [
+        {"queueName": processing, "jobName": "process-data", "data": {"format": "csv"}},
+        {"queueName": notices, "jobName": "notify", "data": {"type": "complete"}},
+    ]
+    await jobs.add_job(queue, "ingest-data", {"source": "data.csv"}, chain_to=chain)
+    await jobs.add_bulk(queue, [{"name": "again", "options": {"chainTo": chain[:1]}}])
+    await until(lambda: len(seen) == 3)
+
+    csv = (processing, "process-data", {"format": "csv"})
+    assert sorted(seen, key=str) == sorted(
+        [csv, csv, (notices, "notify", {"type": "complete"})], key=str
+    )
+
+
 async def test_jobs_may_follow_in_queues_that_nobody_has_made(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:

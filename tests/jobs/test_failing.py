@@ -1,13 +1,13 @@
 """Jobs that fail: tried again after their backoff, then kept as dead letters."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from queen import Queen, errors
 from queen.jobs import Backoff, DeadLetter, Job, QueueManager, Retry
+from tests.jobs.waiting import until
 
 QUICK = Backoff("fixed", delay=0.01)
 
@@ -138,7 +138,7 @@ async def test_a_processor_may_ask_for_another_attempt_or_none(
     assert (await handle.info()).attempt == 1
 
 
-@pytest.mark.parametrize("delay", ["soon", timedelta(seconds=1)])
+@pytest.mark.parametrize("delay", ["soon", 5000])
 async def test_a_delay_that_is_no_time_fails_the_job_and_not_its_worker(
     jobs: QueueManager,
     queue: str,
@@ -207,3 +207,58 @@ async def test_a_job_without_a_processor_waits_for_one(jobs: QueueManager, queue
 
     assert (info.status, known.name) == ("waiting", "known")
     assert "no processor" in (info.error or "")
+
+
+async def test_a_processor_of_dead_letters_is_called_for_each_job_that_failed(
+    jobs: QueueManager, queue: str
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def pay(job: Job[dict[str, int]]) -> None:
+        raise ValueError("no account")
+
+    async def failed(job: Job[dict[str, Any]]) -> None:
+        seen.append(job.data)
+
+    async def fail_too(job: Job[None]) -> None:
+        raise ValueError("a report that fails is not reported")
+
+    jobs.register_processor(queue, pay, attempts=2, backoff=Backoff("fixed", delay=0.01))
+    jobs.register_processor("dead-letter-queue", failed)
+    jobs.register_processor("dead-letter-queue", fail_too, name="broken", attempts=1)
+    await jobs.start_workers()
+    handle = await jobs.add_job(queue, "pay", {"amount": 7})
+    broken = await jobs.add_job(queue, "broken", None, attempts=1)
+    await until(lambda: len(seen) == 1)
+
+    assert await handle.status() == "failed"  # And a dead letter of its own queue, too.
+    assert seen[0].pop("failureReason").splitlines()[-1] == "ValueError: no account"
+    assert seen == [
+        {
+            "originalQueue": queue,
+            "originalName": "pay",
+            "originalId": handle.id,
+            "originalData": {"amount": 7},
+            "attempts": 2,
+        }
+    ]
+    await broken.wait(timeout=10)
+    reports = [each async for each in jobs.list_jobs("dead-letter-queue", name="broken")]
+    assert len(reports) == 1
+
+
+async def test_a_failure_that_cannot_be_reported_is_a_dead_letter_all_the_same(
+    jobs: QueueManager, queue: str
+) -> None:
+    async def pay(job: Job[None]) -> None:
+        raise ValueError("no account")
+
+    async def never(job: Job[None]) -> None:
+        raise AssertionError
+
+    jobs.register_queue("dead-letter-queue", options={"maxPayloadBytes": 10})
+    jobs.register_processor(queue, pay, attempts=1)
+    jobs.register_processor("dead-letter-queue", never)
+    await jobs.start_workers(queues=[queue])
+    handle = await jobs.add_job(queue, "pay")
+    assert (await handle.wait(timeout=10)).status == "failed"

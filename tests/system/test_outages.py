@@ -93,7 +93,7 @@ async def relaunched(server: Server) -> None:
         except aiohttp.ClientError:
             return False
 
-    await until(is_alive, seconds=30)
+    await until(is_alive, seconds=60)
 
 
 async def drained(server: Server) -> None:

@@ -77,7 +77,7 @@ def test_the_family_says_whether_something_was_applied() -> None:
         assert 400 <= error.http_status < 500
     for error in tree(errors.ServiceError):
         assert error.applied is False
-        assert error.http_status in (429, 503)
+        assert error.http_status in (408, 429, 503)
     assert errors.OutcomeUnknown.applied is None
 
 

@@ -1,6 +1,7 @@
 """A payload is JSON in UTF-8 and not too deep."""
 
 import json
+import time
 
 import msgspec
 import pytest
@@ -130,3 +131,79 @@ def test_lists_and_objects_in_turn_cannot_hide_their_depth() -> None:
 
     assert not payload.are_valid([b"0", deep], 64)
     assert payload.are_valid([b"0", deep], 72)
+
+
+def depth_by_bytes(text: bytes) -> int:
+    """The reference: one byte after the other."""
+    depth = deepest = 0
+    is_string = is_escaped = False
+    for byte in text:
+        if is_string:
+            is_string = is_escaped or byte != ord('"')
+            is_escaped = byte == ord("\\") and not is_escaped
+        elif byte == ord('"'):
+            is_string = True
+        elif byte in b"{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"}]":
+            depth -= 1
+    return deepest
+
+
+def is_deeper(text: bytes, most: int) -> bool:
+    try:
+        payload.check(text, most)
+    except InvalidItem as error:
+        return "deeper" in str(error)
+    return False
+
+
+tricky = st.text(st.sampled_from('[]{}"\\,:n/ é'), max_size=12)
+nested = st.recursive(
+    st.none() | st.integers() | tricky,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(tricky, inner, max_size=4),
+    max_leaves=30,
+)
+
+
+@given(nested, st.booleans(), st.sampled_from([None, 1]))
+@settings(max_examples=500)
+def test_the_depth_is_that_of_a_byte_by_byte_count(
+    value: object, is_ascii: bool, indent: int | None
+) -> None:
+    text = json.dumps(value, ensure_ascii=is_ascii, indent=indent).encode()
+    depth = depth_by_bytes(text)
+
+    assert not is_deeper(text, depth)
+    assert depth == 0 or is_deeper(text, depth - 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "depth"),
+    [
+        (b'"[\\"[["', 0),
+        (b'["\\\\",["]"]]', 2),
+        (b'["\\\\\\"[",[]]', 2),
+        (b'["\\n\\"[["]', 1),
+        (b'["","[",""]', 1),
+        (b'{"[":{"\\u005b\\\\":[]}}', 3),
+    ],
+)
+def test_brackets_in_strings_and_behind_escapes_are_no_levels(text: bytes, depth: int) -> None:
+    assert depth_by_bytes(text) == depth
+    assert not is_deeper(text, depth)
+    assert depth == 0 or is_deeper(text, depth - 1)
+
+
+def test_the_check_of_a_megabyte_with_a_hundred_thousand_brackets_takes_milliseconds() -> None:
+    text = b"[" + b",".join([b'{"key":"value, with"}'] * 49_000) + b"]"
+    assert len(text) > 1_000_000
+
+    def seconds() -> float:
+        begun = time.process_time()
+        payload.check(text, DEPTH)
+        return time.process_time() - begun
+
+    # The CPU time of the best of five: others may have the machine.
+    assert min(seconds() for _ in range(5)) < 0.02

@@ -16,12 +16,14 @@ FILES = [
 
 
 def test_every_named_call_is_read() -> None:
-    names = re.findall(r"^-- name: (.+)$", "".join(FILES), flags=re.MULTILINE)
+    heads = re.findall(r"^-- name: (.+)$", "".join(FILES), flags=re.MULTILINE)
+    names = [head.partition(" ")[0] for head in heads]
 
     assert names == list(sql.CALLS)
     assert all(text.startswith("-- ") and text.endswith(";\n") for text in FILES)
     assert len(names) == len(set(names))
     assert {"push", "pop", "ack", "nack", "transact"} <= set(names)
+    assert {head.partition(" ")[2] for head in heads} == {"", "hot", "batched"}
 
 
 @pytest.mark.parametrize("name", sql.CALLS)

@@ -10,16 +10,17 @@ from queen import errors
 from queen.client import tracing
 from queen.client.outcomes import DeadLetter, Retry
 from queen.client.payloads import encode
+from queen.jobs.failures import report_of
 from queen.jobs.holding import Held, Holding
 from queen.jobs.job import ENVELOPES, Job
 from queen.jobs.options import Backoff, delay_of
 from queen.jobs.processors import Processor, Settings
 from queen.jobs.running import Running, told
 from queen.jobs.sending import child_of
-from queen.jobs.settling import Settling
+from queen.jobs.settling import Settling, is_fault_of_job
 from queen.jobs.tallies import UNKNOWN, Tallies
 from queen.wire.jobs import Envelope, Parent
-from queen.wire.messages import Acknowledgment, AdvanceOperation, PushOperation
+from queen.wire.messages import Acknowledgment, AdvanceOperation, PushItem, PushOperation
 from queen.wire.workflows import WorkflowPlace
 
 if TYPE_CHECKING:
@@ -179,7 +180,9 @@ class Attempts:
         except (errors.LeaseLost, errors.AlreadySettled):
             self._stats.lost += 1
             self._holding.let_go(held)
-        except (errors.ServiceError, errors.OutcomeUnknown) as error:
+        except errors.QueenError as error:
+            if is_fault_of_job(error):
+                raise
             # No fault of its own: unless it is settled, it comes again when its lease is over.
             _LOG.warning("jobs.not_settled: %s: %s", held.message, error)
             self._stats.lost += 1
@@ -219,19 +222,43 @@ class Attempts:
         if held.tally is not None:
             held.tally.failed += 1
         _LOG.error("jobs.failed: %s: %s", held.message, why.partition("\n")[0])
-        if place is None:
+        others: list[PushOperation | AdvanceOperation] = []
+        if place is not None:
+            # The stack is the dead letter's; the workflow tells what happened.
+            error = why.strip().rpartition("\n")[2]
+            others.append(place.advance("failure", error=error, attempt=held.run.attempt))
+        report = report_of(self._app, held.message, why)
+        if report is None and not others:
             self._say(held, "dlq", error=why)
             return
         buried = msgspec.structs.replace(held.message.done(), status="dlq", error=why)
-        # The stack is the dead letter's; the workflow tells what happened.
-        error = why.strip().rpartition("\n")[2]
-        step = place.advance("failure", error=error, attempt=held.run.attempt)
         try:
-            await self._settling.commit(held, buried, [step])
+            if report is not None:
+                await self._bury(held, buried, others, report)
+            else:
+                await self._settling.commit(held, buried, others)
         except errors.QueenError as problem:
             # It comes again when its lease is over, and is given up then.
             _LOG.warning("jobs.not_settled: %s: %s", held.message, problem)
             self._holding.let_go(held)
+
+    async def _bury(
+        self,
+        held: Held,
+        buried: Acknowledgment,
+        others: "list[PushOperation | AdvanceOperation]",
+        report: PushItem,
+    ) -> None:
+        """Make a dead letter and its report in one transaction; at least the dead letter."""
+        try:
+            await self._app.configure((report.queue,))
+            await self._settling.commit(held, buried, [*others, PushOperation(items=[report])])
+        except (errors.LeaseLost, errors.AlreadySettled):
+            raise
+        except errors.RequestError as problem:
+            # Such as a queue that is full, or that this worker may not push to.
+            _LOG.warning("jobs.not_reported: %s: %s", held.message, problem)
+            await self._settling.commit(held, buried, others)
 
     def give_back(self, held: Held) -> None:
         """It comes again at once, and no attempt is counted."""

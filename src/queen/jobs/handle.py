@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from queen import errors
-from queen.client.durations import seconds_of
+from queen.client.durations import LONG_SECONDS, Duration, seconds_of
 from queen.client.payloads import Codec
 from queen.jobs.calls import JobCalls
 from queen.wire.jobs import JobInfo, JobStatus
@@ -58,7 +58,7 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
         """What its processor last reported; None if it reported nothing."""
         return _ANY.decode((await self._revealed(await self.info())).progress)
 
-    async def result(self, *, timeout: float | str | None = None) -> R:  # noqa: ASYNC109 - "1m" too
+    async def result(self, *, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - "1m" too
         """
         What its processor returned, as soon as it has.
 
@@ -78,9 +78,10 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
             return job
         return await self._calls.job(self.queue, self.id, key=self.key, reveal=True)
 
-    async def wait(self, *, timeout: float | str | None = None) -> JobInfo:  # noqa: ASYNC109
+    async def wait(self, *, timeout: Duration | None = None) -> JobInfo:  # noqa: ASYNC109
         """The job at its end: completed, failed or cancelled. Raises TimeoutError."""
-        until = None if timeout is None else time.monotonic() + seconds_of(timeout)
+        seconds = None if timeout is None else seconds_of(timeout, "timeout", most=LONG_SECONDS)
+        until = None if seconds is None else time.monotonic() + seconds
         while True:
             left = _WAIT_SECONDS if until is None else until - time.monotonic()
             wait_seconds = min(max(left, 0.001), _WAIT_SECONDS)

@@ -13,10 +13,12 @@ from queen.client.message import Message
 from queen.jobs.calls import JobCalls
 from queen.jobs.job import ENVELOPES, Job
 from queen.jobs.tallies import Tallies, Tally
-from queen.wire.jobs import Envelope, HeldJob
+from queen.wire.jobs import Envelope, HeldJob, WorkerReport
 from queen.wire.messages import MessageRun
 
 _LOG: Final = logging.getLogger("queen.jobs")
+_MOST: Final = 5_000
+"""Leases, and jobs, of one renewal."""
 
 
 class Held(msgspec.Struct, eq=False, gc=False):
@@ -131,7 +133,7 @@ class Holding:
         return lease.held if lease else set()
 
     async def renew_for_ever(self) -> None:
-        """One call for all, well before the first lease ends."""
+        """Renew all leases together, well before the first of them ends."""
         while True:
             await asyncio.sleep(self._renew_seconds)
             try:
@@ -153,13 +155,38 @@ class Holding:
             for held in lease.held
             if not (held.is_gone or held.is_said)
         ]
-        answer = await self._calls.renew(
-            list(leases),
-            self._lease_seconds,
-            [HeldJob(id=h.message.transaction_id, message_id=h.message.id) for h in jobs],
-            report,
-        )
-        self._tallies.told()
+        ids = list(leases)
+        parts = range(0, max(len(ids), len(jobs), 1), _MOST)
+        calls = [
+            self._renew_part(
+                ids[first : first + _MOST], jobs[first : first + _MOST], None if first else report
+            )
+            for first in parts
+        ]
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _renew_part(
+        self, lease_ids: list[str], jobs: list[Held], report: WorkerReport | None
+    ) -> None:
+        """One call, or two halves of it if the server takes fewer jobs at once."""
+        try:
+            answer = await self._calls.renew(
+                lease_ids,
+                self._lease_seconds,
+                [HeldJob(id=h.message.transaction_id, message_id=h.message.id) for h in jobs],
+                report,
+            )
+        except (errors.TooManyItems, errors.BodyTooLarge):
+            half = max(len(lease_ids), len(jobs)) // 2
+            if not half:
+                raise
+            await self._renew_part(lease_ids[:half], jobs[:half], report)
+            await self._renew_part(lease_ids[half:], jobs[half:], None)
+            return
+        if report is not None:
+            self._tallies.told()
         for number in answer.cancelled:
             jobs[number].is_cancelled = True
             self._stop(jobs[number])

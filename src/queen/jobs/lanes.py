@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from queen import errors
-from queen.client.queue import Queue, pop_runs
+from queen.client.popping import Popping
+from queen.client.queue import Queue
 from queen.jobs.holding import Held
 from queen.wire.jobs import Envelope
 from queen.wire.messages import MessageRun
@@ -21,8 +22,6 @@ _BEGINNING_SECONDS: Final = 0.005
 _WINDOW_SECONDS: Final = 0.5
 _WAIT_MILLIS: Final = 20_000
 _MOST_PARTITIONS: Final = 100
-_FIRST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 5.0
 
 
 class Pace:
@@ -73,29 +72,34 @@ class Lane:
         is_one_by_one: bool,
         is_limited: bool,
         hold: Callable[[Sequence[MessageRun]], list[Held]],
+        stopping: asyncio.Event,
     ) -> None:
         self.queue = queue
         self.concurrency = concurrency
         self.pace = Pace()
         self.waiting: deque[Held] = deque()
         """Popped, and not begun."""
-        self.is_stopping = False
+        self._stopping = stopping
         self._is_one_by_one = is_one_by_one
         """The queue limits deliveries that are out at once: each job must be one."""
         self._is_limited = is_limited
         """What is popped counts, and must not wait here while others could run it."""
         self._hold = hold
+        self._popping = Popping(queue.queen, stopping)
         self._idle: deque[asyncio.Future[None]] = deque()
         self._wanted = asyncio.Event()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
 
     @property
     def busy(self) -> float:
         """Share of its places that jobs at hand take, or could."""
         return min(1.0, (self.pace.running + len(self.waiting)) / self.concurrency)
 
-    def stop(self) -> list[Held]:
-        """Pop nothing more and begin nothing; what has not begun."""
-        self.is_stopping = True
+    def empty(self) -> list[Held]:
+        """The jobs that have not begun, once the lane is stopping: it begins none of them."""
         self._wanted.set()
         rest = [held for held in self.waiting if not held.is_gone]
         self.waiting.clear()
@@ -121,23 +125,22 @@ class Lane:
         self._wanted.set()
         await future
 
-    async def fetch_for_ever(self) -> None:
-        """Pop as much as there is room for, and wait where there is nothing."""
-        pause = _FIRST_PAUSE
+    async def fetch(self) -> None:
+        """Pop as many jobs as there is room for, until the lane stops."""
         while not self.is_stopping:
             self._wanted.clear()
             room = self._room()
             if room <= 0:
                 await self._wanted.wait()
                 continue
+            runs: Sequence[MessageRun] = ()
             try:
                 runs = await self._pop(room)
             except errors.QueenError as error:
                 _LOG.warning("jobs.pop_failed: %s: %s", self.queue.name, error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+            if not runs:
+                await self._popping.rest()
                 continue
-            pause = _FIRST_PAUSE
             jobs = self._hold(runs)
             self.waiting.extend(jobs)
             for _ in range(min(len(self._idle), len(jobs))):
@@ -159,4 +162,4 @@ class Lane:
         batch = 1 if self._is_one_by_one else room
         partitions = min(batch, _MOST_PARTITIONS)
         queue = self.queue.batch(batch).partitions(partitions)
-        return await pop_runs(queue.wait(True).timeout_millis(_WAIT_MILLIS))
+        return await self._popping.pop(queue.wait(True).timeout_millis(_WAIT_MILLIS))

@@ -2,15 +2,26 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import IntEnum
-from typing import Any, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
 from queen import errors
-from queen.client.durations import seconds_of
+from queen.client.durations import (
+    KEPT_SECONDS,
+    LONG_SECONDS,
+    SHORT_SECONDS,
+    Duration,
+    seconds_of,
+)
 from queen.wire.jobs import Link, RetryBackoff
+
+_DURATIONS: Final = (
+    ("timeout", "timeout_seconds", LONG_SECONDS),
+    ("result_ttl", "result_seconds", KEPT_SECONDS),
+)
 
 
 class JobPriority(IntEnum):
@@ -39,23 +50,43 @@ class Backoff:
         self,
         type: Literal["fixed", "exponential"] = "exponential",
         *,
-        delay: float | str = 1.0,
+        delay: Duration = 1.0,
         factor: float = 2.0,
-        max: float | str = "1h",
+        max: Duration = "1h",
         jitter: float = 0.2,
     ) -> None:
         wire = RetryBackoff(
             type=type,
-            delay_seconds=seconds_of(delay),
+            delay_seconds=seconds_of(delay, "delay", most=SHORT_SECONDS),
             factor=factor,
-            max_seconds=seconds_of(max),
+            max_seconds=seconds_of(max, "max", most=LONG_SECONDS),
             jitter=jitter,
         )
         try:
             # The struct checks what it is decoded from, not what it is made of.
             self.wire = msgspec.convert(msgspec.to_builtins(wire), RetryBackoff)
         except msgspec.ValidationError as error:
-            raise errors.BadRequest(f"this is no backoff: {error}") from error
+            raise errors.BadRequest(f"invalid backoff: {error}") from error
+
+    @classmethod
+    def of(cls, given: "Backoff | Mapping[str, Any]") -> "Backoff":
+        """A backoff, or the mapping of other job queues, whose plain numbers are milliseconds."""
+        if isinstance(given, Backoff):
+            return given
+        members = dict(given)
+        for name in ("delay", "max"):
+            if isinstance(value := members.get(name), int | float):
+                members[name] = timedelta(milliseconds=value)
+        for name in ("delay", "max"):
+            if (value := members.pop(f"{name}Seconds", None)) is not None:
+                members[name] = timedelta(seconds=value)
+        try:
+            return cls(**members)
+        except TypeError as error:
+            raise errors.BadRequest(
+                f"invalid backoff {dict(given)!r}: {error}. Write Backoff('exponential',"
+                " delay='2s'), or a mapping with 'type' and 'delay' in milliseconds."
+            ) from error
 
     def __call__(self, attempt: int) -> float:
         """Seconds after an attempt that failed; 1 is the first."""
@@ -64,6 +95,11 @@ class Backoff:
 
 BackoffRule = Backoff | Callable[[int], float]
 """A backoff, or a function of one's own: from the attempt that failed to seconds."""
+
+
+def rule_of(given: BackoffRule | Mapping[str, Any]) -> BackoffRule:
+    """The backoff of a processor."""
+    return given if callable(given) else Backoff.of(given)
 
 
 def delay_of(backoff: RetryBackoff, attempt: int) -> float:
@@ -90,11 +126,27 @@ class Rate:
     __slots__ = ("duration_seconds", "max", "per")
 
     def __init__(
-        self, *, max: int, duration: float | str, per: Literal["queue", "key"] = "queue"
+        self, *, max: int, duration: Duration, per: Literal["queue", "key"] = "queue"
     ) -> None:
         self.max = max
-        self.duration_seconds = seconds_of(duration)
+        self.duration_seconds = seconds_of(duration, "duration", most=SHORT_SECONDS)
         self.per = per
+
+    @classmethod
+    def of(cls, given: "Rate | Mapping[str, Any]") -> "Rate":
+        """A rate, or the mapping of other job queues, whose plain numbers are milliseconds."""
+        if isinstance(given, Rate):
+            return given
+        members = dict(given)
+        if isinstance(duration := members.get("duration"), int | float):
+            members["duration"] = timedelta(milliseconds=duration)
+        try:
+            return cls(**members)
+        except TypeError as error:
+            raise errors.BadRequest(
+                f"invalid rate limit {dict(given)!r}: {error}. Write Rate(max=100,"
+                " duration='1m'), or a mapping with 'max' and 'duration' in milliseconds."
+            ) from error
 
     def option(self) -> dict[str, Any]:
         """The option of a queue that says this."""
@@ -109,9 +161,9 @@ class RunOptions(TypedDict, total=False):
     """How a job is run; what is not said is its processor's to say."""
 
     attempts: int
-    backoff: Backoff
-    timeout: float | str
-    result_ttl: float | str
+    backoff: Backoff | Mapping[str, Any]
+    timeout: Duration
+    result_ttl: Duration
     """For how long its result is kept; a day if not said."""
     metadata: Mapping[str, Any]
     correlation_id: str
@@ -122,17 +174,17 @@ class LinkOptions(RunOptions, total=False):
     """What a job of a chain may say."""
 
     priority: JobPriority
-    delay: float | str
+    delay: Duration
     unique: str
     key: str
-    chain_to: Sequence[Link]
+    chain_to: Sequence[Link | Mapping[str, Any]]
 
 
 class JobOptions(LinkOptions, total=False):
     """What may be said when a job is added."""
 
     scheduled_at: datetime
-    ttl: float | str
+    ttl: Duration
     """A job that waits longer than this is dropped."""
 
 
@@ -146,6 +198,15 @@ def metadata_of(options: Mapping[str, Any]) -> dict[str, Any] | None:
     return found or None
 
 
+def durations_of(options: Mapping[str, Any]) -> dict[str, float]:
+    """The durations of running, under the names of the wire."""
+    return {
+        field: seconds_of(duration, name, most=most)
+        for name, field, most in _DURATIONS
+        if (duration := options.get(name)) is not None
+    }
+
+
 def running_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of running as the wire has them; what is not said is left out."""
     found: dict[str, Any] = {}
@@ -154,31 +215,13 @@ def running_of(options: Mapping[str, Any]) -> dict[str, Any]:
             raise errors.BadRequest("a job has at least one attempt")
         found["attempts"] = attempts
     if (backoff := options.get("backoff")) is not None:
-        if not isinstance(backoff, Backoff):
-            raise errors.BadRequest("a function as backoff belongs to a processor, not to a job")
-        found["backoff"] = backoff.wire
-    for name, field in (("timeout", "timeout_seconds"), ("result_ttl", "result_seconds")):
-        if (duration := options.get(name)) is not None:
-            found[field] = seconds_of(duration)
+        if callable(backoff) and not isinstance(backoff, Backoff):
+            raise errors.BadRequest(
+                "A job cannot have a function as its backoff, because it is stored as JSON."
+                " Give the function to the processor, or give the job a Backoff."
+            )
+        found["backoff"] = Backoff.of(backoff).wire
+    found.update(durations_of(options))
     if (metadata := metadata_of(options)) is not None:
         found["metadata"] = metadata
     return found
-
-
-def link_of(queue: str, name: str, data: object, options: Mapping[str, Any]) -> Link:
-    """A job of a chain; ``data`` UNSET is the result of the one before."""
-    from queen.client.payloads import encode
-
-    found = running_of(options)
-    for each in ("priority", "key", "unique"):
-        if (value := options.get(each)) is not None:
-            found[each] = int(value) if each == "priority" else value
-    if (delay := options.get("delay")) is not None:
-        found["delay_seconds"] = seconds_of(delay)
-    return Link(
-        queue=queue,
-        name=name,
-        data=msgspec.UNSET if data is msgspec.UNSET else encode(data),
-        chain=tuple(options.get("chain_to") or ()),
-        **found,
-    )

@@ -6,7 +6,6 @@ or that it is gone, stops the worker.
 """
 
 import asyncio
-import logging
 import multiprocessing
 import os
 import signal
@@ -19,6 +18,7 @@ from typing import Final
 import msgspec
 
 from queen import errors
+from queen.jobs.environment import log_to_stderr
 from queen.jobs.loading import load
 from queen.jobs.running import THREADS
 from queen.jobs.worker import Worker
@@ -125,7 +125,7 @@ async def _report(writer: asyncio.StreamWriter, worker: Worker) -> None:
 def main() -> None:
     task = msgspec.json.decode(sys.argv[1], type=Task)
     parent = socket.socket(fileno=int(sys.argv[2]))
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr()
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(work(task, parent))

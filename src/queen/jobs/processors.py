@@ -1,7 +1,7 @@
 """Processors: plain typed functions that run the jobs of a name, with what is said of them."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,11 +19,19 @@ from typing import (
 import msgspec
 
 from queen import errors
-from queen.client.durations import seconds_of
+from queen.client.durations import Duration
 from queen.client.payloads import Codec
+from queen.jobs.chains import link_of
 from queen.jobs.handle import JobHandle
 from queen.jobs.job import Job
-from queen.jobs.options import Backoff, BackoffRule, JobOptions, LinkOptions, link_of
+from queen.jobs.options import (
+    Backoff,
+    BackoffRule,
+    JobOptions,
+    LinkOptions,
+    durations_of,
+    rule_of,
+)
 from queen.wire.jobs import Link
 
 if TYPE_CHECKING:
@@ -50,19 +58,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         cls,
         *,
         attempts: int,
-        backoff: BackoffRule | None,
-        timeout: float | str | None,
-        result_ttl: float | str | None,
+        backoff: BackoffRule | Mapping[str, Any] | None,
+        timeout: Duration | None,
+        result_ttl: Duration | None,
         process: bool,
     ) -> "Settings":
         if attempts < 1:
             raise errors.BadRequest("a job has at least one attempt")
         return cls(
             attempts=attempts,
-            backoff=backoff or Backoff(),
-            timeout_seconds=None if timeout is None else seconds_of(timeout),
-            result_seconds=None if result_ttl is None else seconds_of(result_ttl),
+            backoff=Backoff() if backoff is None else rule_of(backoff),
             is_process=process,
+            **durations_of({"timeout": timeout, "result_ttl": result_ttl}),
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack
 import msgspec
 
 from queen import errors
-from queen.client.durations import seconds_of
+from queen.client.durations import KEPT_SECONDS, Duration, seconds_of
 from queen.client.payloads import Codec
 from queen.jobs.calls import JobCalls
 from queen.jobs.handle import JobHandle, handle_of
@@ -27,6 +27,7 @@ from queen.wire.workflows import WorkflowInfo
 
 if TYPE_CHECKING:
     from queen.client.client import Queen
+    from queen.client.queue import Queue
     from queen.jobs.worker import Worker
 
 _LOG: Final = logging.getLogger("queen.jobs")
@@ -68,11 +69,11 @@ class QueueManager:
         self,
         name: str,
         *,
-        rate_limit: Rate | None = None,
+        rate_limit: Rate | Mapping[str, Any] | None = None,
         concurrency_limit: int | None = None,
         default_job_options: JobOptions | None = None,
         options: Mapping[str, Any] | None = None,
-    ) -> None:
+    ) -> "Queue[Any]":
         """
         Say what a queue is like; the server hears of it before the first job or worker does.
 
@@ -81,13 +82,15 @@ class QueueManager:
         """
         given = dict(options or {})
         if rate_limit is not None:
-            given["rateLimit"] = rate_limit.option()
+            given["rateLimit"] = Rate.of(rate_limit).option()
         if concurrency_limit is not None:
             given["concurrencyLimit"] = concurrency_limit
         self._queues[name] = {**_OPTIONS, **given}
         if default_job_options is not None:
+            item_of(name, "check", None, default_job_options)  # Raises if no job can have them.
             self._defaults[name] = default_job_options
         self._configured.pop(name, None)
+        return self.queen.queue(name)
 
     def register_processor(
         self,
@@ -96,16 +99,17 @@ class QueueManager:
         *,
         name: str | None = None,
         attempts: int = DEFAULT_ATTEMPTS,
-        backoff: BackoffRule | None = None,
-        timeout: float | str | None = None,
-        result_ttl: float | str | None = None,
+        backoff: BackoffRule | Mapping[str, Any] | None = None,
+        timeout: Duration | None = None,
+        result_ttl: Duration | None = None,
         process: bool = False,
     ) -> Processor[Any, Any, Any]:
         """
         A function for the jobs of a name; without ``name`` for all that have none of their own.
 
         It may be a coroutine function, or a plain one: that runs in a thread, or with ``process``
-        in a process of its own.
+        in a process of its own. The queue ``dead-letter-queue`` is reserved: it gets a job for each
+        job that fails for good in a worker of this application.
         """
         settings = Settings.of(
             attempts=attempts,
@@ -126,9 +130,9 @@ class QueueManager:
         *,
         name: str | None = None,
         attempts: int = DEFAULT_ATTEMPTS,
-        backoff: BackoffRule | None = None,
-        timeout: float | str | None = None,
-        result_ttl: float | str | None = None,
+        backoff: BackoffRule | Mapping[str, Any] | None = None,
+        timeout: Duration | None = None,
+        result_ttl: Duration | None = None,
         process: bool = False,
     ) -> Decorator:
         """The same as a decorator: its jobs have the function's name if they are given none."""
@@ -173,7 +177,7 @@ class QueueManager:
 
         return Decorator(make)
 
-    def every(self, interval: float | str, **options: Any) -> Decorator:  # noqa: ANN401 - of `cron`
+    def every(self, interval: Duration, **options: Any) -> Decorator:  # noqa: ANN401 - of `cron`
         """The same after each interval: ``"30s"``, ``"15m"``, ``"6h"``."""
         return self.cron(cron_of(interval), **options)
 
@@ -201,6 +205,11 @@ class QueueManager:
     def options_of(self, queue: str) -> Mapping[str, Any]:
         """What the server is told of a queue."""
         return self._queues.get(queue, _OPTIONS)
+
+    def is_encrypted(self, queue: str) -> bool | None:
+        """Whether the server encrypts its payloads; None if this application may not know."""
+        found = self._in_force.get(queue)
+        return None if found is None else found.encryption_enabled is True
 
     def limits_of(self, queue: str) -> tuple[bool, bool]:
         """Whether jobs that run at once are limited, and how many a period: by whoever said so."""
@@ -329,11 +338,12 @@ class QueueManager:
         self,
         queue: str,
         *,
-        grace: float | str = "24h",
+        grace: Duration = "24h",
         status: Literal["completed", "failed"] = "completed",
     ) -> int:
         """Remove jobs that were completed, or failed, so long ago; how many."""
-        request = CleanRequest(queue=queue, status=status, grace_seconds=int(seconds_of(grace)))
+        seconds = int(seconds_of(grace, "grace", most=KEPT_SECONDS))
+        request = CleanRequest(queue=queue, status=status, grace_seconds=seconds)
         operation = await self.queen.admin.finished(await self.calls.clean(request))
         return operation.done
 
@@ -343,10 +353,14 @@ class QueueManager:
         self,
         *,
         queues: Sequence[str] | None = None,
-        concurrency: int = 10,
-        shutdown_timeout: float | str = "30s",
+        concurrency: int | None = None,
+        shutdown_timeout: Duration = "30s",
     ) -> "Worker":
-        """Run jobs in this process, of all queues that have processors if none is named."""
+        """
+        Run jobs in this process, of all queues that have processors if none is named.
+
+        ``concurrency``: jobs of each queue at once; WORKER_CONCURRENCY, or 10, if not given.
+        """
         from queen.jobs.worker import Worker
 
         worker = Worker(

@@ -10,7 +10,7 @@ import msgspec
 from queen import errors
 from queen.client import tracing
 from queen.client.calls import API, Calls, answer, name_of, query_of
-from queen.client.durations import seconds_of
+from queen.client.durations import LONG_SECONDS, Duration, seconds_of
 from queen.client.payloads import encode
 from queen.wire import workflows as wire
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 _WAIT_SECONDS: Final = 30.0
 """One request waits for so long; then another does."""
-
-Duration = float | str
 
 
 class WorkflowCalls(Calls):
@@ -100,7 +98,9 @@ class WorkflowHandle:
 
     async def wait(self, *, timeout: Duration | None = None) -> wire.WorkflowDetail:  # noqa: ASYNC109 - "1m" too
         """The run when it has ended; raises TimeoutError when ``timeout`` is over before."""
-        seconds = float("inf") if timeout is None else seconds_of(timeout)
+        seconds = float("inf")
+        if timeout is not None:
+            seconds = seconds_of(timeout, "timeout", most=LONG_SECONDS)
         until = time.monotonic() + seconds
         while True:
             left = until - time.monotonic()

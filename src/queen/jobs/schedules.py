@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from queen import errors
-from queen.client.durations import seconds_of
+from queen.client.durations import Duration, seconds_of
 from queen.client.payloads import encode
 from queen.jobs.options import JobPriority
 from queen.jobs.processors import Processor
@@ -53,13 +53,13 @@ class Recurring:
         )
 
 
-def cron_of(interval: float | str) -> str:
+def cron_of(interval: Duration) -> str:
     """
     The expression of an interval: ``"30s"``, ``"15m"``, ``"6h"``, ``"1d"``.
 
     It has to divide the minute, the hour or the day, so that ticks are evenly apart.
     """
-    seconds = seconds_of(interval)
+    seconds = seconds_of(interval, "interval")
     if seconds == 86_400:
         return "0 0 0 * * *"
     for at, (unit, most) in enumerate(_UNITS):
@@ -68,5 +68,6 @@ def cron_of(interval: float | str) -> str:
             fields = ["0"] * at + [f"*/{int(count)}"] + ["*"] * (5 - at)
             return " ".join(fields)
     raise errors.BadRequest(
-        f"{interval!r} divides no minute, hour or day: jobs.cron says when instead"
+        f"{interval!r} divides no minute, hour or day. A plain number is seconds. For other"
+        " intervals write a cron expression: @jobs.cron(…)."
     )

@@ -7,14 +7,28 @@ from uuid import uuid4
 import msgspec
 
 from queen import errors
-from queen.client.durations import seconds_of
+from queen.client.durations import KEPT_SECONDS, LONG_SECONDS, seconds_of
 from queen.client.payloads import encode
+from queen.jobs.chains import chain_of
 from queen.jobs.options import JobOptions, running_of
 from queen.wire.jobs import LEVELS, NORMAL, Envelope, Link, Parent
 from queen.wire.messages import PushItem
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 _KNOWN: Final = frozenset(JobOptions.__annotations__)
+_NAMES: Final = {
+    "chainTo": "chain_to",
+    "correlationId": "correlation_id",
+    "resultTtl": "result_ttl",
+    "scheduledAt": "scheduled_at",
+}
+"""Options under the names of other job queues."""
+_RETENTION: Final = (
+    ". Remove jobs with clean_queue(), or by their age with register_queue(name,"
+    " options={'retentionEnabled': True, 'completedRetentionSeconds': 3600})"
+)
+_INSTEAD: Final = {"removeOnComplete": _RETENTION, "removeOnFail": _RETENTION}
+"""What to use in place of options that other job queues have."""
 _LEVEL: Final = LEVELS[NORMAL]
 _NULL: Final = msgspec.Raw(b"null")
 
@@ -26,16 +40,24 @@ class _Plain(msgspec.Struct, frozen=True):
     data: Any
 
 
+def options_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options of a job under our names; raises BadRequest for one that a job does not have."""
+    options = {_NAMES.get(name, name): value for name, value in given.items()}
+    if unknown := options.keys() - _KNOWN:
+        name = min(unknown)
+        raise errors.BadRequest(f"a job has no option {name}{_INSTEAD.get(name, '')}")
+    return options
+
+
 def item_of(queue: str, name: str, data: object, options: Mapping[str, Any] | None) -> PushItem:
     """What is pushed for a job."""
     if not options:
         return PushItem(queue=queue, payload=encode(_Plain(name, data)), priority=_LEVEL)
-    if unknown := options.keys() - _KNOWN:
-        raise errors.BadRequest(f"a job has no option {min(unknown)}")
+    options = options_of(options)
     envelope = Envelope(
         name=name,
         data=encode(data),
-        chain=tuple(options.get("chain_to") or ()),
+        chain=chain_of(options.get("chain_to")),
         **running_of(options),
     )
     delay, scheduled_at = options.get("delay"), options.get("scheduled_at")
@@ -49,9 +71,9 @@ def item_of(queue: str, name: str, data: object, options: Mapping[str, Any] | No
         payload=msgspec.Raw(_ENCODE(envelope)),
         # Before it has a place it is found by this; after that, the place is a name as well.
         transaction_id=options.get("unique") or (str(uuid4()) if is_held_back else None),
-        delay_seconds=None if delay is None else seconds_of(delay),
+        delay_seconds=None if delay is None else seconds_of(delay, "delay", most=LONG_SECONDS),
         available_at=scheduled_at,
-        ttl_seconds=None if ttl is None else seconds_of(ttl),
+        ttl_seconds=None if ttl is None else seconds_of(ttl, "ttl", most=KEPT_SECONDS),
         priority=LEVELS[int(options.get("priority") or NORMAL)],
     )
 

@@ -12,7 +12,7 @@ import msgspec
 
 from queen import errors
 from queen.client import tracing
-from queen.client.transport import decoded
+from queen.client.transport import decoded, may_succeed_later
 from queen.jobs.holding import Held, Holding
 from queen.wire.messages import (
     Acknowledgment,
@@ -157,10 +157,8 @@ class Settling:
             try:
                 await self._queen.transport.exchange("POST", "/api/v1/transaction", body)
                 return
-            except errors.RequestError:
-                raise
             except errors.QueenError as error:
-                if time.monotonic() > until:
+                if is_fault_of_job(error) or time.monotonic() > until:
                     raise
                 _LOG.warning("jobs.not_settled: %s: %s", held.message, error)
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -220,16 +218,10 @@ class Settling:
             try:
                 reply = await self._queen.transport.exchange("POST", "/api/v1/ack/batch", body)
                 results = decoded(reply, _DECODE).results
-            except errors.RequestError as error:
-                if len(said) > 1:
-                    # One that is refused takes nothing from the others.
-                    for each in said:
-                        await self._send([each])
-                    return
-                _LOG.error("jobs.refused: %s: %s", said[0][0].message, error)
-                self._end(said[0][0], False)
-                return
             except errors.QueenError as error:
+                if not may_succeed_later(error):
+                    await self._reject(said, error)
+                    return
                 _LOG.warning("jobs.not_settled: %d jobs: %s", len(said), error)
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
@@ -242,6 +234,23 @@ class Settling:
         for held, _ in said:
             self._end(held, False)  # Their leases run out, and they come again.
 
+    async def _reject(self, said: list[Said], error: errors.QueenError) -> None:
+        """Halve a request that was rejected, so that one bad job does not affect the others."""
+        if len(said) > 1:
+            half = len(said) // 2
+            await self._send(said[:half])
+            await self._send(said[half:])
+            return
+        ((held, _),) = said
+        _LOG.error("jobs.refused: %s: %s", held.message, error)
+        self._end(held, False)
+
     def _end(self, held: Held, is_taken: bool) -> None:
         self._holding.let_go(held)
         self._settled(held, is_taken)
+
+
+def is_fault_of_job(error: errors.QueenError) -> bool:
+    """Whether what a job pushes is why it can't be settled: say, it may not push to a queue."""
+    is_forbidden = isinstance(error, errors.Forbidden) and error.problem is not None
+    return is_forbidden or not may_succeed_later(error)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from queen import errors
-from queen.client.durations import seconds_of
+from queen.client.durations import LONG_SECONDS, Duration, seconds_of
 from queen.jobs.attempts import Attempts, WorkerStats
+from queen.jobs.environment import concurrency_of, set_log_level
 from queen.jobs.holding import Held, Holding
 from queen.jobs.lanes import Lane
 from queen.jobs.running import Running
@@ -39,25 +40,23 @@ class Worker:
         app: "QueueManager",
         *,
         queues: Sequence[str] | None = None,
-        concurrency: int = 10,
-        lease_seconds: float = 3.0,
-        renew_seconds: float = 1.0,
-        shutdown_timeout: float | str = "30s",
+        concurrency: int | None = None,
+        lease_seconds: Duration = 3.0,
+        renew_seconds: Duration = 1.0,
+        shutdown_timeout: Duration = "30s",
     ) -> None:
-        if concurrency < 1:
-            raise errors.BadRequest("a worker runs at least one job at a time")
         self._app = app
         self._queen = app.queen
         self.queues = list(queues) if queues is not None else app.queues
-        self.concurrency = concurrency
+        self.concurrency = concurrency_of(concurrency)
         """Jobs of each queue that run at once."""
-        self._lease_seconds = lease_seconds
-        self._renew_seconds = renew_seconds
+        self._lease_seconds = seconds_of(lease_seconds, "lease_seconds")
+        self._renew_seconds = seconds_of(renew_seconds, "renew_seconds")
         self._stats = WorkerStats()
         self._stop = asyncio.Event()
         self._now = asyncio.Event()
         self._over = asyncio.Event()
-        self._shutdown_seconds = seconds_of(shutdown_timeout)
+        self._shutdown_seconds = seconds_of(shutdown_timeout, "shutdown_timeout", most=LONG_SECONDS)
         self._lanes: list[Lane] = []
         self._runners: list[asyncio.Task[None]] = []
 
@@ -78,6 +77,7 @@ class Worker:
 
     async def ready(self) -> None:
         """Tell the server of its queues; raises what is wrong before anything runs."""
+        set_log_level()
         if not self.queues:
             raise errors.BadRequest("no processor is registered: @jobs.processor(queue)")
         await self._app.configure(self.queues)
@@ -127,7 +127,7 @@ class Worker:
             asyncio.create_task(self._holding.renew_for_ever()),
             asyncio.create_task(self._settling.settle_for_ever()),
         ]
-        fetchers = [asyncio.create_task(lane.fetch_for_ever()) for lane in self._lanes]
+        fetchers = [asyncio.create_task(lane.fetch()) for lane in self._lanes]
         self._runners = [
             asyncio.create_task(self._run_lane(lane))
             for lane in self._lanes
@@ -149,8 +149,6 @@ class Worker:
         ``now``: what runs is cancelled, and goes back too.
         """
         self._stop.set()
-        for lane in self._lanes:
-            lane.is_stopping = True
         if now:
             self._now.set()
 
@@ -170,10 +168,10 @@ class Worker:
             stop.cancel()
 
     async def _end(self, fetchers: list[asyncio.Task[None]]) -> None:
-        for fetcher in fetchers:
-            fetcher.cancel()
+        self._stop.set()
+        await self._give_back([held for lane in self._lanes for held in lane.empty()])
+        # Each releases the jobs of the response that is on its way to it, and ends soon.
         await asyncio.gather(*fetchers, return_exceptions=True)
-        await self._give_back([held for lane in self._lanes for held in lane.stop()])
         ended = asyncio.gather(*self._runners, return_exceptions=True)
         now = asyncio.create_task(self._now.wait())
         await asyncio.wait(
@@ -206,6 +204,7 @@ class Worker:
             is_one_by_one=is_one_by_one,
             is_limited=is_one_by_one or has_rate,
             hold=self._holding.hold,
+            stopping=self._stop,
         )
 
     async def _run_lane(self, lane: Lane) -> None:

@@ -10,7 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.client.durations import seconds_of
+from queen.client.durations import LONG_SECONDS, Duration, seconds_of
+from queen.jobs.environment import concurrency_of
 from queen.jobs.loading import load
 from queen.jobs.pool import Pool
 from queen.jobs.process import Task
@@ -95,8 +96,8 @@ class WorkerManager:
         workers: int | None = None,
         *,
         queues: Sequence[str] | None = None,
-        concurrency: int = 10,
-        shutdown_timeout: float | str = "30s",
+        concurrency: int | None = None,
+        shutdown_timeout: Duration = "30s",
     ) -> None:
         """
         Start worker processes of ``MODULE:app``, ``min_workers`` if not said how many.
@@ -112,8 +113,8 @@ class WorkerManager:
         task = Task(
             app=app,
             queues=queues,
-            concurrency=concurrency,
-            shutdown_seconds=seconds_of(shutdown_timeout),
+            concurrency=concurrency_of(concurrency),
+            shutdown_seconds=seconds_of(shutdown_timeout, "shutdown_timeout", most=LONG_SECONDS),
         )
         self._pool = Pool(task)
         try:
@@ -129,10 +130,10 @@ class WorkerManager:
             raise errors.BadRequest("a pool has at least one worker; shutdown ends it")
         await pool.ready(pool.scale(count))
 
-    def start_auto_scaling(self, interval: float | str = "30s") -> None:
+    def start_auto_scaling(self, interval: Duration = "30s") -> None:
         """Look so often whether there are too few or too many workers, until `shutdown`."""
         self._opened()
-        seconds = seconds_of(interval)
+        seconds = seconds_of(interval, "interval", most=LONG_SECONDS)
         if seconds <= 0:
             raise errors.BadRequest("an interval is above 0")
         if self._scaling is None:

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from queen import errors
-from queen.client.durations import seconds_of
+from queen.client.durations import LONG_SECONDS, Duration, seconds_of
 from queen.client.payloads import encode
+from queen.jobs.options import Backoff
 from queen.jobs.runs import WorkflowCalls, WorkflowHandle
 from queen.wire import workflows as wire
 from queen.wire.plans import plan_of
@@ -25,8 +27,6 @@ class _Nothing:
 
 
 NOTHING: Final = _Nothing()
-
-Duration = float | str
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Step:
             return given
         members = {_SEED_NAMES.get(snake := _snake(name), snake): given[name] for name in given}
         for duration in ("timeout", "delay"):
-            if f"{duration}_seconds" in members:
-                members[duration] = members.pop(f"{duration}_seconds")
+            if (seconds := members.pop(f"{duration}_seconds", None)) is not None:
+                members[duration] = _exact(seconds)
         try:
             return cls(**members)
         except TypeError as error:
@@ -86,12 +86,12 @@ class Step:
             "queue": self.queue,
             "job": self.job,
             "signal": self.signal,
-            "timeoutSeconds": None if self.timeout is None else seconds_of(self.timeout),
+            "timeoutSeconds": _seconds(self.timeout, "timeout"),
             "key": self.key,
             "priority": None if self.priority is None else int(self.priority),
-            "delaySeconds": None if self.delay is None else seconds_of(self.delay),
+            "delaySeconds": _seconds(self.delay, "delay"),
             "attempts": self.attempts,
-            "backoff": getattr(self.backoff, "wire", self.backoff),
+            "backoff": None if self.backoff is None else Backoff.of(self.backoff).wire,
             "after": list(self.after) or None,
             "onSuccess": _following(self.on_success),
             "onFailure": _following(self.on_failure),
@@ -105,6 +105,15 @@ class Step:
         if self.compensate is not None:
             found["compensate"] = Step.of(self.compensate).wire()
         return {name: value for name, value in found.items() if value is not None}
+
+
+def _seconds(duration: Duration | None, name: str) -> float | None:
+    return None if duration is None else seconds_of(duration, name, most=LONG_SECONDS)
+
+
+def _exact(seconds: Duration) -> Duration:
+    """A number whose field has the unit in its name, so that no bound applies to it."""
+    return timedelta(seconds=seconds) if isinstance(seconds, int | float) else seconds
 
 
 def _following(steps: "Iterable[str | Step | Mapping[str, Any]]") -> list[Any] | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 
 from queen import errors
+from queen.redacted import redacted
 from queen.spark.segments import COLUMNS
 
 Offsets = int | Mapping[str, int]
@@ -73,6 +74,9 @@ class SourceOptions(NamedTuple):
     ledger_dsn: str
     """The primary, where what is remembered is written."""
 
+    def __repr__(self) -> str:
+        return redacted(self)
+
 
 class SinkOptions(NamedTuple):
     """Of a writer."""
@@ -82,6 +86,9 @@ class SinkOptions(NamedTuple):
     shard: int
     txn_app_id: str | None
     txn_version: int | None
+
+    def __repr__(self) -> str:
+        return redacted(self)
 
 
 def source_options(given: Mapping[str, str], environment: Mapping[str, str]) -> SourceOptions:

@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from queen import errors
+from queen.redacted import redacted
 from queen.spark.lakes import Batch, DataFile, Lake, open_lake
 from queen.spark.lakes.day_files import DayFiles
 from queen.spark.lakes.places import normal
@@ -63,6 +64,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Of payloads of a batch, about."""
     interval_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0
     """Go on for ever, and look for more so often; 0: end with what is there at the start."""
+
+    def __repr__(self) -> str:
+        return redacted(self)
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow.parquet as pq
 
 from queen import errors
+from queen.redacted import redacted
 from queen.spark.lakes import DataFile, Lake, open_lake
 from queen.spark.lakes.day_files import SCHEMA, DayFiles
 from queen.spark.lakes.lake import Raced, Unclear, waits
@@ -44,6 +45,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """States of the table that are older are forgotten, but for the newest."""
     orphan_seconds: Annotated[float, msgspec.Meta(ge=3_600)] = 3 * _DAY
     """Files that no state needs are removed once they are older; a batch must not take as long."""
+
+    def __repr__(self) -> str:
+        return redacted(self)
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from queen import errors
+from queen.redacted import redacted
 from queen.spark import register
 from queen.spark.database import Connection, call, connect
 from queen.spark.lakes import open_lake
@@ -62,6 +63,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_messages: Annotated[int, msgspec.Meta(ge=1)] = 500_000
     """Of a piece, about: it is one transaction."""
     tasks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 8
+
+    def __repr__(self) -> str:
+        return redacted(self)
 
     def __post_init__(self) -> None:
         if self.from_queue is None and (self.location is None or self.archive is None):

@@ -232,7 +232,7 @@ def reason(error: BaseException) -> errors.QueenError | str:
 def reports(dsn: str, *, limit: int) -> list[Pipeline]:
     """What pipelines say of themselves, by name, straight from the database."""
     with connect(dsn) as connection:
-        rows = call(connection, "list_pipelines", "", limit, STALE_SECONDS)
+        rows = call(connection, "list_pipelines", "", limit, STALE_SECONDS, None)
     return [Pipeline(**row) for row in rows]
 
 

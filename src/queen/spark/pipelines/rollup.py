@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from queen import sql
+from queen.redacted import redacted
 from queen.spark.database import Connection, call, connect
 
 MINUTE: Final = 60
@@ -96,7 +97,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long days are kept; for ever, unless said."""
 
     def __repr__(self) -> str:
-        return f"Config(since={self.since}, …)"  # The dsn may hold a password.
+        return redacted(self)
 
 
 class Rolled(msgspec.Struct, frozen=True, kw_only=True):

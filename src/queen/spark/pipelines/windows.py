@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from queen import errors
+from queen.redacted import redacted
 from queen.spark import register
 from queen.spark.pipelines.listener import listening
 from queen.spark.pipelines.report import Report
@@ -83,6 +84,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     once: bool = False
     """End when all that is there has been read."""
     max_messages_per_trigger: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+    def __repr__(self) -> str:
+        return redacted(self)
 
     def __post_init__(self) -> None:
         if not self.aggregate:
