@@ -11,7 +11,7 @@ import pytest
 
 from queen.cli import findings
 from queen.cli.findings import CRITICAL, OK, WARNING
-from queen.store.migrations import migrate
+from queen.store.migrations import make_roles, migrate
 from tests.cli.shell import Ended, Shell
 from tests.postgres import Postgres
 from tests.postgres import Server as Database
@@ -26,14 +26,18 @@ def _by_check(ended: Ended) -> dict[str, dict[str, str]]:
 async def test_a_server_that_is_well(shell: Shell) -> None:
     ended = await shell.run("doctor", "-o", "json")
 
-    assert (ended.code, ended.said) == (0, "8 ok\n")
+    assert (ended.code, ended.said) == (0, "9 ok\n")
     found = _by_check(ended)
     assert found["migrations"]["found"] == "the database is at this release"
     assert found["processes"]["found"].startswith("1 alive")
     assert "clock of the server" in found
 
 
-async def test_a_database_that_is_well(dsn: str, shell: Shell) -> None:
+async def test_a_database_that_is_well(dsn: str, postgres: Database, shell: Shell) -> None:
+    await make_roles(dsn)
+    user = f"user_{uuid4().hex[:12]}"
+    postgres.execute(f"create role {user} login in role queen_app")
+    dsn = dsn.replace("//postgres@", f"//{user}@")
     ended = await shell.run("doctor", "--dsn", dsn, "-o", "json", QUEEN_BASE_URL="")
 
     assert ended.code == 0
@@ -65,6 +69,7 @@ async def test_settings_that_hurt_are_named_with_advice(hurt: Database, shell: S
         "migrations": CRITICAL,
         "max_wal_size": WARNING,
         "shared_buffers": WARNING,
+        "database user": WARNING,
     }
     assert found["max_wal_size"]["found"] == "64 MiB"
     assert found["migrations"]["advice"] == "run `queen migrate up`"
@@ -108,6 +113,14 @@ def test_figures_become_findings() -> None:
     assert [each.status for each in findings.tables([table])] == [WARNING]
     assert findings.tables([{**table, "dead_rows": 20_000_000}])[0].status == CRITICAL
     assert findings.tables([{**table, "dead_rows": 10}])[0].status == OK
+
+
+def test_a_large_audit_log_is_a_warning() -> None:
+    audit = {"name": "audit", "live_rows": 5, "total_bytes": 10**6}
+    assert [each.status for each in findings.audit_log([audit])] == [OK]
+    large = {**audit, "total_bytes": 11 * 10**9}
+    (found,) = findings.audit_log([large, {**large, "name": "segments"}])
+    assert (found.status, "QUEEN_AUDIT_RETENTION_HOURS" in str(found.advice)) == (WARNING, True)
     old = {"age_seconds": 700.0, "pid": 7, "application_name": "psql", "state": "idle"}
     assert findings.transaction(old).status == WARNING
     assert "pg_terminate_backend(7)" in (findings.transaction(old).advice or "")
@@ -224,4 +237,4 @@ async def test_a_table_without_its_vacuum_settings_is_named(
     for each in hurting:
         postgres.execute(each["advice"], name)
     ended = await shell.run("doctor", "--dsn", dsn, "-o", "json", QUEEN_BASE_URL="")
-    assert ended.code == 0
+    assert _by_check(ended)["autovacuum of tables"]["status"] == OK

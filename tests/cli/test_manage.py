@@ -104,6 +104,11 @@ async def test_dead_letters_are_counted_by_error_shown_and_purged(shell: Shell) 
     assert (await shell.run("dlq", "ls", "orders", "-o", "json")).json == []
 
 
+async def test_a_queue_is_made_without_options(shell: Shell) -> None:
+    ended = await shell.run("queue", "configure", "revenue", "-o", "json")
+    assert (ended.code, ended.json["queue"]) == (0, "revenue")
+
+
 async def test_dead_letters_become_messages_of_another_queue(shell: Shell) -> None:
     await _buried(shell)
     await shell.run("queue", "configure", "second", "leaseTime=60")

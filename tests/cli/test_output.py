@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from queen.cli.output import cell, safe, yaml_lines
+from queen.cli.output import cell, safe, yaml_text
 from tests.cli.shell import Shell
 
 # Without lone surrogates: JSON from a server has none.
@@ -30,8 +30,18 @@ VALUES = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(VALUES)
+@example({"text": "\r\n0"})
+@example({"text": "\n 0\n\n", " ": ["\u202e\x1b[31m\n", "\ufeff", "...", 1e16]})
 def test_yaml_is_read_back_as_what_it_was(value: Any) -> None:  # noqa: ANN401 - of JSON
-    assert yaml.safe_load("\n".join(yaml_lines(value))) == value
+    text = yaml_text(value)
+    assert yaml.safe_load(text) == value
+    assert text.replace("\n", "").isprintable()
+
+
+def test_yaml_shows_letters_and_lines_as_they_are() -> None:
+    assert yaml_text({"a": "größer\nals\n", "b": [{"c": "no"}]}) == (
+        "a: |\n  größer\n  als\nb:\n- c: 'no'\n"
+    )
 
 
 def test_a_cell_says_an_unknown_and_nothing_that_steers() -> None:

@@ -77,6 +77,8 @@ async def test_what_the_command_line_did_is_in_the_log_and_the_log_is_whole(
     assert checked.code == 0
     assert checked.out.split()[0] == "2"
 
-    await store.database.fetch("audit", "a", "b", None, '{"actor":"x","action":"b","queue":null}')
+    await store.database.fetch(
+        "audit", ["a"], ["b"], [None], ['{"actor":"x","action":"b","queue":null}']
+    )
     broken = await queen("audit", "verify", dsn=dsn)
     assert (broken.code, broken.err) == (1, "queen: the audit log is broken at record 3\n")

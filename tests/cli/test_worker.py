@@ -57,6 +57,19 @@ async def test_a_worker_runs_jobs_and_a_signal_lets_it_finish_them(
     assert await long.status() == "completed"
 
 
+async def test_a_worker_reads_its_concurrency_and_log_level_from_the_environment(
+    shell: Shell, jobs: QueueManager, log: Path
+) -> None:
+    async with shell.started("worker", APP, WORKER_CONCURRENCY="3", LOG_LEVEL="debug") as process:
+        await (await jobs.add_job("work", "note", 1)).result(timeout=30)
+        process.send_signal(signal.SIGTERM)
+        _, said = await process.communicate()
+
+    assert process.returncode == 0, said
+    assert "3 jobs of each queue at once" in said.decode()
+    assert "DEBUG exchange: " in said.decode()
+
+
 @pytest.mark.parametrize("name", ["pause", "hold"])
 async def test_what_does_not_end_in_time_goes_back_uncounted(
     shell: Shell, jobs: QueueManager, log: Path, name: str
@@ -137,7 +150,7 @@ async def test_workers_end_when_who_started_them_was_killed(
         ([APP, "--queues", ","], "--queues names none"),
         ([APP, "--autoscale", "5..2"], "write 1..16"),
         ([APP, "--autoscale", "1..2", "--processes", "2"], "not both"),
-        ([APP, "--shutdown-timeout", "soon"], "'soon' is no duration"),
+        ([APP, "--shutdown-timeout", "soon"], "'soon' is not a duration"),
     ],
 )
 async def test_what_is_wrong_is_said_in_a_sentence(

@@ -6,6 +6,7 @@ import typer
 
 from queen.cli.commands import group
 from queen.cli.environment import with_store
+from queen.cli.output import say
 
 if TYPE_CHECKING:
     from queen.store.audit import Checked
@@ -22,9 +23,10 @@ def audit() -> None:
 @app.command()
 def verify() -> None:
     """
-    Follow the chain of hashes from its beginning; fails where a record was changed or taken out.
+    Check the chain of hashes; fails where a record was changed or taken out.
 
-    Keep what it prints: whoever rewrites the whole chain cannot make it end in that hash again.
+    It begins behind the records that retention removed. Keep the number and the hash that it prints
+    elsewhere: a log that was rewritten ends in another hash.
 
     Example: queen audit verify
     """
@@ -33,4 +35,6 @@ def verify() -> None:
         return await store.audit.check()
 
     checked = with_store(read)
+    if checked.removed:
+        say(f"retention removed records 1 to {checked.removed}")
     typer.echo(f"{checked.records} {checked.hash}")

@@ -8,7 +8,7 @@ import typer
 
 from queen import errors
 from queen.cli import backup_findings, findings
-from queen.cli.doctor import database_of_environment
+from queen.cli.databases import Dsn, DsnFile, database, database_of_environment
 from queen.cli.findings import CRITICAL, OK, WARNING, Finding
 from queen.cli.output import Format, say, show
 from queen.cli.remote import Output, Yes, confirm
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from queen.store.store import Store
 
 _CODES: Final = {OK: 0, WARNING: 1, CRITICAL: 2}
+_NO_DATABASE: Final = "no database: give --dsn-file or --dsn, or set DATABASE_URL"
 _SECONDS: Final = 6 * 3600.0
 """For one look at everything."""
 
 
 def backup_check(
-    dsn: Annotated[
-        str | None, typer.Option(help="The database; else DATABASE_URL or the PG_ variables.")
-    ] = None,
+    dsn: Dsn = None,
+    dsn_file: DsnFile = None,
     restored: Annotated[
         bool, typer.Option("--restored", help="It is a restored copy: look at all that is in it.")
     ] = False,
@@ -40,11 +40,11 @@ def backup_check(
 
     0 well, 1 warning, 2 critical. No server may be on a restored copy meanwhile.
 
-    Example: queen backup-check --dsn postgresql://localhost/copy --restored
+    Example: queen backup-check --dsn-file copy.dsn --restored
     """
-    where = dsn or database_of_environment()
+    where = database(dsn, dsn_file) or database_of_environment()
     if where is None:
-        raise errors.BadRequest("which database? say --dsn or set DATABASE_URL")
+        raise errors.BadRequest(_NO_DATABASE)
     if repair:
         confirm("void all leases of this database and renumber its transactions", yes=yes)
     found = asyncio.run(_check(where, is_restored=restored or repair, is_repaired=repair))

@@ -2,13 +2,16 @@
 
 import json
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from queen import errors
 from queen.cli.output import Format, say, show, show_one
 from queen.cli.remote import Output, Server
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 _WELL, _WARNING, _CRITICAL = 0, 1, 2
 
@@ -25,12 +28,14 @@ def health(
     """
     from queen.cli.contexts import chosen
     from queen.client.durations import seconds_of
+    from queen.client.tls import context_of
 
     where = chosen(server)
+    tls = context_of(*where.tls)
     seconds = 0.0 if wait is None else seconds_of(float(wait) if wait.isdecimal() else wait)
     deadline = time.monotonic() + seconds
     while True:
-        asked = [_ask(url, where.token) for url in where.urls]
+        asked = [_ask(url, where.token, tls) for url in where.urls]
         worst = max(code for code, _ in asked)
         if worst == _WELL or time.monotonic() >= deadline:
             break
@@ -46,11 +51,11 @@ def health(
     raise typer.Exit(worst)
 
 
-def _ask(url: str, token: str | None) -> tuple[int, dict[str, Any]]:
+def _ask(url: str, token: str | None, tls: "SSLContext | None") -> tuple[int, dict[str, Any]]:
     """An exit code, and what the server says of itself."""
     try:
-        status, found = _get(f"{url}/health", token)
-        ready, _ = _get(f"{url}/readyz", token)
+        status, found = _get(f"{url}/health", token, tls)
+        ready, _ = _get(f"{url}/readyz", token, tls)
     except (OSError, ValueError) as error:
         return _CRITICAL, {"server": url, "reason": str(error)}
     answer: dict[str, Any] = {"server": url, **found, "ready": ready == 200}
@@ -59,14 +64,14 @@ def _ask(url: str, token: str | None) -> tuple[int, dict[str, Any]]:
     return (_WELL if ready == 200 else _WARNING), answer
 
 
-def _get(url: str, token: str | None) -> tuple[int, dict[str, Any]]:
+def _get(url: str, token: str | None, tls: "SSLContext | None") -> tuple[int, dict[str, Any]]:
     import urllib.error
     import urllib.request
 
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
         with urllib.request.urlopen(
-            urllib.request.Request(url, headers=headers), timeout=5
+            urllib.request.Request(url, headers=headers), timeout=5, context=tls
         ) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -10,24 +9,38 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from queen import errors
-from queen.cli import exits
 from queen.cli.commands import group
+from queen.cli.databases import secret
 from queen.cli.output import Format, say, show
 from queen.cli.remote import DryRun, Output, Yes, confirm
+from queen.redacted import redacted
 
 app = group("Servers under short names.")
 
 DEFAULT_URL = "http://localhost:6632"
 
+TlsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="For TLS, as of `queen`.")]
 Name = Annotated[str, typer.Argument(help="What you call it.")]
 
 
+class Tls(NamedTuple):
+    """Files for TLS, under the names of the client's options."""
+
+    ca_file: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+
+
 class Where(NamedTuple):
-    """A server, and the key for it."""
+    """A server, and the key and the certificates for it."""
 
     urls: list[str]
     token: str | None
     source: str
+    tls: Tls = Tls()
+
+    def __repr__(self) -> str:
+        return redacted(self, ("token",))
 
 
 def file() -> Path:
@@ -38,17 +51,23 @@ def file() -> Path:
 def chosen(server: str | None) -> Where:
     """The server to speak to: flag or environment, else the context, else this machine."""
     token = os.environ.get("QUEEN_TOKEN")
+    tls = Tls(*(os.environ.get(f"QUEEN_{name.upper()}") for name in Tls._fields))
     if server is not None:
-        # The key of a context is for that context's server alone.
-        return Where([url.strip() for url in server.split(",")], token, "QUEEN_BASE_URL")
+        # Key and certificates of a context are for that context's server alone.
+        return Where([url.strip() for url in server.split(",")], token, "QUEEN_BASE_URL", tls)
     contexts = _read()
     name = os.environ.get("QUEEN_CONTEXT") or contexts["current"]
     if name is None:
-        return Where([DEFAULT_URL], token, "default")
+        return Where([DEFAULT_URL], token, "default", tls)
     if name not in contexts["contexts"]:
         raise errors.NotFound(f"there is no context {name}: see `queen context ls`")
     found = contexts["contexts"][name]
-    return Where(found["servers"], token or found.get("token"), f"context {name}")
+    if tls.client_certificate is None:
+        tls = tls._replace(
+            client_certificate=found.get("clientCertificate"), client_key=found.get("clientKey")
+        )
+    tls = tls._replace(ca_file=tls.ca_file or found.get("caFile"))
+    return Where(found["servers"], token or found.get("token"), f"context {name}", tls)
 
 
 @app.command()
@@ -58,6 +77,9 @@ def add(
     token: Annotated[
         str | None, typer.Option(help="Where its key is: - reads stdin, @FILE a file.")
     ] = None,
+    ca_file: TlsFile = None,
+    client_cert: TlsFile = None,
+    client_key: TlsFile = None,
     use: Annotated[bool, typer.Option("--use", help="Use it from now on.")] = False,
 ) -> None:
     """
@@ -73,6 +95,8 @@ def add(
     entry: dict[str, Any] = {"servers": urls}
     if token is not None:
         entry["token"] = _secret(token)
+    files = {"caFile": ca_file, "clientCertificate": client_cert, "clientKey": client_key}
+    entry |= {key: str(file.expanduser().resolve()) for key, file in files.items() if file}
     contexts["contexts"][name] = entry
     if use or contexts["current"] is None:
         contexts["current"] = name
@@ -138,20 +162,11 @@ def remove(name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
 
 def _secret(told: str) -> str:
     """Never on the command line itself, where every user of the machine could read it."""
-    if told == "-":
-        text = sys.stdin.readline()
-    elif told.startswith("@"):
-        try:
-            text = Path(told[1:]).expanduser().read_text("utf-8")
-        except OSError as error:
-            raise exits.FileTrouble(f"cannot read {told[1:]}: {error.strerror}") from error
-    else:
+    if told != "-" and not told.startswith("@"):
         raise errors.BadRequest(
             "others can read a command line: give the key by --token - or --token @FILE"
         )
-    if not (secret := text.strip()):
-        raise errors.BadRequest("there is no key in it")
-    return secret
+    return secret(told.removeprefix("@"))
 
 
 def _read() -> dict[str, Any]:

@@ -18,6 +18,7 @@ import typer
 from queen import errors
 from queen.cli import exits
 from queen.cli.commands import group
+from queen.cli.databases import Dsn, DsnFile, database, database_of_environment
 from queen.cli.output import plain_of, say
 from queen.cli.redaction import Redaction
 from queen.cli.remote import Server, client
@@ -46,9 +47,8 @@ def bundle(
     file: Annotated[
         Path | None, typer.Option("-f", "--file", help="Where to; else a name with the time.")
     ] = None,
-    dsn: Annotated[
-        str | None, typer.Option(help="The database; else DATABASE_URL or the PG_ variables.")
-    ] = None,
+    dsn: Dsn = None,
+    dsn_file: DsnFile = None,
     server: Server = None,
 ) -> None:
     """
@@ -59,9 +59,8 @@ def bundle(
     Example: queen debug bundle -f queen.tar.gz
     """
     from queen.cli.contexts import chosen
-    from queen.cli.doctor import database_of_environment
 
-    where = dsn or database_of_environment()
+    where = database(dsn, dsn_file) or database_of_environment()
     secrets = [each for each in (where, chosen(server).token) if each]
     redact = Redaction(more=secrets)
     texts = {name: redact(text) for name, text in asyncio.run(_gather(where, server)).items()}

@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from queen.cli.databases import Dsn, DsnFile, database
 from queen.cli.local_postgres import LocalPostgres
 from queen.settings import Settings
 
@@ -55,9 +56,8 @@ asyncio.run(main())
 
 
 def dev(
-    dsn: Annotated[
-        str | None, typer.Option(help="A database to use instead of a local one.")
-    ] = None,
+    dsn: Dsn = None,
+    dsn_file: DsnFile = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the local database is kept.")] = None,
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="Keep nothing when this ends.")
@@ -70,9 +70,11 @@ def dev(
     """
     Start everything to try Queen out: not for production.
 
+    Without a database of yours it starts a local one.
+
     Example: queen dev --ephemeral --port 6632
     """
-    settings = _settings(dsn, port)
+    settings = _settings(database(dsn, dsn_file), port)
     signal.signal(signal.SIGTERM, _stop)  # Until the server has its own: nothing is left behind.
     with contextlib.ExitStack() as stack:
         if settings.database_url is None and "PG_HOST" not in os.environ:

@@ -4,26 +4,28 @@ import asyncio
 import os
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 import typer
 
 from queen import errors
 from queen.cli import findings
+from queen.cli.databases import Dsn, DsnFile, database, database_of_environment
 from queen.cli.findings import CRITICAL, OK, WARNING, Finding
 from queen.cli.output import Format, say, show
 from queen.cli.remote import Output, Server, client
 
 if TYPE_CHECKING:
     from queen import Queen
+    from queen.client.config import Config
 
 _CODES: Final = {OK: 0, WARNING: 1, CRITICAL: 2}
 
 
 def doctor(
-    dsn: Annotated[
-        str | None, typer.Option(help="The database; else DATABASE_URL or the PG_ variables.")
-    ] = None,
+    dsn: Dsn = None,
+    dsn_file: DsnFile = None,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -32,24 +34,15 @@ def doctor(
 
     The database is asked where one is named, a server where one is named or no database is.
 
-    Example: queen doctor --dsn postgresql://localhost/queen
+    Example: queen doctor --dsn-file /run/secrets/queen-dsn
     """
-    found = asyncio.run(examine(dsn or database_of_environment(), server))
+    found = asyncio.run(examine(database(dsn, dsn_file) or database_of_environment(), server))
     found.sort(key=lambda each: -_CODES[each.status])
     rows = [each._asdict() for each in found]
     show(rows, ["status", "check", "found", "advice"], output)
     counts = Counter(each.status for each in found)
     say(", ".join(f"{counts[each]} {each}" for each in (CRITICAL, WARNING, OK) if counts[each]))
     raise typer.Exit(max(_CODES[each.status] for each in found))
-
-
-def database_of_environment() -> str | None:
-    """The database that this environment names, if it does."""
-    if not any(name in os.environ for name in ("DATABASE_URL", "PG_HOST", "PG_DB", "PG_USER")):
-        return None
-    from queen.cli.environment import settings
-
-    return settings().dsn
 
 
 async def examine(dsn: str | None, server: str | None) -> list[Finding]:
@@ -68,6 +61,7 @@ async def _of_database(dsn: str) -> list[Finding]:
     from queen.store.connecting import Connecting
     from queen.store.database import Database
     from queen.store.diagnosis import Diagnosis
+    from queen.store.hosts import named
     from queen.store.migrations import pending
 
     try:
@@ -87,9 +81,12 @@ async def _of_database(dsn: str) -> list[Finding]:
             *findings.settings(
                 {name: (row["setting"], row["amount"]) for name, row in settings.items()}
             ),
+            findings.encryption(named(dsn), _sslmode(dsn)),
+            findings.database_user(state["user"], is_superuser=state["is_superuser"]),
             findings.connections(state["connections"], state["max_connections"]),
             findings.frozen(state["frozen_age"]),
-            *findings.tables([dict(row) for row in await diagnosis.tables()]),
+            *findings.tables(tables := [dict(row) for row in await diagnosis.tables()]),
+            *findings.audit_log(tables),
             *findings.bloat([dict(row) for row in await diagnosis.bloat()]),
             *findings.indexes([dict(row) for row in await diagnosis.indexes()]),
             *findings.table_options(await diagnosis.table_options()),
@@ -100,6 +97,12 @@ async def _of_database(dsn: str) -> list[Finding]:
         ]
     finally:
         await database.close()
+
+
+def _sslmode(dsn: str) -> str:
+    """The mode that the driver takes: of the URL, else of the environment, else its default."""
+    query = dict(parse_qsl(urlsplit(dsn).query))
+    return query.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer"
 
 
 async def _of_server(server: str | None) -> list[Finding]:
@@ -136,9 +139,10 @@ async def _asked(queen: "Queen") -> list[Finding]:
         findings.instances(len(processes), sum(each.waiters for each in processes)),
         findings.releases(version_here(), [each.version for each in processes]),
         findings.maintenance(modes),
-        *findings.tables([_row(each) for each in known.tables]),
+        *findings.tables(tables := [_row(each) for each in known.tables]),
+        *findings.audit_log(tables),
         findings.transaction(None if oldest is None else _row(oldest)),
-        await asyncio.to_thread(_clock, queen.config.urls[0]),
+        await asyncio.to_thread(_clock, queen.config),
         findings.migrations((await queen.admin.migrations()).pending),
     ]
 
@@ -147,13 +151,17 @@ def _row(struct: Any) -> dict[str, Any]:  # noqa: ANN401 - any struct
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
-def _clock(url: str) -> Finding:
+def _clock(config: "Config") -> Finding:
     """By the Date of an answer, which has whole seconds."""
     import urllib.request
     from email.utils import parsedate_to_datetime
 
+    from queen.client.tls import context
+
     asked = time.time()
-    with urllib.request.urlopen(f"{url}/livez", timeout=5) as answer:
+    with urllib.request.urlopen(
+        f"{config.urls[0]}/livez", timeout=5, context=context(config)
+    ) as answer:
         told = answer.headers.get("date")
     if told is None:
         return Finding(OK, "clock of the server", "it does not say its time")

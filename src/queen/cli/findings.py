@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 OK: Final = "ok"
@@ -9,6 +10,7 @@ WARNING: Final = "warning"
 CRITICAL: Final = "critical"
 
 _MIB: Final = 2**20
+_LARGE_AUDIT_BYTES: Final = 10 * 10**9
 _OLDEST_VERSION: Final = 150_000
 _BLOATED: Final = 3
 """A table may take so many times what its rows need."""
@@ -122,6 +124,59 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
         )
         for row in dead
     ]
+
+
+def encryption(hosts: Sequence[str], mode: str) -> Finding:
+    """Whether others can read or redirect the connection to PostgreSQL."""
+    remote = [host for host in hosts if not _is_local(host)]
+    if not remote:
+        return Finding(OK, "TLS to PostgreSQL", "a socket or loopback: none is needed")
+    text = f"sslmode={mode} to {', '.join(remote)}"
+    if mode == "verify-full":
+        return Finding(OK, "TLS to PostgreSQL", text)
+    return Finding(
+        WARNING,
+        "TLS to PostgreSQL",
+        f"{text}: the certificate of the server is not checked",
+        "set PG_SSLMODE=verify-full and PG_SSLROOTCERT",
+    )
+
+
+def database_user(name: str, *, is_superuser: bool) -> Finding:
+    """A server that is broken into should not be able to do everything in PostgreSQL."""
+    if not is_superuser:
+        return Finding(OK, "database user", f"{name}, no superuser")
+    return Finding(
+        WARNING,
+        "database user",
+        f"{name} is a superuser",
+        "run `queen migrate roles`, and connect as a member of queen_app: docs/howto/secure.md",
+    )
+
+
+def _is_local(host: str) -> bool:
+    if host.startswith(("/", "@")) or host in ("", "localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def audit_log(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """The size of the audit log, if there is one."""
+    found: list[Finding] = []
+    for row in rows:
+        if row["name"] == "audit":
+            is_large = row["total_bytes"] > _LARGE_AUDIT_BYTES
+            text = f"{row['live_rows']:,} records of {_size(row['total_bytes'])}"
+            advice = "see who fills it in /api/v1/audit, or lower QUEEN_AUDIT_RETENTION_HOURS"
+            found.append(
+                Finding(WARNING, "audit log", text, advice)
+                if is_large
+                else Finding(OK, "audit log", text)
+            )
+    return found
 
 
 def bloat(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:

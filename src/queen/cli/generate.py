@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from queen.cli.commands import group
-from queen.cli.output import yaml_lines
+from queen.cli.output import yaml_text
 
 app = group("Files for other tools.")
 
@@ -93,7 +93,7 @@ def alerts() -> None:
     """
     from queen.cli.alerts import rules
 
-    print("\n".join(yaml_lines(rules())))
+    print(yaml_text(rules()), end="")
 
 
 @app.command("compose")
@@ -105,7 +105,7 @@ def compose() -> None:
 
     Example: queen generate compose > compose.yaml
     """
-    print("\n".join(yaml_lines(compose_file())))
+    print(yaml_text(compose_file()), end="")
 
 
 def compose_file() -> dict[str, Any]:

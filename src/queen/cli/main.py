@@ -27,6 +27,15 @@ def queen(
     context: Annotated[
         str | None, typer.Option(help="A server by its name in `queen context ls`.")
     ] = None,
+    ca_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Certificate authorities to trust.")
+    ] = None,
+    client_cert: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Certificate to show to the server.")
+    ] = None,
+    client_key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Key of that certificate.")
+    ] = None,
     timeout: Annotated[str | None, typer.Option(help="For one request: 30s, 5m.")] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="Plain text.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Data and errors only.")] = False,
@@ -36,7 +45,8 @@ def queen(
     A message queue on PostgreSQL.
 
     Data goes to stdout, all else to stderr. A flag goes before the environment (QUEEN_BASE_URL,
-    QUEEN_TOKEN, QUEEN_CONTEXT, QUEEN_TIMEOUT), that before the context, that before the default.
+    QUEEN_TOKEN, QUEEN_CONTEXT, QUEEN_TIMEOUT, QUEEN_CA_FILE, QUEEN_CLIENT_CERTIFICATE,
+    QUEEN_CLIENT_KEY), that before the context, that before the default.
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 cannot reach the server,
     6 timeout or empty, 7 conflict, 130 interrupted. Of doctor and health: 0 well, 1 warning, 2
@@ -49,6 +59,13 @@ def queen(
         os.environ["QUEEN_CONTEXT"] = context
     if server is not None:
         os.environ["QUEEN_BASE_URL"] = server
+    for name, file in (
+        ("QUEEN_CA_FILE", ca_file),
+        ("QUEEN_CLIENT_CERTIFICATE", client_cert),
+        ("QUEEN_CLIENT_KEY", client_key),
+    ):
+        if file is not None:
+            os.environ[name] = file
     if timeout is not None:
         os.environ["QUEEN_TIMEOUT"] = timeout
     if no_color:

@@ -3,19 +3,17 @@
 import csv
 import io
 import json
+import math
 import os
-import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, cast
+from typing import Any, Final
 
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MASKED: Final = frozenset({"data", "payload", "name"})
 """Fields that say so where they are masked: others may be null besides."""
-_WORDS_OF_YAML: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
 class Format(StrEnum):
@@ -39,7 +37,7 @@ def show(rows: Iterable[Any], columns: Sequence[str], format_: Format) -> None:
         for row in plain:
             print(json.dumps(row, ensure_ascii=False))
     elif format_ is Format.YAML:
-        print("\n".join(yaml_lines(plain)))
+        print(yaml_text(plain), end="")
     elif format_ is Format.NAME:
         for row in plain:
             print(safe(str(row[columns[0]])))
@@ -55,7 +53,7 @@ def show_one(row: Any, format_: Format) -> None:  # noqa: ANN401 - any struct
     if format_ in (Format.JSON, Format.JSONL):
         print(json.dumps(plain, indent=2 if format_ is Format.JSON else None, ensure_ascii=False))
     elif format_ is Format.YAML:
-        print("\n".join(yaml_lines(plain)))
+        print(yaml_text(plain), end="")
     elif format_ is Format.CSV:
         _csv([plain], [])
     elif format_ is Format.NAME:
@@ -108,55 +106,31 @@ def safe(text: str) -> str:
     )
 
 
-def yaml_lines(value: Any, indent: str = "") -> list[str]:  # noqa: ANN401 - of JSON
-    """YAML in blocks; strings that could be read as something else are quoted as in JSON."""
-    if isinstance(value, dict) and value:
-        return list(_yaml_fields(cast("dict[str, Any]", value), indent))
-    if isinstance(value, list) and value:
-        lines: list[str] = []
-        for each in cast("list[Any]", value):
-            first, *rest = yaml_lines(each, indent + "  ")
-            lines += [f"{indent}- {first.removeprefix(indent + '  ')}", *rest]
-        return lines
-    return [indent + _yaml_scalar(value)]
+def yaml_text(value: Any) -> str:  # noqa: ANN401 - of JSON
+    """YAML in block style; characters that steer a terminal are escaped."""
+    text = _dumped(value, allow_unicode=True)
+    # PyYAML counts some of them as printable, such as those that reverse the direction of text.
+    if not text.replace("\n", "").isprintable():
+        text = _dumped(value, allow_unicode=False)
+    return text
 
 
-def _yaml_fields(fields: dict[str, Any], indent: str) -> Iterator[str]:
-    for name, value in fields.items():
-        key = _yaml_scalar(name)
-        if isinstance(value, dict | list) and value:
-            yield f"{indent}{key}:"
-            yield from yaml_lines(value, indent + "  ")
-        elif isinstance(value, str) and "\n" in value.rstrip("\n") and _is_block(value):
-            yield f"{indent}{key}: |" + ("" if value.endswith("\n") else "-")
-            yield from (f"{indent}  {line}".rstrip() for line in value.splitlines())
-        else:
-            yield f"{indent}{key}: {_yaml_scalar(value)}"
+def _dumped(value: Any, *, allow_unicode: bool) -> str:  # noqa: ANN401 - of JSON
+    import yaml  # Here, because it takes 20 ms to load.
 
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:
+            return True
 
-def _yaml_scalar(value: Any) -> str:  # noqa: ANN401 - of JSON
-    if isinstance(value, str):
-        return value if _is_plain(value) else _yaml_text(value)
-    text = json.dumps(value)
-    # Some read an exponent only behind a point.
-    return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
+    def text(_: Dumper, value: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in value else None
+        return yaml.ScalarNode("tag:yaml.org,2002:str", value, style=style)
 
-
-def _yaml_text(text: str) -> str:
-    """In quotes; what is not printable as YAML escapes it, by code point and not by surrogates."""
-    plain = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(x if x.isprintable() else f"\\U{ord(x):08x}" for x in plain) + '"'
-
-
-def _is_plain(text: str) -> bool:
-    return bool(_PLAIN_KEY.fullmatch(text)) and text.lower() not in _WORDS_OF_YAML
-
-
-def _is_block(text: str) -> bool:
-    lines = text.splitlines()
-    return all(line.isprintable() and line == line.rstrip() for line in lines) and not (
-        lines[0].startswith(" ") or text.endswith("\n\n")
+    Dumper.add_representer(str, text)
+    dumped = yaml.dump(
+        value, Dumper=Dumper, allow_unicode=allow_unicode, sort_keys=False, width=math.inf
     )
+    return dumped.removesuffix("...\n")
 
 
 def _all(rows: list[dict[str, Any]], columns: Sequence[str]) -> list[str]:

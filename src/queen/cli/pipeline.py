@@ -15,6 +15,7 @@ import typer
 from queen import errors
 from queen.cli import exits
 from queen.cli.commands import group
+from queen.cli.databases import Dsn, DsnFile, database, warn
 from queen.cli.environment import settings
 from queen.cli.output import Format, say, show, show_one
 from queen.cli.remote import Limit, Output, Server, run, some
@@ -155,9 +156,8 @@ def options(
 
 @app.command("ls")
 def list_(
-    dsn: Annotated[
-        str | None, typer.Option(help="Ask this database, and no server.", show_default=False)
-    ] = None,
+    dsn: Dsn = None,
+    dsn_file: DsnFile = None,
     limit: Limit = 1000,
     server: Server = None,
     output: Output = Format.TABLE,
@@ -165,15 +165,17 @@ def list_(
     """
     List pipelines, those that ended too, and how far they are.
 
+    If you name a database, the command reads from there and not from a server.
+
     Example: queen pipeline ls -o wide
     """
-    if dsn is None:
+    if (where := database(dsn, dsn_file)) is None:
         rows: list[Any] = run(server, lambda q: some(q.admin.pipelines(), limit))
     else:
         _spark()
         from queen.spark.pipelines.report import reports
 
-        rows = reports(dsn, limit=limit)
+        rows = reports(where, limit=limit)
     show(rows, _COLUMNS, output)
 
 
@@ -194,9 +196,12 @@ def _launch(
     launch = _spark()
     pause = None if every is None else seconds_of(every)
     job = launch.job(kind)
-    given = {**_read(file), **_pairs(sets, "--set")}
+    told = _pairs(sets, "--set")
+    given = {**_read(file), **told}
     spark_confs = _pairs(confs, "--conf")
     dsn = None if "dsn" in given else settings().dsn
+    if "dsn" in told:
+        warn(str(told["dsn"]), "--set dsn", "DATABASE_URL or the file of --config")
     config = launch.configured(job, given, dsn=dsn)
     name = name or launch.name_of(job, config)
     is_quiet = "QUEEN_CLIENT_LOG" not in os.environ

@@ -54,21 +54,23 @@ def queue_show(queue: Name, server: Server = None, output: Output = Format.TABLE
 @queue_app.command("configure")
 def queue_configure(
     queue: Name,
-    options: Annotated[list[str], typer.Argument(help="option=value, value as JSON.")],
+    options: Annotated[
+        list[str] | None, typer.Argument(help="option=value, value as JSON.", show_default=False)
+    ] = None,
     namespace: Annotated[str | None, typer.Option(help="Put it in a namespace.")] = None,
     task: Annotated[str | None, typer.Option(help="Give it a task.")] = None,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Make a queue, or change its options; what is not named stays as it is.
+    Create a queue, or change its options; what is not named stays as it is.
 
     Example: queen queue configure orders leaseTime=60 ordered=false
     """
     import json
 
     given: dict[str, Any] = {}
-    for each in options:
+    for each in options or ():
         name, sign, value = each.partition("=")
         if not sign:
             raise errors.BadRequest(f"{each!r}: write option=value")

@@ -10,15 +10,14 @@ from typing import Annotated
 import typer
 
 from queen import errors
+from queen.cli.databases import Dsn, DsnFile, database, with_tls
 from queen.cli.output import say
 from queen.cli.remote import Server, client
 
 
 def relay(
-    dsn: Annotated[
-        str | None,
-        typer.Option(help="The application's database; else QUEEN_RELAY_DSN.", show_default=False),
-    ] = None,
+    dsn: Dsn = None,
+    dsn_file: DsnFile = None,
     init: Annotated[
         bool, typer.Option("--init", help="Make the outbox in that database, and end.")
     ] = False,
@@ -29,12 +28,15 @@ def relay(
     Push what an application enqueued in a database of its own, until stopped.
 
     Each message arrives once, whatever dies. Several may run; one works, and another takes over.
+    Name the application's database by QUEEN_RELAY_DSN, --dsn-file or --dsn.
 
-    Example: queen relay --dsn postgresql://localhost/shop
+    Example: queen relay --dsn-file /run/secrets/shop-dsn
     """
-    where = dsn or os.environ.get("QUEEN_RELAY_DSN")
-    if not where:
-        raise errors.BadRequest("which database? say --dsn or set QUEEN_RELAY_DSN")
+    where = database(dsn, dsn_file, variable="QUEEN_RELAY_DSN")
+    if where is None and (named := os.environ.get("QUEEN_RELAY_DSN")):
+        where = with_tls(named)
+    if where is None:
+        raise errors.BadRequest("no database: give --dsn-file or --dsn, or set QUEEN_RELAY_DSN")
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s")
     logging.getLogger("queen.relay").setLevel(logging.INFO)
     if init:

@@ -45,6 +45,7 @@ def client(server: str | None) -> "Queen":
 
     where = chosen(server)
     options: dict[str, Any] = {"retry_attempts": 2, "retry_delay_millis": 200}
+    options |= where.tls._asdict()
     if where.token is not None:
         options["bearer_token"] = where.token
     if timeout := os.environ.get("QUEEN_TIMEOUT"):

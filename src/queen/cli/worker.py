@@ -1,10 +1,8 @@
 """`queen worker`: the jobs of an application, run in one process or several."""
 
 import asyncio
-import logging
 import re
 import signal
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -33,8 +31,15 @@ def worker(
         str | None, typer.Option(help="Only these, with commas between.", show_default=False)
     ] = None,
     concurrency: Annotated[
-        int, typer.Option("-c", "--concurrency", min=1, help="Jobs of each queue at once.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "-c",
+            "--concurrency",
+            min=1,
+            help="Jobs of each queue at once. Default: WORKER_CONCURRENCY, or 10.",
+            show_default=False,
+        ),
+    ] = None,
     processes: Annotated[int, typer.Option(min=1, help="So many worker processes.")] = 1,
     autoscale: Annotated[
         str | None,
@@ -54,20 +59,20 @@ def worker(
     Example: queen worker shop.jobs:app --concurrency 20 --queues email,reports
     """
     from queen.client.durations import seconds_of
+    from queen.jobs.environment import concurrency_of, log_to_stderr
     from queen.jobs.loading import load
     from queen.jobs.process import Task, leave, new_loop
 
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("queen.jobs").setLevel(logging.INFO)
+    log_to_stderr()
     found = load(app)
     scale = _range(autoscale, processes)
     task = Task(
         app=app,
         queues=_chosen(found, queues),
-        concurrency=concurrency,
+        concurrency=concurrency_of(concurrency),
         shutdown_seconds=seconds_of(shutdown_timeout),
     )
-    _describe(found, task.queues or found.queues, concurrency, scale)
+    _describe(found, task.queues or found.queues, task.concurrency, scale)
     is_many = scale != (1, 1)
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_run_many(task, scale, interval) if is_many else _run_one(found, task))

@@ -1,0 +1,106 @@
+"""Which database a command uses, and that its password need not be on the command line."""
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from queen.cli import findings
+from queen.cli.findings import OK, WARNING
+from queen.store.migrations import make_roles
+from tests.cli.shell import Shell
+from tests.cli.tree import COMMANDS as ALL
+
+PASSWORD = "correct-horse"
+WARNED = "can read the password in --dsn. Use --dsn-file FILE or"
+
+
+def with_password(dsn: str) -> str:
+    return dsn.replace("//postgres@", f"//postgres:{PASSWORD}@")
+
+
+COMMANDS = {
+    "doctor": ("doctor",),
+    "backup-check": ("backup-check",),
+    "debug bundle": ("debug", "bundle", "-f"),
+    "relay": ("relay", "--init"),
+    "pipeline ls": ("pipeline", "ls"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_a_password_on_the_command_line_is_warned_of_and_a_file_is_not(
+    dsn: str, shell: Shell, tmp_path: Path, command: str
+) -> None:
+    words = COMMANDS[command]
+    if command == "debug bundle":
+        words = (*words, str(tmp_path / f"{uuid4().hex}.tar.gz"))
+    file = tmp_path / "dsn"
+    file.write_text(with_password(dsn) + "\n")
+
+    by_file = await shell.run(*words, "--dsn-file", str(file))
+    if command == "debug bundle":
+        words = (*words[:-1], str(tmp_path / f"{uuid4().hex}.tar.gz"))
+    by_argument = await shell.run(*words, "--dsn", with_password(dsn))
+    assert WARNED in by_argument.said
+    assert "warning: other users" not in by_file.said
+    assert by_file.code == by_argument.code
+    assert PASSWORD not in by_file.said + by_file.out + by_argument.said + by_argument.out
+
+
+def test_every_command_that_takes_a_dsn_takes_it_from_a_file_too() -> None:
+    options = {
+        " ".join(name): {word for each in command.params for word in each.opts}
+        for name, command in ALL.items()
+    }
+    with_dsn = {name for name, words in options.items() if "--dsn" in words}
+    assert set(COMMANDS) | {"dev"} == with_dsn
+    assert with_dsn == {name for name, words in options.items() if "--dsn-file" in words}
+
+
+async def test_stdin_is_a_file_too(dsn: str, shell: Shell) -> None:
+    ended = await shell.run("backup-check", "--dsn-file", "-", given=with_password(dsn))
+    assert ended.code in (0, 1)
+    empty = await shell.run("backup-check", "--dsn-file", "-")
+    assert (empty.code, empty.said) == (2, "queen: stdin is empty\n")
+    both = await shell.run("doctor", "--dsn", dsn, "--dsn-file", "-", given=dsn)
+    assert both.code == 2
+    missing = await shell.run("doctor", "--dsn-file", "no-such-file")
+    assert (missing.code, "cannot read no-such-file" in missing.said) == (1, True)
+
+
+async def test_a_dsn_without_a_password_is_not_warned_of(dsn: str, shell: Shell) -> None:
+    ended = await shell.run("doctor", "--dsn", dsn, QUEEN_BASE_URL="")
+    assert "warning: other users" not in ended.said
+
+
+async def test_the_tls_settings_hold_for_a_dsn_of_the_command_line_too(
+    dsn: str, shell: Shell
+) -> None:
+    ended = await shell.run("doctor", "--dsn", dsn, PG_SSLMODE="none", QUEEN_BASE_URL="")
+    assert (ended.code, "PG_SSLMODE" in ended.said) == (1, True)
+
+
+async def test_doctor_warns_of_a_superuser(dsn: str, shell: Shell) -> None:
+    await make_roles(dsn)
+    ended = await shell.run("doctor", "--dsn", dsn, "-o", "json", QUEEN_BASE_URL="")
+    found = {each["check"]: each["status"] for each in ended.json}
+    assert (ended.code, found["database user"]) == (1, WARNING)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "mode", "status"),
+    [
+        (["/run/postgresql"], "prefer", OK),
+        (["localhost", "127.0.0.1", "::1", ""], "disable", OK),
+        (["db.example"], "prefer", WARNING),
+        (["db.example"], "require", WARNING),
+        (["db.example"], "verify-ca", WARNING),
+        (["db.example"], "verify-full", OK),
+        (["127.0.0.1", "10.0.0.7"], "prefer", WARNING),
+    ],
+)
+def test_doctor_warns_of_connections_that_others_could_read(
+    hosts: list[str], mode: str, status: str
+) -> None:
+    assert findings.encryption(hosts, mode).status == status
