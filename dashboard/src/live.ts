@@ -26,11 +26,12 @@ export interface Processed {
 export interface Stats {
   messagesPerSecond: number | null;
   processes: number;
-  waiters: number;
-  poolSize: number;
-  idleConnections: number;
-  waitingRequests: number;
-  eventLoopLagSeconds: number;
+  /** Null, as those below, for callers with scopes: they tell what others do. */
+  waiters: number | null;
+  poolSize: number | null;
+  idleConnections: number | null;
+  waitingRequests: number | null;
+  eventLoopLagSeconds: number | null;
   version: string;
   buffer: Schemas["Buffer"];
 }
