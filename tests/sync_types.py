@@ -20,10 +20,10 @@ STUB = CLIENT / "sync.pyi"
 HEAD = """\
 # Written by `python -m tests.sync_types` from the classes that are awaited: change those.
 # ruff: noqa: ANN401 - where those have Any, for a reason that stands there, so has this
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from threading import Event
 from typing import Any, Generic, Self, overload
 
 from queen.client.config import Config
@@ -77,6 +77,7 @@ NAMES = {
     "DeadLetters": "SyncDeadLetters",
     "Message": "SyncMessage",
     "Queue": "SyncQueue",
+    "Signal": "Event",
     "Transaction": "SyncTransaction",
     "AsyncIterator": "Iterator",
     "AsyncGenerator": "AbstractContextManager",

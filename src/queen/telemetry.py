@@ -254,6 +254,7 @@ class Event:
     STOPPING = "server.stopping"
     STOPPED = "server.stopped"
     START_FAILED = "server.start_failed"
+    STOP_FAILED = "server.stop_failed"
     SETTING_UNUSED = "setting.unused"
     ROLES_SHARED = "server.roles_shared"
     WORKER_STARTED = "worker.started"
@@ -271,6 +272,7 @@ class Event:
     KEYS_NOT_SAVED = "keys.not_saved"
     SOCKET_REFUSED = "websocket.refused"
     SOCKET_DROPPED = "websocket.dropped"
+    FEED_FAILED = "dashboard.feed_failed"
     LIBRARY = "library"
 
 
@@ -279,6 +281,7 @@ EVENTS: Final = {
     Event.STOPPING: "A signal came: nothing new is taken, what runs is finished.",
     Event.STOPPED: "All processes have ended.",
     Event.START_FAILED: "The server could not start; `error` says why.",
+    Event.STOP_FAILED: "A part of a process could not be closed; the others were.",
     Event.SETTING_UNUSED: "A variable of the original Queen is set and has no effect; `reason`.",
     Event.ROLES_SHARED: "Tokens may carry roles of other applications; `advice` says what to set.",
     Event.WORKER_STARTED: "A worker process is ready.",
@@ -298,6 +301,7 @@ EVENTS: Final = {
     Event.KEYS_NOT_SAVED: "API keys for an outage could not be saved or read; says why.",
     Event.SOCKET_REFUSED: "A WebSocket was not let in.",
     Event.SOCKET_DROPPED: "A WebSocket read too slowly, or said nothing for too long.",
+    Event.FEED_FAILED: "Open dashboards missed a second of live updates; has the traceback.",
     Event.LIBRARY: "A line of a library, whose name is in `library`.",
 }
 """Every event and what it tells; the reference page lists the same."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from typing import Any
 
 import msgspec
@@ -166,7 +167,7 @@ async def test_a_handler_says_retry_or_dead_letter(queen: Queen) -> None:
         if len([each for each in seen if each[0] == "again"]) == 1:
             raise Retry("not yet", delay="10ms")
 
-    await orders.idle_millis(500).consume(handler)
+    await orders.limit(3).consume(handler)
 
     assert sorted(seen) == [("again", 1), ("again", 1), ("never", 1)]
 
@@ -253,6 +254,39 @@ async def test_stopping_ends_the_long_poll_at_once(queen: Queen) -> None:
     asyncio.get_running_loop().call_later(0.3, stop.set)
     async with asyncio.timeout(8):
         await work
+
+
+async def test_an_event_of_a_thread_stops_too(queen: Queen) -> None:
+    await queen.queue("orders").create()
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+
+    async def handler(message: Message[Any]) -> None: ...
+
+    async with asyncio.timeout(8):
+        await queen.queue("orders").consume(handler, signal=stop)
+
+
+async def test_a_consumer_ends_when_it_cannot_renew_its_leases(
+    queen: Queen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = queen.queue("orders")
+    await orders.push([{"data": 1}])
+
+    has_failed = asyncio.Event()
+
+    async def fail(*_: object, **__: object) -> None:
+        has_failed.set()
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(queen, "extend", fail)
+
+    async def handler(message: Message[Any]) -> None:
+        await has_failed.wait()
+
+    with pytest.raises(ZeroDivisionError):
+        async with asyncio.timeout(20):
+            await orders.renew_lease(interval_millis="100ms").consume(handler)
 
 
 async def test_what_is_popped_and_not_begun_is_released_when_stopped(queen: Queen) -> None:

@@ -74,6 +74,20 @@ def test_after_its_time_one_exchange_tries_a_failed_server() -> None:
     assert ring.choose(key).url == "http://a"
 
 
+def test_a_long_poll_that_tries_a_failed_server_keeps_others_away_for_a_while_only() -> None:
+    clock = Time()
+    ring = servers("affinity", clock)
+    key = next(f"k{n}" for n in range(99) if ring.choose(f"k{n}").url == "http://a")
+    ring.failed(ring.all[0])
+    clock.now += 5.1
+    assert ring.choose(key).url == "http://a"  # A long poll, answered after 30 seconds.
+
+    clock.now += 5.1
+    assert ring.choose(key).url == "http://a"
+    ring.answered(ring.all[0])
+    assert [ring.choose(key).url for _ in range(3)] == ["http://a"] * 3
+
+
 @contextlib.asynccontextmanager
 async def listening(answer: Callable[[], web.Response]) -> AsyncGenerator[str]:
     """A server that answers as it is told."""

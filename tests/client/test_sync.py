@@ -181,3 +181,18 @@ async def test_a_client_survives_a_fork(server: Server) -> None:
     async with Queen(server.base_url) as queen:
         data = [message.data for message in await queen.queue("forked").batch(10).pop()]
     assert data == ["before", "child", "parent", "buffered"]  # And the buffered one only once.
+
+
+async def test_a_consumer_stops_by_an_event_of_threads(server: Server, queue_name: str) -> None:
+    def work(queen: Any) -> str:  # noqa: ANN401
+        queue = queen.queue(queue_name)
+        queue.create()
+        with pytest.raises(TypeError, match=r"threading\.Event"):
+            queue.consume(print, signal=asyncio.Event())
+        stop = threading.Event()
+        threading.Timer(0.3, stop.set).start()
+        queue.consume(print, signal=stop)
+        return "stopped"
+
+    async with asyncio.timeout(10):
+        assert await in_thread(server, work) == "stopped"

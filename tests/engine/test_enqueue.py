@@ -177,7 +177,7 @@ async def test_a_transaction_that_is_open_for_long_is_looked_for_now_and_then(
 
     monkeypatch.setattr(engine.store.outbox, "open_xid", look)
     began = time.monotonic()
-    await until(has_looked)
+    await until(has_looked, seconds=30)
 
     assert time.monotonic() - began > 0.3  # Not every five milliseconds.
     await enqueue(application, 2)

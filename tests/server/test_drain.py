@@ -107,6 +107,26 @@ async def test_a_worker_that_dies_is_replaced(dsn: str) -> None:
         await until(is_back, seconds=20)
 
 
+async def test_a_worker_that_dies_in_an_outage_takes_no_other_with_it() -> None:
+    with Postgres() as postgres:
+        async with Server(postgres.create_database("away"), {"NUM_WORKERS": "2"}) as server:
+
+            async def is_logged(event: str, times: int) -> bool:
+                return server.log.count(event) >= times
+
+            await until(lambda: is_logged("worker.started", 2), seconds=30)
+            await asyncio.to_thread(postgres.stop)
+            os.kill(_children(server.pid)[0], signal.SIGKILL)
+            # Itself, and one that found no database.
+            await until(lambda: is_logged("worker.ended", 2), seconds=30)
+            await server.hang_up()
+            assert (await server.get("/livez")).status == 200
+
+            await asyncio.to_thread(postgres.start)
+            await until(lambda: is_logged("worker.started", 3), seconds=60)
+            assert (await server.post("/push", {"items": items("q", 1)})).status == 201
+
+
 async def test_without_its_database_a_server_says_so() -> None:
     with Postgres() as postgres:
         dsn = postgres.create_database("away")

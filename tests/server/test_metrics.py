@@ -109,7 +109,7 @@ async def test_depths_and_tables_are_measured_by_one_process_of_all(dsn: str) ->
             found = [await value(s, "queen_queue_messages", queue="orders") for s in (one, two)]
             return sorted(found) == [0, 4]
 
-        await until(is_measured)
+        await until(is_measured, seconds=30)
         tables = [await value(s, "queen_table_bytes", table="segments") for s in (one, two)]
         assert sorted(bytes_ > 0 for bytes_ in tables) == [False, True]
         leader, other = (one, two) if tables[0] else (two, one)
@@ -118,7 +118,7 @@ async def test_depths_and_tables_are_measured_by_one_process_of_all(dsn: str) ->
         async def is_taken_over() -> bool:
             return await value(other, "queen_table_bytes", table="segments") > 0
 
-        await until(is_taken_over)
+        await until(is_taken_over, seconds=40)
 
 
 async def test_what_was_pushed_is_settled_dead_dropped_or_still_there(dsn: str) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import asyncpg
+
 from tests.clock import Clock
 from tests.server.server import Server, until
 from tests.server.verbs import bury, finished, pages, push
@@ -57,7 +59,7 @@ async def test_a_cancelled_operation_takes_no_further_step(server: Server) -> No
 
 
 async def test_an_operation_that_cannot_go_on_fails_and_says_why(server: Server) -> None:
-    await letters_of(server, 3)
+    await letters_of(server, 30)
     await server.post("/configure", {"queue": "target"})
     body = {
         "filter": {"queue": "orders"},
@@ -71,6 +73,28 @@ async def test_an_operation_that_cannot_go_on_fails_and_says_why(server: Server)
 
     assert (operation["state"], operation["error"]) == ("failed", "there is no queue target")
     assert (await server.get("/dlq", queue="orders")).body["total"] >= 2
+
+
+async def test_a_kind_of_a_newer_release_is_left_to_its_processes(
+    dsn: str, server: Server, clock: Clock
+) -> None:
+    await letters_of(server, 2)
+    operation = (await slow_redrive(server))["operation"]
+    server.kill()
+    connection = await asyncpg.connect(dsn)
+    try:
+        later = await connection.fetchval(
+            "insert into queen.operations (kind, arguments, owner, seen_at, created_by, created_at)"
+            " values ('later', '{}', 'newer', queen.now(), 'anonymous', queen.now()) returning id"
+        )
+    finally:
+        await connection.close()
+    async with Server(dsn) as other:
+        await clock.advance(seconds=20)
+
+        assert (await finished(other, {"operation": operation}))["state"] == "done"
+        left = (await other.get(f"/operations/{later}")).body["operation"]
+        assert (left["state"], left["error"]) == ("running", None)
 
 
 async def test_another_process_goes_on_where_a_dead_one_stopped(

@@ -63,6 +63,27 @@ async def test_who_takes_gzip_gets_it(folder: Path) -> None:
     assert len(packed.body) < len(plain.body)
 
 
+@pytest.mark.parametrize(
+    "accepted", ["gzip;q=0", "br", "gzip; q=0.0, *", "xgzip", "*;q=0", "gzip;q=x"]
+)
+async def test_who_does_not_take_gzip_does_not_get_it(folder: Path, accepted: str) -> None:
+    answer = await find(folder, "/assets/index-1a2b.js", accept_encoding=accepted)
+
+    assert answer.headers is not None
+    assert "Content-Encoding" not in answer.headers
+
+
+async def test_a_tag_is_found_among_others_and_is_weak(folder: Path) -> None:
+    first = await find(folder, "/")
+    assert first.headers is not None
+    tag = first.headers["ETag"]
+
+    assert tag.startswith('W/"')  # The packed bytes have it, too.
+    for known in (f'"other", {tag}', tag.removeprefix("W/"), "*"):
+        assert (await find(folder, "/", if_none_match=known)).status == 304
+    assert (await find(folder, "/", if_none_match='"other"')).status == 200
+
+
 async def test_every_page_gets_the_document_if_a_document_is_asked_for(folder: Path) -> None:
     assert (await find(folder, "/queues/a%2Fb.c", accept="text/html")).media_type == (
         "text/html; charset=utf-8"

@@ -132,6 +132,30 @@ async def test_calls_and_flushes_are_spans_of_the_callers_trace(
     assert [span.status.message for span in failed] == ["lease_lost"]
 
 
+async def test_an_ack_of_a_delivery_is_a_span_and_the_operators_release_is_none(
+    dsn: str, collector: Collector
+) -> None:
+    environment = {
+        "QUEEN_OTEL": "true",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+    }
+    async with Server(dsn, environment) as server:
+        await push(server)
+        popped = await server.get("/pop/queue/orders", consumerGroup="g")
+        (message,) = popped.body["messages"]
+        await server.post(f"/lease/{message['leaseId']}/ack")
+        await server.post("/resources/queues/orders/deliveries/1/release")
+
+        async def is_told() -> bool:
+            return bool(collector.named("settle"))
+
+        await until(is_told)
+    (settle,) = collector.named("settle")
+    told = {each.key: each.value for each in settle.attributes}
+    assert told["messaging.operation.name"].string_value == "settle"
+
+
 async def test_a_collector_that_is_away_stops_nobody(dsn: str) -> None:
     environment = {
         "QUEEN_OTEL": "true",

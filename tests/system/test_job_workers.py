@@ -149,7 +149,7 @@ async def test_a_rate_per_key_is_kept_for_each(
     jobs: QueueManager,
     log: Path,
 ) -> None:
-    await keep_a_rate(work, jobs, log, keys=20, rate=5, seconds=4, share=0.75)
+    await keep_a_rate(work, jobs, log, keys=20, rate=5, seconds=4, share=0.5)
 
 
 @pytest.mark.slow

@@ -15,9 +15,10 @@ from queen.client.queue import messages_of
 from queen.client.transport import may_succeed_later
 
 if TYPE_CHECKING:
-    from queen.client.queue import Queue
+    from queen.client.queue import Queue, Signal
 
 _LOG: Final = logging.getLogger("queen.client")
+_SIGNAL_SECONDS: Final = 0.05
 
 
 class Consumption:
@@ -35,7 +36,7 @@ class Consumption:
         self,
         queue: "Queue[Any]",
         handler: Callable[[Any], Any],
-        signal: asyncio.Event | None,
+        signal: "Signal | None",
     ) -> None:
         choice = queue.choice
         self._queen = queue.queen
@@ -86,25 +87,27 @@ class Consumption:
     async def _run(self) -> None:
         count = self._choice.concurrency or self._queen.config.concurrency
         workers = [asyncio.create_task(self._work()) for _ in range(count)]
-        watching = asyncio.create_task(self._watch())
-        helpers = [watching]
+        helpers = [asyncio.create_task(self._watch())]
         if self._choice.renews_lease:
             helpers.append(asyncio.create_task(self._handling.leases.renew_for_ever()))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             running = {*workers}
+            helping = {*helpers}
             while running and not self._stopping.is_set():
                 done, _ = await asyncio.wait(
-                    [stopping, *running], return_when=asyncio.FIRST_COMPLETED
+                    [stopping, *running, *helping], return_when=asyncio.FIRST_COMPLETED
                 )
                 running -= done
+                helping -= done
                 # One that cannot go on, say for a key that never worked, ends all, in order.
-                if any(task in workers and task.exception() is not None for task in done):
+                if any(task is not stopping and task.exception() is not None for task in done):
                     break
             self._stopping.set()
             await self._end(workers)
-            if watching.done():
-                watching.result()
+            for helper in helpers:
+                if helper.done():
+                    helper.result()
         finally:
             tasks: list[asyncio.Task[Any]] = [*workers, *helpers, stopping]
             for task in tasks:
@@ -138,7 +141,7 @@ class Consumption:
         idle = self._choice.idle_millis
         waits: set[asyncio.Task[Any]] = set()
         if self._signal is not None:
-            waits.add(asyncio.create_task(self._signal.wait()))
+            waits.add(asyncio.create_task(_until_set(self._signal)))
         if idle is not None:
             waits.add(asyncio.create_task(self._until_idle(idle / 1000)))
         if not waits:
@@ -218,3 +221,11 @@ class Consumption:
             self._seen_at = time.monotonic()
         else:
             self._is_answered.set()
+
+
+async def _until_set(signal: "Signal") -> None:
+    if isinstance(signal, asyncio.Event):
+        await signal.wait()
+        return
+    while not signal.is_set():  # noqa: ASYNC110 - a thread's event wakes no event loop
+        await asyncio.sleep(_SIGNAL_SECONDS)

@@ -1,6 +1,7 @@
 """The fluent handle: each step returns a new value, and only the last word does I/O."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from queen.client.dead_letters import DeadLetters
 
 H = TypeVar("H", bound=Callable[..., Any])
+Signal = asyncio.Event | threading.Event
 
 _DECODE_CONFIGURED = msgspec.json.Decoder(Configured).decode
 _DECODE_POP = msgspec.json.Decoder(Popped).decode
@@ -284,28 +286,28 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     async def consume(
         self,
         handler: "Callable[[Message[T]], object]",
-        signal: "asyncio.Event | None" = None,
+        signal: Signal | None = None,
     ) -> None: ...
     @overload
     async def consume(
         self,
         handler: "Callable[[list[Message[T]]], object]",
-        signal: "asyncio.Event | None" = None,
+        signal: Signal | None = None,
     ) -> None: ...
     async def consume(
-        self, handler: "Callable[[Any], object]", signal: "asyncio.Event | None" = None
+        self, handler: "Callable[[Any], object]", signal: Signal | None = None
     ) -> None:
         """
         Hand messages to the handler until stopped: its return is the ack, its exception the nack.
 
-        ``signal`` is an asyncio.Event: when it is set, popping stops at once, and what is being
-        handled is finished. With batch 1 or `each` the handler gets a message, else a list. A
-        plain function runs in a thread.
+        When ``signal`` is set, popping stops at once, and what is being handled is finished. It is
+        an asyncio.Event, or a threading.Event that another thread sets. With batch 1 or `each` the
+        handler gets a message, else a list. A plain function runs in a thread.
         """
         await self.start(handler, signal=signal)
 
     def start(
-        self, handler: "Callable[[Any], object]", *, signal: "asyncio.Event | None" = None
+        self, handler: "Callable[[Any], object]", *, signal: Signal | None = None
     ) -> "Consumption":
         """Consume in the background; the handle can be awaited, and stopped."""
         from queen.client.consumer import Consumption

@@ -14,19 +14,20 @@ class Server:
     One server and its circuit.
 
     Closed while it answers. A failure opens it: for a while it is left alone. Then one exchange may
-    try it; all others stay away until that one was answered.
+    try it; all others stay away until that one is answered. Another may try it when that takes
+    long: it may be a long poll, which a healthy server answers late.
     """
 
-    __slots__ = ("is_on_trial", "retry_at", "url")
+    __slots__ = ("retry_at", "trial_ends_at", "url")
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.retry_at = 0.0
-        self.is_on_trial = False
+        self.trial_ends_at = 0.0
 
     def admits(self, now: float) -> bool:
         """Whether an exchange should go here rather than to a server that is well."""
-        return self.retry_at == 0.0 or (self.retry_at <= now and not self.is_on_trial)
+        return self.retry_at == 0.0 or max(self.retry_at, self.trial_ends_at) <= now
 
 
 class Servers:
@@ -70,7 +71,7 @@ class Servers:
             order = self._order(key)
         server = next((each for each in order if each.admits(now)), order[0])
         if server.retry_at:
-            server.is_on_trial = True
+            server.trial_ends_at = now + self._retry_after_seconds
         return server
 
     def home(self, key: str | None) -> Server:
@@ -80,17 +81,17 @@ class Servers:
     def failed(self, server: Server) -> None:
         """Leave it alone for a while."""
         server.retry_at = self._clock() + self._retry_after_seconds
-        server.is_on_trial = False
+        server.trial_ends_at = 0.0
         if self.all[self._session] is server:
             self._session = (self._session + 1) % len(self.all)
 
     def answered(self, server: Server) -> None:
         server.retry_at = 0.0
-        server.is_on_trial = False
+        server.trial_ends_at = 0.0
 
     def left(self, server: Server) -> None:
         """The exchange was given up by its caller: nothing is known of the server."""
-        server.is_on_trial = False
+        server.trial_ends_at = 0.0
 
     def _order(self, key: str | None) -> list[Server]:
         if self._strategy == "affinity" and key is not None:

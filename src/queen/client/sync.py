@@ -314,6 +314,10 @@ def _inner(value: Any, loop: _Loop, *, is_handler: bool) -> Any:  # noqa: ANN401
     """The way back: facades are opened, and plain functions run in threads."""
     if isinstance(value, _Facade):
         return value._inner  # pyright: ignore[reportPrivateUsage] - of this file
+    if isinstance(value, asyncio.Event):
+        raise TypeError(
+            "An asyncio.Event cannot be set from another thread. Use a threading.Event."
+        )
     if isinstance(value, list):
         values: list[Any] = value  # pyright: ignore[reportUnknownVariableType] - of anything
         return [_inner(each, loop, is_handler=is_handler) for each in values]

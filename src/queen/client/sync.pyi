@@ -1,9 +1,9 @@
 # Written by `python -m tests.sync_types` from the classes that are awaited: change those.
 # ruff: noqa: ANN401 - where those have Any, for a reason that stands there, so has this
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from threading import Event
 from typing import Any, Generic, Self, overload
 
 from typing_extensions import TypeVar
@@ -146,14 +146,14 @@ class SyncQueue(Generic[T]):
         """Messages that are there; none is an empty list, and a failure raises."""
     @overload
     def consume(
-        self, handler: Callable[[SyncMessage[T]], object], signal: asyncio.Event | None = None
+        self, handler: Callable[[SyncMessage[T]], object], signal: Event | None = None
     ) -> None: ...
     @overload
     def consume(
-        self, handler: Callable[[list[SyncMessage[T]]], object], signal: asyncio.Event | None = None
+        self, handler: Callable[[list[SyncMessage[T]]], object], signal: Event | None = None
     ) -> None: ...
     def start(
-        self, handler: Callable[[Any], object], *, signal: asyncio.Event | None = None
+        self, handler: Callable[[Any], object], *, signal: Event | None = None
     ) -> SyncConsumption:
         """Consume in the background; the handle can be awaited, and stopped."""
     def handler(self, function: H) -> H:

@@ -216,17 +216,25 @@ class App:
         self.state.watch.log.info(Event.WORKER_STARTED, pid=os.getpid())
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        if self.state.upkeep is not None:
-            await self.state.upkeep.close()
-        await self.state.watch.close()
-        await self.state.operations.close()
-        await self.state.pulse.leave()
-        await self.state.gate.close()
-        if self.oidc is not None:
-            await self.oidc.close()
-        await self.state.audit.close()
-        await self.state.engine.close()
+        try:
+            await self._close(self.state)
+        except Exception as error:
+            self.state.watch.log.error(Event.STOP_FAILED, error=error)
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def _close(self, state: State) -> None:
+        """Close all parts, the engine last, also if one of them fails."""
+        async with contextlib.AsyncExitStack() as parts:
+            parts.push_async_callback(state.engine.close)
+            parts.push_async_callback(state.audit.close)
+            if self.oidc is not None:
+                parts.push_async_callback(self.oidc.close)
+            parts.push_async_callback(state.gate.close)
+            parts.push_async_callback(state.pulse.leave)
+            parts.push_async_callback(state.operations.close)
+            parts.push_async_callback(state.watch.close)
+            if state.upkeep is not None:
+                parts.push_async_callback(state.upkeep.close)
 
     async def open(self) -> State:
         """Bring the database to this release if allowed to, and open the engine over it."""

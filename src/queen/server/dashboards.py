@@ -234,13 +234,16 @@ class Dashboards:
     async def _feed(self) -> None:
         """Once a second: what happened; at their intervals depths and the system."""
         depths_at = stats_at = 0.0
-        self._flow = _flow(await self._gather())
-        for dashboard in self._open:
-            dashboard.flow = self._flow
-        self._operations = await self._newest_operations()
+        is_first = True
         while True:
             now = time.monotonic()
-            with contextlib.suppress(errors.QueenError):
+            try:
+                if is_first:
+                    self._flow = _flow(await self._gather())
+                    for dashboard in self._open:
+                        dashboard.flow = self._flow
+                    self._operations = await self._newest_operations()
+                    is_first = False
                 snapshot = await self._gather()
                 # First: it says that the database is away, which the others need.
                 if now >= stats_at:
@@ -251,6 +254,11 @@ class Dashboards:
                 if now >= depths_at:
                     depths_at = now + self._settings.queue_depth_update_ms / 1000
                     await self._tell_depths()
+            except errors.QueenError:
+                pass
+            except Exception as error:
+                # Whatever it is, open dashboards hear of the next second.
+                self._log.error(Event.FEED_FAILED, error=error)
             await asyncio.sleep(_TICK_SECONDS)
 
     async def _tell_processed(self, flow: Flow, now: float) -> None:

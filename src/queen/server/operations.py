@@ -58,8 +58,12 @@ class Operations:
         return row
 
     async def adopt(self) -> None:
-        """Go on with what processes left behind that are not heard of any more."""
-        for row in await self._store.operations.adopt(self.owner):
+        """
+        Go on with what processes left behind that are not heard of any more.
+
+        An operation of a kind that only a newer release knows is left to one of its processes.
+        """
+        for row in await self._store.operations.adopt(self.owner, list(self._kinds)):
             self._start(row)
 
     async def close(self) -> None:

@@ -44,20 +44,40 @@ class _File:
             self.media_type += "; charset=utf-8"
         # The names of all others hold a hash of what is in them.
         self.cache: Final = _FOR_EVER if name.startswith("assets/") else _ASK_FIRST
-        self.etag: Final = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        # Weak: the packed form says the same in other bytes.
+        self.etag: Final = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
         self.body: Final = body
         self._headers: Final = headers
         self.packed: Final = gzip.compress(body, mtime=0)
 
     def answer(self, header: Callable[[bytes], str | None]) -> Answer:
         headers = {**self._headers, "ETag": self.etag, "Vary": "Accept-Encoding"}
-        if header(b"if-none-match") == self.etag:
+        if _names(header(b"if-none-match"), self.etag):
             return Answer(status=304, headers=headers, cache=self.cache)
         body = self.body
-        if "gzip" in (header(b"accept-encoding") or "") and len(self.packed) < len(body):
+        if _takes_gzip(header(b"accept-encoding")) and len(self.packed) < len(body):
             headers["Content-Encoding"] = "gzip"
             body = self.packed
         return Answer(body, headers=headers, media_type=self.media_type, cache=self.cache)
+
+
+def _names(if_none_match: str | None, etag: str) -> bool:
+    """Whether a client says that it has this, among others."""
+    if if_none_match is None:
+        return False
+    known = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
+    return "*" in known or etag.removeprefix("W/") in known
+
+
+def _takes_gzip(accept_encoding: str | None) -> bool:
+    weights: dict[str, float] = {}
+    for each in (accept_encoding or "").split(","):
+        name, _, weight = each.partition(";")
+        try:
+            weights[name.strip().lower()] = float(weight.strip().removeprefix("q=") or 1)
+        except ValueError:
+            weights[name.strip().lower()] = 0.0
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
 
 
 class Pages:

@@ -102,10 +102,14 @@ class Cycle(RequestResponseCycle, Whole):
             # Without a copy: it may lie in the transport for long.
             self.transport.write(b"".join(head))
             self.transport.write(body)
+        # A write that fails at once closes the transport; its loss is told later.
+        is_reset = self.transport.is_closing()
         self.message_event.set()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
+        if is_reset:
+            return False
         if is_awaited and self.flow.write_paused:
             await self.flow.drain()
             gone = cast("dict[str, Any]", self.scope)[GONE]

@@ -12,25 +12,35 @@ _FRESH_SECONDS: Final = 1.0
 
 
 class Readiness:
-    """Checks the database at most once per second, and while a check runs, begins no other."""
+    """
+    Checks the database at most once per second, and while a check runs, begins no other.
+
+    When other calls have meanwhile lost or found the database, it checks again.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._check: asyncio.Task[dict[str, str]] | None = None
         self._began_at = 0.0
+        self._was_away = False
 
     async def checks(self) -> dict[str, str]:
         """Each check by name: ``ok``, or what is wrong."""
         now = time.monotonic()
         check = self._check
-        if check is None or (check.done() and now - self._began_at > _FRESH_SECONDS):
+        is_old = (
+            now - self._began_at > _FRESH_SECONDS or self._was_away != self._store.database.is_away
+        )
+        if check is None or (check.done() and is_old):
             self._began_at = now
             check = self._check = asyncio.create_task(self._run())
         # A client that disconnects ends no check that others wait for.
         return await asyncio.shield(check)
 
     async def _run(self) -> dict[str, str]:
-        return {"database": await self._database(), "migrations": await self._migrations()}
+        checks = {"database": await self._database(), "migrations": await self._migrations()}
+        self._was_away = self._store.database.is_away
+        return checks
 
     async def _database(self) -> str:
         try:

@@ -1,7 +1,7 @@
 """The table of routes: what is served, what is documented and who may call it are one thing."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -10,6 +10,8 @@ from queen.server.access import Permission
 from queen.server.http import Handler, split_path
 
 API: Final = "/api/v1"
+Span = Literal["send", "receive", "settle", "transaction"]
+"""Operations that the messaging conventions of OpenTelemetry name."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +30,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Shows payloads to people, which the audit log tells of."""
     is_shared: bool = False
     """Answered with what another caller was a moment ago, to who says that this will do."""
+    span: Span | None = None
+    """The operation of its span, if calls of it get one."""
     is_probe: bool = False
     """Asked all day by machines, some with parameters of their own: never logged."""
     body: type[Any] | None = None

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
@@ -28,7 +29,10 @@ from queen.settings import Settings
 from queen.telemetry import Event
 
 _BACKLOG = 2048
-_RESTART_SECONDS = 1.0
+_LOOK_SECONDS = 1.0
+_STABLE_SECONDS = 30.0
+"""A worker that ran for so long ended by chance, and is replaced at once."""
+_MOST_PAUSE_SECONDS = 30.0
 
 
 class _Server(uvicorn.Server):
@@ -164,6 +168,32 @@ def serve(settings: Settings) -> int:
     return code
 
 
+class Pause:
+    """How long to wait before a worker is started again: longer each time it ends soon."""
+
+    def __init__(self) -> None:
+        self.ends_at: float | None = None
+        """None while the worker runs."""
+        self._seconds = 0.0
+        self._started_at = 0.0
+
+    def started(self, now: float) -> None:
+        self.ends_at = None
+        self._started_at = now
+
+    def begin(self, now: float, least: float = 0.0) -> float:
+        """The worker has ended: the seconds until the next start."""
+        if now - self._started_at >= _STABLE_SECONDS:
+            self._seconds = 0.0
+        seconds = max(self._seconds, least)
+        self._seconds = min(2 * seconds or _LOOK_SECONDS, _MOST_PAUSE_SECONDS)
+        self.ends_at = now + seconds
+        return seconds
+
+    def is_over(self, now: float) -> bool:
+        return self.ends_at is not None and self.ends_at <= now
+
+
 class _Supervisor:
     """Keeps worker processes running: one that ends unasked is started again."""
 
@@ -176,6 +206,7 @@ class _Supervisor:
         self._figures = Workers()
         self._log = logs.get(pid=os.getpid())
         self._starts = 0
+        self._pauses = [Pause() for _ in range(count)]
         self._is_stopping = False
 
     def run(self) -> int:
@@ -191,16 +222,17 @@ class _Supervisor:
         for place in range(self._count):
             self._workers.append(self._start(place))
         while not self._is_stopping:
-            wait([worker.sentinel for _, worker in self._workers], timeout=_RESTART_SECONDS)
+            running = [worker.sentinel for _, worker in self._workers if worker.is_alive()]
+            wait(running, timeout=_LOOK_SECONDS)
             for place, (number, worker) in enumerate(self._workers):
                 if not worker.is_alive() and not self._is_stopping:
-                    if worker.exitcode == 3:
-                        # It could not start, and neither will the next.
+                    if worker.exitcode == 3 and not any(
+                        each.is_alive() for _, each in self._workers
+                    ):
+                        # None could start, and neither will the next.
                         self._stop(signal.SIGTERM, None)
                         break
-                    self._figures.bury(number)
-                    self._log.error(Event.WORKER_ENDED, worker=number, code=worker.exitcode)
-                    self._workers[place] = self._start(place)
+                    self._replace(place, number, worker)
         self._log.info(Event.STOPPING)
         for _, worker in self._workers:
             worker.join(self._settings.shutdown_seconds + 10)
@@ -208,11 +240,26 @@ class _Supervisor:
                 worker.kill()
         return 3 if any(worker.exitcode == 3 for _, worker in self._workers) else 0
 
+    def _replace(self, place: int, number: int, worker: SpawnProcess) -> None:
+        """Start another in the place of one that ended, when its pause is over."""
+        pause = self._pauses[place]
+        if pause.ends_at is None:
+            # While another process runs, what this one lacked may come back: a database, mostly.
+            least = _LOOK_SECONDS if worker.exitcode == 3 else 0.0
+            seconds = pause.begin(time.monotonic(), least)
+            self._figures.bury(number)
+            self._log.error(
+                Event.WORKER_ENDED, worker=number, code=worker.exitcode, restart_seconds=seconds
+            )
+        if pause.is_over(time.monotonic()):
+            self._workers[place] = self._start(place)
+
     def _start(self, place: int) -> tuple[int, SpawnProcess]:
         self._starts += 1
         seat = self._figures.seat(self._starts, place)
         worker = self._context.Process(target=_work, args=(self._settings, self._listener, seat))
         worker.start()
+        self._pauses[place].started(time.monotonic())
         return self._starts, worker
 
     def _stop(self, number: int, frame: FrameType | None) -> None:

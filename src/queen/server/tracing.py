@@ -18,17 +18,13 @@ if TYPE_CHECKING:
 
 _MOST_LINKS: Final = 128
 _SYSTEM: Final = {"messaging.system": "queen"}
-_OPERATIONS: Final = {
-    "push": ("send", "PRODUCER"),
-    "pop": ("receive", "CLIENT"),
-    "ack": ("settle", "CLIENT"),
-    "ack_batch": ("settle", "CLIENT"),
-    "extend": ("settle", "CLIENT"),
-    "extend_many": ("settle", "CLIENT"),
-    "release": ("settle", "CLIENT"),
-    "transaction": ("transaction", "PRODUCER"),
+_KINDS: Final = {
+    "send": "PRODUCER",
+    "receive": "CLIENT",
+    "settle": "CLIENT",
+    "transaction": "PRODUCER",
 }
-"""Handlers that get a span: the operation and the kind that the messaging conventions name."""
+"""Operations of the message plane, and the kinds of span that the messaging conventions name."""
 _FLUSHES: Final = frozenset({"push", "pop", "ack", "nack", "transact"})
 """Calls that are the one statement of a flush."""
 
@@ -63,11 +59,10 @@ class Tracing:
         from opentelemetry import trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        handler = call.route.handler.__name__ if call.route else ""
-        if handler not in _OPERATIONS:
+        operation = None if call.route is None else call.route.span
+        if operation is None:
             yield
             return
-        operation, kind = _OPERATIONS[handler]
         carrier = {
             name: value
             for name in ("traceparent", "tracestate")
@@ -76,7 +71,7 @@ class Tracing:
         with self._tracer.start_as_current_span(
             operation,
             context=TraceContextTextMapPropagator().extract(carrier),
-            kind=getattr(trace.SpanKind, kind),
+            kind=getattr(trace.SpanKind, _KINDS[operation]),
             attributes={**_SYSTEM, "messaging.operation.name": operation},
             record_exception=False,
             set_status_on_exception=False,

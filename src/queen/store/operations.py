@@ -35,9 +35,9 @@ class Operations:
         """False when it had ended, or runs elsewhere than said."""
         return bool(await self._database.fetch("end_operation", id_, owner, state, error))
 
-    async def adopt(self, owner: str) -> list[Record]:
-        """Take over what processes ran that are not heard of any more."""
-        return await self._database.fetch("adopt_operations", owner)
+    async def adopt(self, owner: str, kinds: Sequence[str]) -> list[Record]:
+        """Take over operations of these kinds whose processes are not heard of any more."""
+        return await self._database.fetch("adopt_operations", owner, kinds)
 
     async def page(
         self, *, before: int, limit: int, patterns: Sequence[str] | None = None

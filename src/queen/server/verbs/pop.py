@@ -151,6 +151,7 @@ def _instant(text: str, what: str) -> datetime:
 _POP: Final[dict[str, Any]] = {
     "handler": pop,
     "permission": Permission.CONSUME,
+    "span": "receive",
     "answers": {200: PopAnswer, 204: None},
     "problems": (
         errors.QueueNotFound,

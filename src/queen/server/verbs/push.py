@@ -92,6 +92,7 @@ ROUTES: Final = (
         handler=push,
         summary="Push messages",
         permission=Permission.PRODUCE,
+        span="send",
         body=PushRequest,
         answers={201: PushResponse, 202: PushResponse},
         problems=REFUSED_ITEM,

@@ -145,6 +145,7 @@ ROUTES: Final = (
         handler=transaction,
         summary="Ack, push and advance workflows, all or nothing",
         permission=None,  # Each operation needs its own.
+        span="transaction",
         body=TransactionRequest,
         answers={200: TransactionResponse},
         problems=(*REFUSED_ITEM, *REFUSED_ACK, errors.CrossShard, errors.Duplicate),

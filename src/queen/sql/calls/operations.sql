@@ -24,13 +24,14 @@ where o.id = $1 and o.state = 'running' and o.owner = coalesce($2, o.owner)
 returning o.id;
 
 -- name: adopt_operations
--- Take over what processes ran that have not been heard of for a while.
+-- Take over what processes ran that have not been heard of for a while; $2: kinds that this one can run.
 update queen.operations o
 set owner = $1, seen_at = queen.now()
 where o.id in (
   select p.id
   from queen.operations p
   where p.state = 'running' and p.seen_at < queen.now() - interval '15 seconds' and p.owner <> $1
+    and p.kind = any($2::text[])
   order by p.id
   limit 10
   for update skip locked

@@ -1,0 +1,116 @@
+"""The parts of one process: one that fails takes no other with it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from queen import errors
+from queen.meters import Snapshot
+from queen.server.app import App
+from queen.server.serve import Pause
+from queen.server.watch import Watch
+from queen.settings import Settings
+
+
+@asynccontextmanager
+async def running(app: App) -> AsyncGenerator[list[str]]:
+    """The app as its server runs it; gives what it told of its start and end."""
+    told: list[str] = []
+    said: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+    is_up = asyncio.Event()
+
+    async def send(message: Any) -> None:  # noqa: ANN401 - of ASGI
+        told.append(message["type"].removeprefix("lifespan."))
+        is_up.set()
+
+    said.put_nowait({"type": "lifespan.startup"})
+    living = asyncio.create_task(app({"type": "lifespan"}, said.get, send))
+    await is_up.wait()
+    yield told
+    said.put_nowait({"type": "lifespan.shutdown"})
+    await living
+
+
+async def test_a_part_that_cannot_be_closed_leaves_no_connection_open(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = Watch.close
+
+    async def fail(self: Watch) -> None:
+        await close(self)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Watch, "close", fail)
+    async with running(app := App(Settings(database_url=dsn))) as told:
+        assert app.state is not None
+        database = app.state.engine.store.database
+
+    assert told == ["startup.complete", "shutdown.complete"]
+    with pytest.raises(errors.QueenError):
+        await database.fetch("newest_samples", None)
+
+
+async def test_dashboards_hear_of_the_next_second_after_one_that_failed(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gather = Watch.gather
+    failures = 3
+
+    async def fail_at_first(self: Watch) -> Snapshot:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise ZeroDivisionError
+        return await gather(self)
+
+    monkeypatch.setattr(Watch, "gather", fail_at_first)
+    app = App(Settings(database_url=dsn))
+    async with running(app), watching(app) as frames, asyncio.timeout(20):
+        assert '"system.stats"' in await frames()
+    assert failures < 0
+
+
+@asynccontextmanager
+async def watching(app: App) -> AsyncGenerator[Callable[[], Awaitable[str]]]:
+    """A dashboard's WebSocket; gives the next text that it gets."""
+    told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    texts: asyncio.Queue[str] = asyncio.Queue()
+
+    async def send(message: Any) -> None:  # noqa: ANN401 - of ASGI
+        if message["type"] == "websocket.send":
+            texts.put_nowait(message["text"])
+
+    scope = {
+        "type": "websocket",
+        "scheme": "ws",
+        "path": "/ws/dashboard",
+        "raw_path": b"/ws/dashboard",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1")],
+        "client": ("127.0.0.1", 1),
+    }
+    told.put_nowait({"type": "websocket.connect"})
+    serving = asyncio.create_task(app(scope, told.get, send))
+    yield texts.get
+    told.put_nowait({"type": "websocket.disconnect", "code": 1000})
+    await serving
+
+
+def test_a_worker_that_ends_soon_is_started_again_less_and_less_often() -> None:
+    pause = Pause()
+    now = 0.0
+    pauses: list[float] = []
+    for _ in range(8):
+        pause.started(now)
+        now += 0.1
+        pauses.append(pause.begin(now))
+        assert pause.is_over(now) == (pauses[-1] == 0)
+        now += pauses[-1]
+        assert pause.is_over(now)
+    assert pauses == [0, 1, 2, 4, 8, 16, 30, 30]
+
+    pause.started(now)
+    assert pause.begin(now + 60) == 0
