@@ -47,6 +47,7 @@ Every error Queen raises on purpose.
     + RequestTimeout
     + QueueFull
     + TooManyWaiters
+    + TooManyBytes
     + RateLimited
     + Overloaded
     + Draining
@@ -419,6 +420,13 @@ class TooManyWaiters(ServiceError):
     """This process has as many waiting pops as it may."""
 
     code = "too_many_waiters"
+    http_status = 429
+
+
+class TooManyBytes(ServiceError):
+    """The requests in progress, or their unread responses, use all the memory they may."""
+
+    code = "too_many_bytes"
     http_status = 429
 
 

@@ -180,9 +180,9 @@ class Settings(
 
     # Limits of a request.
     max_body_bytes: Count = 64 * 2**20
-    max_inflight_bytes: Count = 256 * 2**20
+    max_inflight_bytes: Count = 96 * 2**20
     """Memory for the bodies of all requests in progress in one process; more are rejected."""
-    max_unsent_bytes: Count = 256 * 2**20
+    max_unsent_bytes: Count = 64 * 2**20
     """Responses of one process that clients have not read; beyond it pops are rejected."""
     max_payload_bytes: Count = 2**20
     max_items: Count = 10_000

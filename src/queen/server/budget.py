@@ -61,9 +61,9 @@ class Unsent:
         self.budget.give_back(self._waiting.pop(connection, 0))
 
     def require_room(self) -> None:
-        """Raise Overloaded, before messages are leased that could not be sent."""
+        """Raise TooManyBytes, before messages are leased that could not be sent."""
         if self.budget.is_exhausted:
-            raise errors.Overloaded(
+            raise errors.TooManyBytes(
                 "Clients of this process have not read their responses, and no more are kept in "
                 "memory. Try again later."
             )
@@ -86,7 +86,7 @@ class Share:
         self.size_bytes = 0
 
     def take(self, size_bytes: int) -> None:
-        """Count more bytes; raises Overloaded if there is no room for them."""
+        """Count more bytes; raises TooManyBytes if there is no room for them."""
         self.size_bytes += size_bytes
         budget = self._budget
         budget.take(size_bytes)
@@ -95,7 +95,7 @@ class Share:
             and self.size_bytes > self.SMALL_BYTES
             and self.size_bytes < budget.used_bytes
         ):
-            raise errors.Overloaded(
+            raise errors.TooManyBytes(
                 "The requests in progress use all the memory that this process allows them. "
                 "Try again later, or send smaller requests."
             )

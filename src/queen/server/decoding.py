@@ -6,6 +6,7 @@ megabytes. So a body with many values is decoded level by level: its lists and o
 JSON at first, lists are counted while they are split, and only then items are built, in steps.
 """
 
+import asyncio
 import codecs
 import re
 import types
@@ -21,8 +22,8 @@ from queen.server.problems import refused
 
 DIRECT_BYTES: Final = 2**14
 """A body up to this size cannot hold enough values to matter."""
-_DIRECT_VALUES: Final = 200_000
-"""As many are built in less than 100 ms, and take 40 MB at most."""
+_DIRECT_VALUES: Final = 100_000
+"""As many are built in less than 100 ms, and take 20 MB at most."""
 _ITEM_VALUES: Final = 64
 """An item with more values is decoded level by level, too: most are of its payload, some not."""
 _OBJECT_VALUES: Final = 200_000
@@ -34,6 +35,8 @@ _FLAT_VALUES: Final = 4
 _SEARCHED_VALUES: Final = 50_000
 _SEARCHED_BYTES: Final = 2**23
 _VALUES_PER_ITEM: Final = 100
+_MOST_VALUES: Final = 16_000_000
+"""msgspec skips as many in 0.1 s; a body with more of them is not read at all."""
 _STEP_BYTES: Final = 2**20
 _MOST_FIELDS: Final = 20_000
 _LETTER: Final = re.compile(rb"\\u00[4-7]")
@@ -44,7 +47,7 @@ _DECODERS: Final[dict[Any, "msgspec.json.Decoder[Any]"]] = {}
 Text = bytes | msgspec.Raw
 """JSON; raw JSON is a view of the body, so no level copies it."""
 Hold = Callable[[int], None]
-"""Counts bytes of memory; raises Overloaded."""
+"""Counts bytes of memory; raises TooManyBytes."""
 
 
 def decode(raw: Text, hint: Any, where: str = "") -> Any:  # noqa: ANN401 - whatever the hint is
@@ -71,9 +74,17 @@ class Bodies:
         self._few: msgspec.json.Decoder[Any] | None = None
 
     async def decode(self, raw: bytes, type_: type[Any], hold: Hold) -> Any:  # noqa: ANN401 - of the type
-        """The body as this struct; raises BadRequest, TooManyItems or Overloaded."""
+        """The body as this struct; raises RequestError or TooManyBytes."""
+        await _check_density(raw)
         await _check_text(raw)
-        return await _Decoding(self, self._max_items, hold).build(raw, type_, "", _DIRECT_VALUES)
+        decoding = _Decoding(self, self._max_items, hold)
+        found = await decoding.build(raw, type_, "", _DIRECT_VALUES)
+        for field in self.twin(type_).fields:
+            # What was built at once has not been counted.
+            value = getattr(found, field.name)
+            if isinstance(value, list | tuple) and len(cast("list[Any]", value)) > self._max_items:
+                raise self._too_many(f"/{field.wire_name}")
+        return found
 
     def twin(self, type_: type[Any]) -> "_Twin":
         twin = self._twins.get(type_)
@@ -148,8 +159,10 @@ class _Decoding:
         Flat items hold no list or object but raw JSON. There are no more of them than there are
         names of a field that each must have.
         """
+        if len(raw) > _SEARCHED_BYTES:
+            return None
         text = bytes(raw)
-        if len(text) > _SEARCHED_BYTES or (b"\\u00" in text and _LETTER.search(text) is not None):
+        if b"\\u00" in text and _LETTER.search(text) is not None:
             return None
         count = 0
         for field in self._bodies.twin(hint).fields:
@@ -311,6 +324,22 @@ def _is_container(kind: Any) -> bool:  # noqa: ANN401 - a type
 def _is_shallow(kind: Any) -> bool:  # noqa: ANN401 - a type
     """An object whose members stay raw JSON."""
     return typing.get_origin(kind) is dict and typing.get_args(kind)[1] is msgspec.Raw
+
+
+async def _check_density(raw: bytes) -> None:
+    """Raise BodyTooLarge for values without end: each costs time, even where it stays raw JSON."""
+    if len(raw) <= _MOST_VALUES:
+        return
+    values = 0
+    view = memoryview(raw)
+    for start in range(0, len(raw), _STEP_BYTES):
+        step = bytes(view[start : start + _STEP_BYTES])
+        values += step.count(b",") + step.count(b"[") + step.count(b"{")
+        await asyncio.sleep(0)
+    if values > _MOST_VALUES:
+        raise errors.BodyTooLarge(
+            f"The body holds more than {_MOST_VALUES} values. Send them in several requests."
+        )
 
 
 async def _check_text(raw: bytes) -> None:

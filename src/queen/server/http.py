@@ -1,6 +1,7 @@
 """One exchange over HTTP: bytes to structs, structs to bytes, errors to problems."""
 
 import asyncio
+import io
 import itertools
 import re
 import secrets
@@ -310,7 +311,7 @@ class Call:
         length = self.header(b"content-length")
         if length is not None and length.isdigit() and int(length) > most:
             raise errors.BodyTooLarge(f"the body has {length} bytes; at most {most} fit")
-        inflate = self._inflater(most)
+        is_packed = self._is_packed()
         exchange = getattr(self._receive, "__self__", None)
         taken = exchange.take_body() if isinstance(exchange, Whole) else None
         message: Message = {"more_body": False}
@@ -321,43 +322,25 @@ class Call:
         body: bytes = message.get("body", b"") if taken is None else taken
         if body and not self._is_json():
             raise errors.UnsupportedMediaType("Content-Type must be application/json")
-        if inflate is not None:
-            body = await inflate.take(body)
-        else:
+        if not is_packed and not message.get("more_body", False):
             self.share.take(len(body))
-        if message.get("more_body", False):
-            body = await self._rest(body, most, inflate)
-        elif len(body) > most:
-            raise errors.BodyTooLarge(f"the body has {len(body)} bytes; at most {most} fit")
-        if inflate is not None:
-            inflate.end()
-        return body
-
-    async def _rest(self, first: bytes, most: int, inflate: "_Inflater | None") -> bytes:
-        chunks, size, is_more = [first], len(first), True
-        while is_more:
+            if len(body) > most:
+                raise errors.BodyTooLarge(f"the body has {len(body)} bytes; at most {most} fit")
+            return body
+        whole = _Inflated(most, self.share) if is_packed else _Body(most, self.share)
+        await whole.add(body)
+        while message.get("more_body", False):
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone
-            chunk: bytes = message.get("body", b"")
-            if inflate is not None:
-                chunk = await inflate.take(chunk)
-            else:
-                self.share.take(len(chunk))
-            size += len(chunk)
-            if size > most:
-                raise errors.BodyTooLarge(f"the body is larger than {most} bytes")
-            chunks.append(chunk)
-            is_more = message.get("more_body", False)
-        return b"".join(chunks)
+            await whole.add(message.get("body", b""))
+        return whole.end()
 
-    def _inflater(self, most: int) -> "_Inflater | None":
+    def _is_packed(self) -> bool:
         encoding = (self.header(b"content-encoding") or "identity").strip().lower()
-        if encoding == "identity":
-            return None
-        if encoding != "gzip":
+        if encoding not in ("identity", "gzip"):
             raise errors.UnsupportedMediaType(f"Content-Encoding {encoding} is not known; use gzip")
-        return _Inflater(most, self.share)
+        return encoding == "gzip"
 
     def _is_json(self) -> bool:
         media_type, _, rest = (self.header(b"content-type") or "").partition(";")
@@ -371,38 +354,54 @@ class Call:
         return any(each.required for each in msgspec.structs.fields(type_))
 
 
-class _Inflater:
-    """Undoes gzip as it comes, up to a size."""
-
-    __slots__ = ("_left", "_most", "_share", "_stream")
+class _Body:
+    """A body that comes in parts, up to a size; it grows in place, so it is in memory once."""
 
     def __init__(self, most: int, share: Share) -> None:
-        self._share = share
-        self._stream = zlib.decompressobj(wbits=31)
+        self._whole = io.BytesIO()
         self._most = self._left = most
+        self._share = share
 
-    async def take(self, data: bytes) -> bytes:
+    async def add(self, data: bytes) -> None:
+        self._write(data)
+
+    def end(self) -> bytes:
+        return self._whole.getvalue()
+
+    def _write(self, data: bytes) -> None:
+        self._left -= len(data)
+        if self._left < 0:
+            raise errors.BodyTooLarge(f"the body is larger than {self._most} bytes")
+        self._share.take(len(data))
+        self._whole.write(data)
+
+
+class _Inflated(_Body):
+    """Undoes gzip as it comes."""
+
+    def __init__(self, most: int, share: Share) -> None:
+        super().__init__(most, share)
+        self._stream = zlib.decompressobj(wbits=31)
+
+    async def add(self, data: bytes) -> None:
         """In steps between which others get their turn: a little may hold very much."""
-        chunks: list[bytes] = []
         while True:
             try:
-                chunks.append(self._stream.decompress(data, _INFLATED_BYTES))
+                step = self._stream.decompress(data, _INFLATED_BYTES)
             except zlib.error as error:
                 raise errors.BadRequest(f"the body is not gzip: {error}") from error
-            self._left -= len(chunks[-1])
-            self._share.take(len(chunks[-1]))
-            if self._left < 0:
-                raise errors.BodyTooLarge(f"the body, inflated, is larger than {self._most} bytes")
+            self._write(step)
             data = self._stream.unconsumed_tail
             # All may have been read and a step's worth of it not written yet.
-            if not data and len(chunks[-1]) < _INFLATED_BYTES:
-                return b"".join(chunks)
+            if not data and len(step) < _INFLATED_BYTES:
+                return
             await asyncio.sleep(0)
 
-    def end(self) -> None:
-        """Raise BadRequest unless one stream came, to its end."""
+    def end(self) -> bytes:
+        """Raises BadRequest unless one stream came, to its end."""
         if not self._stream.eof or self._stream.unused_data:
             raise errors.BadRequest("the body is not one whole gzip stream")
+        return super().end()
 
 
 def trace_of(traceparent: str) -> str | None:

@@ -21,7 +21,13 @@ VERSION: Final = version("queenmq")
 _TICK_SECONDS: Final = 1.0
 _BUSY: Final = {
     error.code
-    for error in (errors.Overloaded, errors.QueueFull, errors.RateLimited, errors.TooManyWaiters)
+    for error in (
+        errors.Overloaded,
+        errors.QueueFull,
+        errors.RateLimited,
+        errors.TooManyBytes,
+        errors.TooManyWaiters,
+    )
 }
 
 

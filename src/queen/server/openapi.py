@@ -30,7 +30,7 @@ _OF_CALLERS: Final = (
     errors.RateLimited,
     errors.Draining,
 )
-_OF_BODIES: Final = (errors.BodyTooLarge, errors.UnsupportedMediaType)
+_OF_BODIES: Final = (errors.BodyTooLarge, errors.TooManyBytes, errors.UnsupportedMediaType)
 _SHARED: Final = {
     "Cache-Control": "`max-age=N`: what another caller was answered up to N seconds ago will do"
 }

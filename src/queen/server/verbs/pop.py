@@ -84,7 +84,10 @@ async def pop(call: Call) -> Answer:
         queues = await engine.catalogue.latest({delivery.queue for delivery in deliveries})
     tracing.describe_pop(call.span, deliveries, request.consumer_group)
     encode = encoding.popped_runs if query.layout == "runs" else encoding.popped
-    return Answer(encode(deliveries, queues), undo=functools.partial(engine.give_back, deliveries))
+    body = encode(deliveries, queues)
+    for delivery in deliveries:
+        delivery.runs = []  # A client that reads slowly would keep them in memory, beside the body.
+    return Answer(body, undo=functools.partial(engine.give_back, deliveries))
 
 
 def _pop_request(call: Call, query: PopQuery) -> PopRequest:
@@ -156,6 +159,7 @@ _POP: Final[dict[str, Any]] = {
     "problems": (
         errors.QueueNotFound,
         errors.SubscriptionConflict,
+        errors.TooManyBytes,
         errors.TooManyWaiters,
         errors.InvalidName,
     ),
