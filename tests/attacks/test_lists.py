@@ -195,6 +195,7 @@ async def test_a_tenant_is_told_the_same_whatever_another_has(world: World, tena
 
 async def test_what_is_anothers_and_what_is_not_there_are_refused_alike(world: World) -> None:
     caller, foreign = world.callers["zeta"], world.owned["acme"]
+    await sampled(caller)
     for path in FOR_ALL:
         if not (CASES[path].path or CASES[path].query):
             continue
@@ -223,6 +224,7 @@ async def test_a_filter_does_not_tell_whether_another_tenant_has_such_a_thing(
     world: World,
 ) -> None:
     caller, owned = world.callers["zeta"], world.owned["zeta"]
+    await sampled(caller)
     for listed in FOR_ALL:
         path, query = routes.call(listed, owned)
         answers: list[list[tuple[int, str]]] = []
