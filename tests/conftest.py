@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from uuid import uuid4
 
+import hypothesis
 import pytest
 import uvloop
 
@@ -18,6 +19,9 @@ from tests.postgres import Postgres, Server
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Exercised())
+    # How long an example takes says more about the machine than about the code.
+    hypothesis.settings.register_profile("queen", deadline=None)
+    hypothesis.settings.load_profile("queen")
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
