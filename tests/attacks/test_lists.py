@@ -236,6 +236,16 @@ async def test_a_filter_does_not_tell_whether_another_tenant_has_such_a_thing(
         assert answers[0] == answers[1], path
 
 
+async def test_transaction_ids_of_others_do_not_hide_ones_own(world: World) -> None:
+    for tenant, count in (("zeta", 1), ("acme", 3)):
+        for number in range(count):
+            item = {"queue": f"{tenant}.same-{number}", "payload": 1, "transactionId": "same"}
+            assert (await world.callers[tenant].post("/push", {"items": [item]})).status == 201
+
+    found = await world.callers["zeta"].get("/messages/same")
+    assert (found.status, found.body["queue"]) == (200, "zeta.same-0")
+
+
 async def test_an_event_of_another_tenant_does_not_show_behind_ones_own(world: World) -> None:
     for tenant in TENANTS:
         replies = await pages(world.callers[tenant], f"/traces/by-name/{TRACE}", {}, 2)

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -13,6 +14,7 @@ from msgspec import structs
 
 from queen import errors
 from queen.engine.engine import Engine
+from queen.engine.file_buffer import BufferedItem, BufferedPush
 from queen.engine.upkeep.loop import Upkeep
 from queen.settings import Settings
 from queen.store.migrations import migrate
@@ -552,6 +554,65 @@ async def test_a_file_that_is_left_half_stored_for_weeks_is_stored_once(
         await advance(clocked, days=8)
         await Upkeep(other, other.settings).look()
         assert await marks(clocked) == []
+
+
+def buffered_before_scopes(value: int, sequence: int) -> BufferedPush:
+    """As releases before scopes wrote it: no scope, no digest, a transactionId of chance."""
+    sent = BufferedItem("orders", "Default", str(value).encode(), str(uuid4()))
+    return BufferedPush([sent], "p", sequence)
+
+
+async def test_what_an_older_release_buffered_is_not_stored_beside_its_repeat(
+    own: Postgres, engine: Engine
+) -> None:
+    """It was stopped for the upgrade before it answered; the client repeats its request."""
+    engine.hold_pushes(True)
+    assert engine.buffer is not None
+    await engine.buffer.append(buffered_before_scopes(3, 3))
+    await engine.push([item("orders", 3)], producer_id="p", sequence=3)
+    engine.hold_pushes(False)
+    await drained(engine)
+
+    assert await drain(engine, "orders") == [3]
+
+
+async def test_what_an_older_release_buffered_is_not_stored_again_after_another_server(
+    own: Postgres, dsn: str, engine: Engine
+) -> None:
+    engine.hold_pushes(True)
+    assert engine.buffer is not None
+    await engine.buffer.append(buffered_before_scopes(3, 3))
+    async with await Engine.open(dsn) as other:
+        await other.push([item("orders", 3)], producer_id="p", sequence=3)
+    engine.hold_pushes(False)
+    await drained(engine)
+
+    assert await drain(engine, "orders") == [3]
+
+
+async def test_an_item_that_was_set_aside_is_stored_by_a_retry(
+    own: Postgres, engine: Engine
+) -> None:
+    """The others are stored under their producer's number, which says nothing of this one."""
+    await engine.configure("free", {"ordered": False})
+    await push(engine, "free", 0, priority=1)
+    engine.hold_pushes(True)
+    sent = [item("orders", 1), item("free", 2, priority=2)]
+    await engine.push(sent, producer_id="p", sequence=1)
+    await engine.configure("free", {"ordered": True})
+    engine.hold_pushes(False)
+    await drained(engine)
+    assert engine.buffer is not None
+    assert len(engine.buffer.folder.failed()) == 1
+    await ack_all(engine, await pop(engine, "free", batch=10, partitions=10))
+    await engine.configure("free", {"ordered": False})
+
+    assert await engine.buffer.retry_failed() == 1
+    await drained(engine)
+
+    assert await drain(engine, "free") == [2]
+    assert await drain(engine, "orders") == [1]
+    assert engine.buffer.folder.failed() == []
 
 
 async def marks(dsn: str) -> list[int]:

@@ -572,3 +572,21 @@ async def test_queues_that_cannot_run_jobs_are_refused(engine: Engine, worker: W
         await start(engine, FLOW.step("a", "nowhere", "a"))
     with pytest.raises(errors.InvalidWorkflow, match="ordered"):
         await start(engine, FLOW.step("a", "ordered", "a"))
+
+
+async def test_a_redriven_step_is_settled_after_retention_took_its_segment(
+    engine: Engine, worker: Worker, connection: "asyncpg.Connection[asyncpg.Record]"
+) -> None:
+    id_ = await start(engine, FLOW.step("a", "work", "a", 1))
+    delivery = await worker.take()
+    assert delivery is not None
+    ack = says(delivery, delivery.offsets[0], "dlq", error="by an operator")
+    await engine.transact(acknowledgments=[ack])
+    letter = await connection.fetchval("select id from queen.dead_letters")
+    await connection.execute("delete from queen.segments")
+    assert await engine.redrive([letter]) == [letter]
+
+    again = await worker.take()
+    assert again is not None
+    assert await worker.settle(again) == [True]
+    assert (await states(engine, id_))["a"] == "completed"

@@ -172,3 +172,15 @@ def test_a_long_list_is_rejected_wherever_it_does_not_belong(type_: type[Any]) -
         if "Raw" not in str(field.type):  # Raw JSON may be any list.
             with pytest.raises(errors.RequestError):
                 asyncio.run(COMMON.decode(body, type_, lambda _: None))
+
+
+def test_a_body_leaves_nothing_behind_when_its_types_are_known() -> None:
+    """Decoders are kept, so each type must be made once."""
+    operation = b'{"type":"ack","id":"1"}'
+    raw = b'{"operations":[%b]}' % b",".join([operation] * 3)
+    level_by_level(raw, TransactionRequest)
+    before = len(decoding._DECODERS)  # pyright: ignore[reportPrivateUsage] - what is kept
+
+    level_by_level(raw, TransactionRequest)
+
+    assert len(decoding._DECODERS) == before  # pyright: ignore[reportPrivateUsage] - as above

@@ -89,9 +89,10 @@ def _is_rising(push: BufferedPush | None, sequences: dict[str, int]) -> bool:
     producer = push.producer if push is not None else None
     if producer is None:
         return True
-    if producer.sequence <= sequences.get(producer.key, -1):
+    # By the id alone: one that a release before scopes wrote is judged by all scopes.
+    if producer.sequence <= sequences.get(producer.id, -1):
         return False
-    sequences[producer.key] = producer.sequence
+    sequences[producer.id] = producer.sequence
     return True
 
 

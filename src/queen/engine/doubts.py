@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from queen.engine.file_buffer import BufferedPush
+from queen.engine.file_buffer import BufferedPush, part_of
 from queen.engine.producers import Producer
 from queen.settings import Settings
 from queen.store.store import Store
@@ -72,6 +72,6 @@ class Doubts:
         lost = [each for each, until in zip(push.items, untils, strict=True) if until <= now]
         return Judged(
             structs.replace(push, items=kept, digest=None) if kept else None,
-            structs.replace(push, items=lost) if lost else None,
+            (part_of(push, lost) if kept else push) if lost else None,
             min((until for until in untils if until > now), default=math.inf),
         )

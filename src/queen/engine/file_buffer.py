@@ -110,6 +110,15 @@ class BufferedPush(msgspec.Struct, frozen=True, array_like=True):
         return Producer(self.producer_id, self.sequence or 0, self.scope, self.digest)
 
 
+def part_of(push: BufferedPush, items: list[BufferedItem]) -> BufferedPush:
+    """
+    Items that are stored apart from the others of their request.
+
+    Its number says that the others are stored; of these, only their transactionIds tell.
+    """
+    return BufferedPush(items, tried_at=push.tried_at)
+
+
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(BufferedPush).decode
 

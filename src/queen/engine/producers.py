@@ -29,8 +29,12 @@ class Producer(NamedTuple):
 
     @property
     def key(self) -> str:
-        """As SQL takes it; no id has a control character."""
-        return f"{self.id}\x1f{self.scope}"
+        """
+        As SQL takes it; no id has a control character.
+
+        Without a scope it is of a release before scopes, and is judged by all scopes of its id.
+        """
+        return f"{self.id}\x1f{self.scope}" if self.scope else self.id
 
     def mint(self, index: int) -> str:
         """A transactionId for an item that needs one: the same for each attempt."""

@@ -9,8 +9,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Final
 
-from msgspec import structs
-
 from queen import errors
 from queen.codec import records
 from queen.engine.buffer_folder import Found
@@ -23,6 +21,7 @@ from queen.engine.file_buffer import (
     FileBuffer,
     age_seconds,
     encode_push,
+    part_of,
 )
 from queen.engine.flush import Flush
 from queen.engine.parts import PushUnit
@@ -344,10 +343,12 @@ class Replays(Rounds):
         producer = unit.producer
         assert producer is not None
         last = await self._store.messages.last_request(producer.id, producer.scope)
-        return last is not None and is_another(producer, last["digest"])
+        if last is None or last["sequence"] != producer.sequence:
+            return False  # It was stored, and its producer has gone on since.
+        return is_another(producer, last["digest"])
 
     async def _fail_item(self, each: Replayed, push: BufferedPush, at: int, answer: Pushed) -> None:
-        rest = structs.replace(push, items=[push.items[at]])
+        rest = part_of(push, [push.items[at]])
         body = encode_push(rest, self._buffer.keyring)
         await self._fail(each, body, answer.error or "refused", suffix=f"-{at}")
 

@@ -32,10 +32,7 @@ async def require_acks(
     store: Store, seals: Seals, advances: Sequence[Advance], settlements: Sequence[Settlement]
 ) -> None:
     """Raise BadRequest for the first advance whose own message is not among these settlements."""
-    rows = await store.workflows.step_messages(
-        [(each.partition_id or 0, each.offset) for each in settlements],
-        [each.token for each in advances],
-    )
+    rows = await store.workflows.step_messages(settlements, [each.token for each in advances])
     acked = {
         _key(place) for row in await seals.open_rows(rows) if (place := _place(row["payload"]))
     }

@@ -8,6 +8,7 @@ JSON at first, lists are counted while they are split, and only then items are b
 
 import asyncio
 import codecs
+import functools
 import re
 import types
 import typing
@@ -289,13 +290,20 @@ def _tagged(raw: Text, types_: list[type[Any]], where: str) -> type[Any]:
     if len(types_) == 1:
         return types_[0]
     field = types_[0].__struct_config__.tag_field
-    peek = msgspec.defstruct("Peek", [("tag", Any, msgspec.field(default=None, name=field))])
-    tag = decode(raw, peek, where).tag
+    assert field is not None
+    tag = decode(raw, _peek(field), where).tag
     for each in types_:
         if each.__struct_config__.tag == tag:
             return each
     pointer = f"{where}/{field}"
     raise errors.BadRequest(f"{pointer}: unknown value")
+
+
+@functools.cache
+def _peek(tag_field: str) -> type[Any]:
+    """A struct of the tag alone. Made once: each type has a decoder that is kept."""
+    fields = [("tag", Any, msgspec.field(default=None, name=tag_field))]
+    return msgspec.defstruct("Peek", fields)
 
 
 def _alternatives(hint: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 - a type

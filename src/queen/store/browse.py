@@ -73,9 +73,11 @@ class Browse:
         rows = await self._database.fetch("find_message", partition_id, transaction_id, most)
         return rows[0] if rows else None
 
-    async def named(self, transaction_id: str, partitions: int) -> list[Record]:
-        """Messages with this transactionId in the newest partitions, with their queues."""
-        return await self._database.fetch("named_messages", transaction_id, partitions)
+    async def named(
+        self, transaction_id: str, partitions: int, patterns: Sequence[str] | None
+    ) -> list[Record]:
+        """Up to two messages with this transactionId in the newest partitions."""
+        return await self._database.fetch("named_messages", transaction_id, partitions, patterns)
 
     async def retry(self, partition_id: int, offset: int, group: str) -> int | None:
         """The group that gets the message again; None when it waits for nothing."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from queen.store.database import Database, Record
+from queen.store.messages import Settlement
 
 
 class Workflows:
@@ -98,11 +99,17 @@ class Workflows:
         return {row["queue"] for row in rows}
 
     async def step_messages(
-        self, places: Sequence[tuple[int, int]], tokens: Sequence[UUID]
+        self, settlements: Sequence[Settlement], tokens: Sequence[UUID]
     ) -> list[Record]:
-        """Of messages by partition and offset, those that are sealed or hold one of the tokens."""
-        columns = map(list, zip(*places, strict=True))
-        return await self._database.fetch("step_messages", *columns, [str(each) for each in tokens])
+        """Of these messages, those that are sealed or hold one of the tokens."""
+        return await self._database.fetch(
+            "step_messages",
+            [each.partition_id or 0 for each in settlements],
+            [each.offset for each in settlements],
+            [str(each) for each in tokens],
+            [each.delivery_id for each in settlements],
+            [each.token for each in settlements],
+        )
 
     async def page(
         self,

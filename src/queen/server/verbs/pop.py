@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -10,6 +11,7 @@ import msgspec
 from queen import errors
 from queen.codec.names import check_name
 from queen.engine.catalogue import Queue
+from queen.engine.deliveries import Delivery
 from queen.engine.waiters import QUEUE_MODE
 from queen.server import encoding, tracing
 from queen.server.access import Permission
@@ -75,7 +77,8 @@ async def pop(call: Call) -> Answer:
     call.state.unsent.require_room()
     if request.queue is not None:
         engine.catalogue.refresh([request.queue])
-    deliveries = await wait_for(call, engine.pop(request), undo=engine.give_back)
+    undo = _cannot_undo if request.auto_ack else engine.give_back
+    deliveries = await wait_for(call, engine.pop(request), undo=undo)
     if not deliveries:
         return await _empty(call, request)
     queues: dict[str, Queue] = {}
@@ -88,6 +91,15 @@ async def pop(call: Call) -> Answer:
     for delivery in deliveries:
         delivery.runs = []  # A client that reads slowly would keep them in memory, beside the body.
     return Answer(body, undo=functools.partial(engine.give_back, deliveries))
+
+
+async def _cannot_undo(deliveries: Sequence[Delivery]) -> None:
+    """Raise OutcomeUnknown for messages that were acknowledged by the pop itself."""
+    if deliveries:
+        raise errors.OutcomeUnknown(
+            "The key or token was revoked during this pop. Its messages were acknowledged "
+            "automatically and are not delivered."
+        )
 
 
 def _pop_request(call: Call, query: PopQuery) -> PopRequest:

@@ -123,10 +123,10 @@ select count(*) as messages from gone;
 select "offset", scheduled_id from queen.find_message($1, $2, $3);
 
 -- name: named_messages
--- Messages with a transactionId that is still remembered, in the newest $2 partitions.
+-- Messages with a transactionId that is still remembered, in the newest $2 partitions; $3: of queues that patterns match.
 select p.id as partition_id, q.name as queue, k."offset"
 from (select p.id, p.queue_id from queen.partitions p order by p.id desc limit $2) p
-join queen.queues q on q.id = p.queue_id
+join queen.queues q on q.id = p.queue_id and queen.sees(q.name, q.namespace, $3)
 cross join lateral (
   select k."offset"
   from queen.dedup k
@@ -134,7 +134,7 @@ cross join lateral (
   order by k.at desc
   limit 1
 ) k
-limit 100;
+limit 2;
 
 -- name: retry
 -- Try a message again at once.

@@ -95,19 +95,31 @@ join queen.workflow_steps s on s.workflow_id = k.workflow_id and s.name = k.name
 where s.queue is not null;
 
 -- name: step_messages hot
--- Of messages at places, those that are sealed or hold one of the tokens.
+-- Of messages that are delivered, those that are sealed or hold one of the tokens. One that was redriven is a copy of its delivery.
 select k.partition_id, m.payload, null::bytea as extras
-from unnest($1::bigint[], $2::bigint[]) k (partition_id, "offset")
-cross join lateral (
+from unnest($1::bigint[], $2::bigint[], $4::bigint[], $5::uuid[]) k (partition_id, "offset", delivery_id, token)
+left join lateral (
+  select d.payload
+  from queen.deliveries d
+  where d.id = k.delivery_id and d.token = k.token and d.payload is not null
+  offset 0
+) d on true
+left join lateral (
   select s.base_offset, s.message_count, s.body, s.ends
   from queen.segments s
-  where s.partition_id = k.partition_id and s.base_offset <= k."offset"
+  where d.payload is null and s.partition_id = k.partition_id and s.base_offset <= k."offset"
   order by s.base_offset desc
   limit 1
-) s
+) s on true
 cross join lateral (
-  select queen.payload_at(s.body, s.ends, (k."offset" - s.base_offset)::integer) as payload
-  where s.body is not null and k."offset" < s.base_offset + s.message_count
+  select
+    coalesce(
+      d.payload,
+      case
+        when s.body is not null and k."offset" < s.base_offset + s.message_count
+        then queen.payload_at(s.body, s.ends, (k."offset" - s.base_offset)::integer)
+      end
+    ) as payload
   offset 0
 ) m
 where substr(m.payload, 1, 1) = '\x01'

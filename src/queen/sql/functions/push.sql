@@ -360,38 +360,48 @@ create or replace function queen.record_outcomes (
   set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_bases bigint[];
+  v_stored bigint[];
+  v_bases  bigint[];
+  v_firsts integer[];
+  v_lasts  integer[];
+  v_stale  integer[];
 begin
   if not p_kinds <@ array['stored', 'acked', 'nacked', 'buried', 'dropped', 'advanced', 'ended', 'stale'] then
     return;  -- Nothing was stored.
   end if;
   -- Rows of push come in the order of its entries.
-  v_bases := array(
+  v_stored := array(
     select r."offset"
     from unnest(p_kinds, p_ordinals, p_offsets) r (kind, ordinal, "offset")
     where r.kind = 'stored'
     order by r.ordinal
   );
+  -- Those of a producer stand together. Places are noted first: a search for each would grow with the square of their number.
+  v_bases := array(select v_stored[b.entry] from unnest(p_base_entries) with ordinality b (entry, place) order by b.place);
+  v_firsts := array_fill(null::integer, array[cardinality(p_producers)]);
+  v_lasts := v_firsts;
+  for v_place in 1 .. coalesce(cardinality(p_base_producers), 0) loop
+    v_firsts[p_base_producers[v_place]] := coalesce(v_firsts[p_base_producers[v_place]], v_place);
+    v_lasts[p_base_producers[v_place]] := v_place;
+  end loop;
+  if 'stale' = any (p_kinds) then
+    v_stale := array(
+      select r.ordinal - 1 from unnest(p_kinds, p_ordinals) r (kind, ordinal) where r.kind = 'stale' order by r.ordinal
+    );
+  end if;
   update queen.producers p
   set
-    digest = p_digests[n.ordinal],
-    outcome = p_outcomes[n.ordinal],
-    bases = array(
-      select v_bases[b.entry]
-      from unnest(p_base_producers, p_base_entries) with ordinality b (producer, entry, ordinal)
-      where b.producer = n.ordinal
-      order by b.ordinal
-    ),
-    stale = case
-      when 'stale' = any (p_kinds) then array(
-        select r.ordinal - 1 from unnest(p_kinds, p_ordinals) r (kind, ordinal) where r.kind = 'stale' order by r.ordinal
-      )
-    end
-  from queen.named_producers(p_producers) n
+    digest = n.digest,
+    outcome = n.outcome,
+    bases = array(select v_bases[i.place] from generate_series(v_firsts[n.ordinal], v_lasts[n.ordinal]) i (place)),
+    stale = v_stale
+  from rows from (
+    queen.named_producers(p_producers), unnest(p_sequences), unnest(p_digests), unnest(p_outcomes)
+  ) n (ordinal, producer_id, scope, scopes, sequence, digest, outcome)
   where p.producer_id = n.producer_id
     and p.scope = n.scope
-    and p.sequence = p_sequences[n.ordinal]
-    and p_digests[n.ordinal] is not null;
+    and p.sequence = n.sequence
+    and n.digest is not null;
 end
 $$;
 
