@@ -62,6 +62,7 @@ class Catalogue:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
+        self._refresh_seconds = settings.catalogue_seconds * _REFRESH_SHARE
         self._lanes: OrderedDict[LaneName, Lane] = OrderedDict()
         self._lane_names: dict[int, LaneName] = {}
         """The same by partition id."""
@@ -129,7 +130,7 @@ class Catalogue:
         left = entry[0] - time.monotonic()
         if left <= 0:
             return None
-        if left < self._settings.catalogue_seconds * _REFRESH_SHARE:
+        if left < self._refresh_seconds:
             self._begin([name])
         return entry[1]
 

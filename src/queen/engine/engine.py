@@ -315,9 +315,11 @@ class Engine:
         While the database is away they go to the file buffer, if there is one.
         ``is_json``: the payloads were parts of one JSON text that was valid, in UTF-8.
         """
-        producer = self._producer(producer_id, sequence, scope)
-        if producer is not None:
-            producer = producer._replace(digest=digest or digest_of(items))
+        producer = None
+        if producer_id is not None or sequence is not None:
+            producer = self._producer(producer_id, sequence, scope)
+            if producer is not None:
+                producer = producer._replace(digest=digest or digest_of(items))
         return await self.outages.push(items, producer=producer, is_json=is_json)
 
     async def pop(self, request: PopRequest) -> list[Delivery]:
