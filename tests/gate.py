@@ -66,11 +66,14 @@ class Gate:
         self._writers.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         if self._is_silent:
-            self._writers.append(writer)
             return
         to_reader, to_writer = await asyncio.open_unix_connection(self._target)
-        self._writers += [writer, to_writer]
+        if self._is_silent or writer.transport.is_closing():  # Both can change meanwhile.
+            to_writer.transport.abort()
+            return
+        self._writers.append(to_writer)
         for source, sink in ((reader, to_writer), (to_reader, writer)):
             task = asyncio.create_task(_pass(source, sink))
             self._passing.add(task)
