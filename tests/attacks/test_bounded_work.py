@@ -11,7 +11,7 @@ import pytest
 from tests.attacks.probe import Probe, cpu_seconds
 from tests.server.access import Caller, make_key
 from tests.server.calls import posted, spoken
-from tests.server.server import Server, until
+from tests.server.server import Reply, Server, until
 
 JSON = "content-type: application/json"
 GZIP = "content-encoding: gzip"
@@ -212,6 +212,37 @@ def slow_socket(server: Server) -> socket.socket:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", server.port))
     return connection
+
+
+async def test_large_requests_beyond_the_memory_of_a_process_are_refused(dsn: str) -> None:
+    settings = {"QUEEN_MAX_INFLIGHT_BYTES": str(2 * MIB), "QUEEN_MAX_BODY_BYTES": str(2 * MIB)}
+    async with Server(dsn, settings) as server:
+
+        async def push(payload: str) -> Reply:
+            return await server.post("/push", {"items": [{"queue": "q", "payload": payload}]})
+
+        async def is_accepted() -> bool:
+            return (await push("x" * 800_000)).status == 201
+
+        assert await is_accepted()
+        _, slow = await asyncio.open_connection("127.0.0.1", server.port)
+        slow.write(posted("/push", b" " * (2 * MIB), JSON)[: -MIB // 2])
+        await slow.drain()
+        await until(lambda: uses_memory(server, MIB))
+
+        large, small = await push("x" * 800_000), await push("small")
+        slow.close()
+
+        assert (large.status, large.code) == (429, "too_many_bytes")
+        assert int(large.headers["Retry-After"]) >= 1
+        assert small.status == 201
+        await until(is_accepted)
+
+
+async def uses_memory(server: Server, size_bytes: int) -> bool:
+    reply = await server.get("/metrics")
+    used = re.search(rb"^queen_http_request_bytes_in_flight (\d+)$", reply.body, re.MULTILINE)
+    return used is not None and int(used[1]) >= size_bytes
 
 
 async def test_sixty_clients_that_do_not_read_their_messages(admin: Caller) -> None:
