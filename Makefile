@@ -97,8 +97,8 @@ test-attacks:
 	$(PYTEST) $(BOUNDED) -s -m "slow or not slow" tests/attacks
 
 # What every JVM of the tests would else load for itself.
-$(SPARK_CLASSES): $(STAMP) tests/spark/classes.py
-	$(BIN)/python -m tests.spark.classes $@
+$(SPARK_CLASSES): $(STAMP) tools/spark_classes.py
+	$(BIN)/python -m tools.spark_classes $@
 
 # A file stays with one process: so there is a session and a cluster for each process, not for each test.
 test-spark-short: $(SPARK_CLASSES)
@@ -146,15 +146,15 @@ bench-spark:
 
 # Write tests/sql/schema.sql anew from an empty database brought to this release.
 schema:
-	$(BIN)/python -m tests.schema
+	$(BIN)/python -m tools.write_schema
 
 # Write the types of SyncQueen anew from those of Queen.
 sync-types:
-	$(BIN)/python -m tests.sync_types
+	$(BIN)/python -m tools.write_sync_types
 
 # Write the commands of docs/reference/cli.md anew.
 reference:
-	PYTHONPATH=src $(BIN)/python -m tests.cli.page
+	PYTHONPATH=src $(BIN)/python -m tools.write_cli_reference
 
 # `make lock LOCK_FLAGS=--upgrade` takes the newest releases; without, only what must change does.
 lock: $(STAMP)

@@ -19,8 +19,8 @@ import uvloop
 
 from benchmarks.load import SETTINGS, machine
 from queen.store.migrations import migrate
-from tests.postgres import Postgres
-from tests.server.server import SOURCE, Server
+from tests.support.postgres import Postgres
+from tests.support.server import SOURCE, Server
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "howto" / "autoscaling.svg"

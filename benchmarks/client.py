@@ -23,8 +23,8 @@ from benchmarks.load import SETTINGS, machine, payloads
 from queen import Message, Queen
 from queen.store.migrations import migrate
 from queen.wire.messages import PushItem, PushRequest
-from tests.postgres import Postgres
-from tests.server.server import Server
+from tests.support.postgres import Postgres
+from tests.support.server import Server
 
 BATCH: Final = 100
 CONCURRENCY: Final = 10

@@ -37,8 +37,8 @@ from benchmarks.http import cpu_seconds
 from benchmarks.http_load import connections, pushing
 from benchmarks.load import SETTINGS, machine, payloads
 from queen.store.migrations import migrate
-from tests.postgres import Postgres
-from tests.server.server import Server
+from tests.support.postgres import Postgres
+from tests.support.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -21,8 +21,8 @@ from benchmarks.http_load import Connection, Push, acking, closed, connections, 
 from benchmarks.load import SETTINGS, machine, payloads
 from queen.engine.engine import Engine
 from queen.store.migrations import migrate
-from tests.postgres import Postgres
-from tests.server.server import Server
+from tests.support.postgres import Postgres
+from tests.support.server import Server
 
 BAR: Final = 0.7
 KEY: Final = {"QUEEN_ENCRYPTION_KEY": "5a" * 32, "LOG_LEVEL": "warning"}

@@ -26,7 +26,7 @@ from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.migrations import migrate
 from queen.wire.messages import PopRequest, PushItem
-from tests.postgres import Postgres
+from tests.support.postgres import Postgres
 
 VERBS = ("push", "pop", "ack")
 TARGET = 2.0

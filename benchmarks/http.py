@@ -28,8 +28,8 @@ from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.migrations import migrate
 from queen.wire.messages import PopRequest, PushItem
-from tests.postgres import Postgres
-from tests.server.server import Server
+from tests.support.postgres import Postgres
+from tests.support.server import Server
 
 CONNECTIONS = {1: 256, 100: 32, 1000: 8}
 MIXED = 100

@@ -28,8 +28,8 @@ from benchmarks.load import SETTINGS, machine, payloads
 from queen import Queen
 from queen.jobs import Job, QueueManager, Worker
 from queen.store.migrations import migrate
-from tests.postgres import Postgres
-from tests.server.server import Server
+from tests.support.postgres import Postgres
+from tests.support.server import Server
 
 RUNNERS: Final = ("pgqueuer", "procrastinate")
 PEERS: Final = (*RUNNERS, "pgmq")

@@ -26,7 +26,7 @@ from queen.engine.upkeep.loop import Upkeep
 from queen.settings import Settings
 from queen.store.migrations import migrate
 from queen.wire.messages import PopRequest, PushItem
-from tests.postgres import Postgres
+from tests.support.postgres import Postgres
 
 QUEUE, GROUP = "orders", "active"
 TARGET = 2.0

@@ -35,8 +35,8 @@ from queen.spark.lakes.day_files import DayFiles
 from queen.spark.pipelines import archive
 from queen.spark.segments import COLUMNS, SegmentRange, read_range
 from queen.store.migrations import migrate
-from tests.postgres import Postgres, bindir
 from tests.spark.cluster import Cluster, confs, environment
+from tests.support.postgres import Postgres, bindir
 
 TARGETS: Final = {
     "read_vs_copy": 2.0,

@@ -12,9 +12,9 @@ import uvloop
 from queen.engine.engine import Engine
 from queen.store.migrations import migrate
 from queen.store.store import Store
-from tests.clock import Clock
-from tests.exercised import Exercised
-from tests.postgres import Postgres, Server
+from tests.support.clock import Clock
+from tests.support.exercised import Exercised
+from tests.support.postgres import Postgres, Server
 
 
 def pytest_configure(config: pytest.Config) -> None:

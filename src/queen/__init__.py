@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from queen.client import cloudevents, outbox
     from queen.client.client import Queen
-    from queen.client.consumer import Consumption
+    from queen.client.consume.consumer import Consumption
+    from queen.client.consume.outcomes import BatchError, DeadLetter, Retry
     from queen.client.message import Message
-    from queen.client.outcomes import BatchError, DeadLetter, Retry
     from queen.client.queue import Queue
     from queen.client.sync import SyncMessage, SyncQueen, SyncQueue
     from queen.errors import (
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ApiError": "queen.errors",
-    "BatchError": "queen.client.outcomes",
+    "BatchError": "queen.client.consume.outcomes",
     "Conflict": "queen.errors",
-    "Consumption": "queen.client.consumer",
-    "DeadLetter": "queen.client.outcomes",
+    "Consumption": "queen.client.consume.consumer",
+    "DeadLetter": "queen.client.consume.outcomes",
     "LeaseLost": "queen.errors",
     "Message": "queen.client.message",
     "NotFound": "queen.errors",
@@ -43,7 +43,7 @@ _HOMES = {
     "Queue": "queen.client.queue",
     "RateLimited": "queen.errors",
     "RequestTimeout": "queen.errors",
-    "Retry": "queen.client.outcomes",
+    "Retry": "queen.client.consume.outcomes",
     "SyncMessage": "queen.client.sync",
     "SyncQueen": "queen.client.sync",
     "SyncQueue": "queen.client.sync",

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server
 
 
 @pytest.fixture

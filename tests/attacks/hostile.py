@@ -11,11 +11,11 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from queen.server.app import ROUTES
-from queen.server.routing import API, Route
+from queen.server.http.router import API, Route
+from queen.server.routes.table import ROUTES
 from tests.attacks import routes
 from tests.attacks.world import Owned
-from tests.server.forgeries import forged
+from tests.support.forgeries import forged
 
 MEBIBYTE: Final = 2**20
 _GZIP: Final = "content-encoding: gzip"

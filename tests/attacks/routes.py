@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from queen.server.app import ROUTES
-from queen.server.routing import API, Route
+from queen.server.http.router import API, Route
+from queen.server.routes.table import ROUTES
 from tests.attacks.world import Owned
 
 GETS: Final = {route.path: route for route in ROUTES if route.method == "GET"}

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from queen.wire.access import AuditRecord
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server, until
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server, until
 
 CALLS: Final = 600
 AT_ONCE: Final = 20

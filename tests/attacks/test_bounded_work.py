@@ -9,9 +9,9 @@ import socket
 import pytest
 
 from tests.attacks.probe import Probe, cpu_seconds
-from tests.server.access import Caller, make_key
-from tests.server.calls import posted, spoken
-from tests.server.server import Reply, Server, until
+from tests.support.callers import Caller, make_key
+from tests.support.calls import posted, spoken
+from tests.support.server import Reply, Server, until
 
 JSON = "content-type: application/json"
 GZIP = "content-encoding: gzip"

@@ -20,7 +20,7 @@ from tests.attacks import routes
 from tests.attacks.hostile import Attack, Attacker, Loot
 from tests.attacks.probe import Probe
 from tests.attacks.world import World, two_tenants
-from tests.server.access import Caller, make_key
+from tests.support.callers import Caller, make_key
 
 VICTIM, ATTACKER = "acme", "zeta"
 BACKLOG: Final = 13_579

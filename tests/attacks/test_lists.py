@@ -24,8 +24,8 @@ from tests.attacks.world import (
     report,
     two_tenants,
 )
-from tests.server.access import Caller
-from tests.server.server import Reply, until
+from tests.support.callers import Caller
+from tests.support.server import Reply, until
 
 pytestmark = pytest.mark.timeout(240)  # Some thousand requests, on a machine that others use.
 

@@ -3,7 +3,7 @@
 import asyncio
 import re
 
-from tests.server.access import Caller
+from tests.support.callers import Caller
 
 CALLS = re.compile(rb'^queen_db_call_seconds_count\{call="(\w+)"\} (\d+)$', re.MULTILINE)
 

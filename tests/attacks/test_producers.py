@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.access import Caller, make_key
-from tests.server.server import Reply, Server
+from tests.support.callers import Caller, make_key
+from tests.support.server import Reply, Server
 
 MOST = 2**63 - 1
 

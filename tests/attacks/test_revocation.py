@@ -11,9 +11,9 @@ import aiohttp
 import jwt
 import pytest
 
-from tests.gate import Gate
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Reply, Server, until
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.gate import Gate
+from tests.support.server import Reply, Server, until
 
 ROUNDS = int(os.environ.get("REVOCATION_ROUNDS", "100"))
 LATEST_SECONDS = 1.0

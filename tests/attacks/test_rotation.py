@@ -6,8 +6,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from queen import telemetry
 from queen.telemetry import FOR_ALL, METRICS
 from tests.attacks.world import World, two_tenants
-from tests.server.access import Caller
-from tests.server.server import until
 from tests.server.test_dashboard import dashboard, heard
+from tests.support.callers import Caller
+from tests.support.server import until
 
 pytestmark = pytest.mark.timeout(180)
 

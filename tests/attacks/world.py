@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from queen.store.connecting import Connecting
+from queen.store.connection.options import Connecting
 from queen.store.store import Store
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Reply, Server
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Reply, Server
 
 Json = dict[str, Any]
 

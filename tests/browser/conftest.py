@@ -17,11 +17,11 @@ from playwright.async_api import (
 )
 
 from queen import Queen
-from queen.cli.demo import scenes
+from queen.cli.dev.demo import scenes
 from tests.browser.history import write_history
 from tests.browser.shop import write_shop
-from tests.postgres import Server as PostgresServer
-from tests.server.server import Server
+from tests.support.postgres import Server as PostgresServer
+from tests.support.server import Server
 
 FAST = {
     "QUEEN_COUNTERS_FLUSH_SECONDS": "0.2",

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import asyncpg
 
-from tests.server.server import Server
+from tests.support.server import Server
 
 BIG = 12345678901234567890
 _LEASE = ("transactionId", "partitionId", "leaseId", "consumerGroup")

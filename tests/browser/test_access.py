@@ -9,8 +9,8 @@ from playwright.async_api import Page, expect
 from tests.browser.conftest import FAST
 from tests.browser.looks import keep, violations
 from tests.browser.test_palette import choose
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

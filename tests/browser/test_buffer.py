@@ -8,7 +8,7 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from tests.browser.conftest import FAST
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

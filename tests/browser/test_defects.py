@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.server.server import Server
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

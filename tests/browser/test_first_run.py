@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.looks import keep, overflow, violations
-from tests.server.server import Server
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

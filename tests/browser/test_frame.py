@@ -5,7 +5,7 @@ import gzip
 import pytest
 from playwright.async_api import BrowserContext, Page, Request, Response, WebSocketRoute, expect
 
-from tests.server.server import Server
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,7 +10,7 @@ from queen import Queen
 from queen.jobs import Job, QueueManager
 from tests.browser.looks import keep
 from tests.browser.shop import BIG
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

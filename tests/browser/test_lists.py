@@ -8,7 +8,7 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.test_dead_letters import bury
-from tests.server.server import Server
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -5,7 +5,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.conftest import NARROW, WIDE
 from tests.browser.looks import keep, overflow, violations
-from tests.server.server import Server
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -13,8 +13,8 @@ from playwright.async_api import Page, Request, expect
 from tests.browser.conftest import FAST, NARROW, WIDE
 from tests.browser.test_access import sign_in
 from tests.browser.test_looks import look
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

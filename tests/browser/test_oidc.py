@@ -12,9 +12,9 @@ from playwright.async_api import Browser, BrowserContext, Page, Route, expect
 from tests.browser.conftest import FAST, NARROW, WIDE
 from tests.browser.looks import keep, overflow, violations
 from tests.browser.provider import AUDIENCE, CLIENT, Provider
-from tests.server.access import Caller, make_key
-from tests.server.certificates import Authority, Pair
-from tests.server.server import Server
+from tests.support.callers import Caller, make_key
+from tests.support.certificates import Authority, Pair
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

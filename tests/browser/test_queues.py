@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, Request, expect
 
-from tests.server.server import Server
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -19,8 +19,8 @@ from queen.store.migrations import migrate
 from tests.browser.bare import Bare, Visit, bare_browser
 from tests.browser.conftest import WIDE
 from tests.browser.looks import keep
-from tests.postgres import Postgres
-from tests.server.server import Server
+from tests.support.postgres import Postgres
+from tests.support.server import Server
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

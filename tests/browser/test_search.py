@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.test_messages import push
-from tests.server.server import Server
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

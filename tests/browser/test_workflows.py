@@ -10,9 +10,9 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.conftest import FAST
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server
 from tests.server.test_workflows import job, settle, take
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import Shell
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 @pytest.fixture

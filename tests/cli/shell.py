@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.server.server import Server
+from tests.support.server import Server
 
 SOURCE = Path(__file__).parents[2] / "src"
 

@@ -9,14 +9,14 @@ import asyncpg
 import pytest
 
 from queen import errors
-from queen.cli import backup_findings
-from queen.cli.findings import CRITICAL, OK, WARNING
+from queen.cli.doctor import backup_findings
+from queen.cli.doctor.findings import CRITICAL, OK, WARNING
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from tests.cli.shell import Ended, Shell
 from tests.engine.helpers import pop, pop_one, push, values
-from tests.postgres import Postgres, bindir
-from tests.postgres import Server as PostgresServer
+from tests.support.postgres import Postgres, bindir
+from tests.support.postgres import Server as PostgresServer
 
 KEY = "0123456789abcdef" * 4
 

@@ -7,10 +7,10 @@ import signal
 
 import pytest
 
-from queen.cli.load import latencies
+from queen.cli.bench.load import latencies
 from tests.cli.shell import Shell
 from tests.cli.terminal import WIDTH, Terminal
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 async def test_a_person_sees_progress_and_a_table(server: Server, shell: Shell) -> None:

@@ -3,7 +3,7 @@
 import json
 
 from tests.cli.shell import Shell
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 async def test_push_pop_and_ack(shell: Shell) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.cli.commands import queen
 from tests.cli.shell import Shell
-from tests.server.access import KEYS
-from tests.server.server import Server
+from tests.support.callers import KEYS
+from tests.support.server import Server
 
 
 async def test_flag_goes_before_environment_before_context_before_default(

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from queen.cli import findings
-from queen.cli.findings import OK, WARNING
+from queen.cli.doctor import findings
+from queen.cli.doctor.findings import OK, WARNING
 from queen.store.migrations import make_roles
 from tests.cli.shell import Shell
 from tests.cli.tree import COMMANDS as ALL

@@ -7,10 +7,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from queen.cli.redaction import Redaction
+from queen.cli.support.redaction import Redaction
 from tests.cli.shell import Shell
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server
 
 CANARY = "canary7f3a"
 KEY = "c0ffee" * 10 + "c0de"

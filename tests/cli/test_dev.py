@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from queen import Message, NotFound, Queen
-from tests.server.server import until
+from tests.support.server import until
 
 SOURCE = Path(__file__).parents[2] / "src"
 

@@ -9,14 +9,14 @@ from uuid import uuid4
 
 import pytest
 
-from queen.cli import findings
-from queen.cli.findings import CRITICAL, OK, WARNING
+from queen.cli.doctor import findings
+from queen.cli.doctor.findings import CRITICAL, OK, WARNING
 from queen.store.migrations import make_roles, migrate
 from tests.cli.shell import Ended, Shell
-from tests.postgres import Postgres
-from tests.postgres import Server as Database
-from tests.server.access import KEYS
-from tests.server.server import Server
+from tests.support.callers import KEYS
+from tests.support.postgres import Postgres
+from tests.support.postgres import Server as Database
+from tests.support.server import Server
 
 
 def _by_check(ended: Ended) -> dict[str, dict[str, str]]:

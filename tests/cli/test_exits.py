@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from queen import errors
-from queen.cli.exits import exit_code
+from queen.cli.support.exit_codes import exit_code
 from tests.cli.shell import Ended, Shell
 from tests.cli.terminal import Terminal
 

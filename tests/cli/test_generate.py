@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from queen import telemetry
-from queen.cli.alerts import RULES
+from queen.cli.generate.alerts import RULES
 from queen.settings import Settings
 from tests.cli.shell import Shell
-from tests.server.server import Server
+from tests.support.server import Server
 
 ROOT = Path(__file__).parents[2]
 
@@ -136,7 +136,7 @@ async def test_bash_completes_commands_and_options(shell: Shell, tmp_path: Path)
 
 
 def test_what_is_generated_is_not_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    from queen.cli.generate import compose_file
+    from queen.cli.commands.generate import compose_file
 
     monkeypatch.setenv("PG_PASSWORD", "hunter2")
     assert "hunter2" not in json.dumps(compose_file())

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from queen.cli.commands import PLACES
+from queen.cli.command_table import PLACES
 from tests.cli.commands import SOURCE
 from tests.cli.tree import COMMANDS, ROOT
 

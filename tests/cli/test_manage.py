@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.cli.shell import Shell
 from tests.cli.terminal import WIDTH, Terminal
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 async def _popped(shell: Shell, *options: str) -> dict[str, Any]:

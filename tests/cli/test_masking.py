@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import Shell
-from tests.server.server import Server
-from tests.server.verbs import bury, push
+from tests.support.server import Server
+from tests.support.verbs import bury, push
 
 CANARY = "canary-9d10"
 

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from tests.cli.commands import queen
-from tests.postgres import Server, bindir
-from tests.schema import dump
+from tests.support.postgres import Server, bindir
+from tools.write_schema import dump
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from queen.cli.output import cell, safe, yaml_text
+from queen.cli.support.output import cell, safe, yaml_text
 from tests.cli.shell import Shell
 
 # Without lone surrogates: JSON from a server has none.

@@ -9,14 +9,14 @@ import asyncpg
 import pytest
 
 from queen import Queen, outbox
-from queen.cli.relaying import Relaying
-from queen.store.connecting import Connecting
-from queen.store.database import Database
+from queen.cli.relay.pump import Relaying
+from queen.store.connection.database import Database
+from queen.store.connection.options import Connecting
 from queen.store.relay import Relay, init
 from tests.cli.shell import Shell
 from tests.client.faults import Faulty
-from tests.postgres import Server as PostgresServer
-from tests.server.server import Server
+from tests.support.postgres import Server as PostgresServer
+from tests.support.server import Server
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -5,9 +5,9 @@ import json
 import signal
 
 from queen import Queen
-from queen.cli.tail import Reader
+from queen.cli.commands.data.tail import Reader
 from tests.cli.shell import Shell
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 async def _push(server: Server, *payloads: object, partition: str = "Default") -> None:

@@ -4,8 +4,8 @@ import json
 
 from queen.store.store import Store
 from tests.cli.commands import queen
-from tests.server.access import KEYS, Caller
-from tests.server.server import Server, until
+from tests.support.callers import KEYS, Caller
+from tests.support.server import Server, until
 
 
 async def test_the_first_key_is_made_on_the_command_line(dsn: str) -> None:

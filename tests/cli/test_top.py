@@ -3,12 +3,12 @@
 import asyncio
 import json
 
-from queen.cli import top
+from queen.cli.commands import top
 from tests.cli.commands import queen
 from tests.cli.shell import Shell
 from tests.cli.terminal import WIDTH, Terminal
-from tests.server.access import KEYS
-from tests.server.server import Server
+from tests.support.callers import KEYS
+from tests.support.server import Server
 
 
 async def _filled(server: Server) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.cli.shell import Shell
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 async def _queue(server: Server, count: int) -> None:

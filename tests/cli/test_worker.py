@@ -13,7 +13,7 @@ from queen.jobs import QueueManager
 from tests.cli.shell import Shell
 from tests.jobs.lines import lines
 from tests.jobs.waiting import until
-from tests.server.server import Server
+from tests.support.server import Server
 
 ROOT = Path(__file__).parents[2]
 APP = "tests.jobs.application:jobs"

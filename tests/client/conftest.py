@@ -8,8 +8,8 @@ import pytest
 import uvloop
 
 from queen import Queen
-from tests.postgres import Server as PostgresServer
-from tests.server.server import Server
+from tests.support.postgres import Server as PostgresServer
+from tests.support.server import Server
 
 
 @pytest.fixture

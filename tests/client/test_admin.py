@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queen import Message, Queen, errors
-from queen.server.app import ROUTES
+from queen.server.routes.table import ROUTES
 from tests.client.faults import Faulty
 
 OTHERS = re.compile(

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from queen import Message, PushError, Queen, errors
-from queen.client.consumer import Consumption
+from queen.client.consume.consumer import Consumption
 from tests.client.faults import Faulty
-from tests.server.server import Server
+from tests.support.server import Server
 
 SLOW = {"message_count": 1_000, "time_millis": 60_000}
 

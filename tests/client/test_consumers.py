@@ -10,7 +10,7 @@ import pytest
 
 from queen import BatchError, DeadLetter, LeaseLost, Message, PushError, Queen, Retry, errors
 from tests.client.faults import Faulty
-from tests.clock import Clock
+from tests.support.clock import Clock
 
 
 class Order(msgspec.Struct):

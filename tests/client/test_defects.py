@@ -12,8 +12,8 @@ from aiohttp import web
 
 from queen import LeaseLost, Message, PushError, Queen, QueenError, errors
 from tests.client.faults import Faulty
-from tests.clock import Clock
-from tests.server.server import Server
+from tests.support.clock import Clock
+from tests.support.server import Server
 
 
 @contextlib.asynccontextmanager

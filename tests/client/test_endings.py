@@ -6,7 +6,7 @@ import signal
 import sys
 
 from queen import Queen
-from tests.server.server import SOURCE, Server
+from tests.support.server import SOURCE, Server
 
 FORKED = """
 import asyncio, os, sys

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queen import DeadLetter, LeaseLost, Message, Queen, errors
-from tests.clock import Clock
+from tests.support.clock import Clock
 
 
 async def test_a_batch_handler_may_settle_single_messages(shared: Queen, name: str) -> None:

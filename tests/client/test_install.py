@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import queen.client
-from tests.server.server import SOURCE
+from tests.support.server import SOURCE
 
 SERVER = [
     "asyncpg",

@@ -6,9 +6,9 @@ import re
 import urllib.request
 
 from queen import Queen
-from queen.client.long_poll import LongPoll
+from queen.client.consume.long_poll import LongPoll
 from queen.client.queue import pop_runs
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 
 def push_and_wait(server: Server, queue: str) -> None:

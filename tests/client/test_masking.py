@@ -7,8 +7,8 @@ import pytest
 from queen import Queen, errors
 from queen.jobs import Job, QueueManager
 from queen.testing import dead_letters, pushed
-from tests.server.access import KEYS, make_key
-from tests.server.server import Server
+from tests.support.callers import KEYS, make_key
+from tests.support.server import Server
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from queen import Message, Queen
 from queen.client import tracing
-from tests.server.server import SOURCE
+from tests.support.server import SOURCE
 
 
 class Observed:

@@ -10,7 +10,7 @@ from queen import Message, Queen
 from queen.client.queue import Queue
 from queen.jobs import Job, QueueManager
 from tests.client.faults import Faulty
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 SECONDS = 1.5
 MOST_POPS = 10

@@ -5,8 +5,8 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from tests.postgres import Server
-from tests.server.server import SOURCE
+from tests.support.postgres import Server
+from tests.support.server import SOURCE
 
 pytest_plugins = ["pytester"]
 

@@ -8,8 +8,8 @@ import pytest
 from queen import Message, PushError, Queen, errors
 from queen.jobs import Job, QueueManager
 from tests.client.faults import Faulty
-from tests.nginx import Nginx
-from tests.server.server import Server, until
+from tests.support.nginx import Nginx
+from tests.support.server import Server, until
 
 SLOW = {"message_count": 1_000, "time_millis": 60_000}
 STATUSES = (401, 403, 404, 408, 425, 429, 502)

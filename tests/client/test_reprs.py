@@ -11,10 +11,10 @@ import pytest
 
 import queen
 from queen import Queen, SyncQueen, errors
-from queen.cli.contexts import Where
+from queen.cli.commands.context import Where
 from queen.client.config import Config
 from queen.redacted import without_passwords
-from queen.server.keys import new_key
+from queen.server.auth.api_keys import new_key
 from queen.settings import Settings
 from queen.wire.access import NewToken
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queen import Message, Queen, errors
-from tests.server.server import SOURCE, Server
+from tests.support.server import SOURCE, Server
 
 
 async def test_a_namespace_or_a_task_is_popped_as_one(shared: Queen, name: str) -> None:

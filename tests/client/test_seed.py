@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from queen import Message, Queen, QueenError
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 async def test_quick_start(server: Server) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from queen import Message, NotFound, Queen
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 async def test_a_queue_is_deleted(queen: Queen) -> None:

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from queen import Queen, errors
 from queen.client.config import Strategy
-from queen.client.servers import Servers
+from queen.client.transport.failover import Servers
 
 URLS = ("http://a", "http://b", "http://c")
 

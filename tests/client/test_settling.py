@@ -8,7 +8,7 @@ import pytest
 
 from queen import LeaseLost, Message, Queen, errors
 from tests.client.faults import Faulty
-from tests.clock import Clock
+from tests.support.clock import Clock
 
 
 async def test_a_second_ack_is_told_that_it_is_one(shared: Queen, name: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from queen import LeaseLost, Queen, SyncQueen, errors
 from queen.client.config import Config
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 async def test_a_push_takes_items_as_mappings(shared: Queen, name: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from queen import BatchError, Queen, QueenError, SyncQueen
-from tests.server.server import SOURCE, Server
+from tests.support.server import SOURCE, Server
 
 
 @pytest.fixture

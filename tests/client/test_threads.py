@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queen import Message, Queen, SyncQueen
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 class Slow:

@@ -9,8 +9,8 @@ import pytest
 from queen import Queen, SyncQueen, errors
 from queen.client.config import Config
 from tests.cli.shell import Shell
-from tests.server.certificates import Authority, Pair
 from tests.server.test_access_boot import TlsServer
+from tests.support.certificates import Authority, Pair
 
 
 class Files:

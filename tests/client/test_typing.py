@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from queen import Queen
-from queen.client.admin import Admin
-from tests import sync_types
-from tests.server.server import SOURCE
+from queen.client.admin.admin import Admin
+from tests.support.server import SOURCE
+from tools import write_sync_types
 
 AWAITED = """
 from typing import Any, assert_type
 
 from queen import Message, Queen, Queue
-from queen.client.buffer import Buffered
+from queen.client.push.buffer import Buffered
 from queen.wire.messages import Pushed
 
 class Order:
@@ -140,12 +140,12 @@ def test_slips_in_code_without_await_are_found(tmp_path: Path) -> None:
 
 
 def test_the_types_without_await_are_those_of_the_classes_that_are_awaited() -> None:
-    assert sync_types.STUB.read_text("utf-8") == sync_types.stub()
+    assert write_sync_types.STUB.read_text("utf-8") == write_sync_types.stub()
 
 
 @pytest.mark.parametrize(("awaited", "plain"), [(Queen, "SyncQueen"), (Admin, "SyncAdmin")])
 def test_every_method_has_types_without_await(awaited: type, plain: str) -> None:
-    tree = ast.parse(sync_types.STUB.read_text("utf-8"))
+    tree = ast.parse(write_sync_types.STUB.read_text("utf-8"))
     (stub,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == plain)
     typed = {each.name for each in stub.body if isinstance(each, ast.FunctionDef)}
     methods = {
@@ -153,4 +153,4 @@ def test_every_method_has_types_without_await(awaited: type, plain: str) -> None
         for name, each in inspect.getmembers(awaited, inspect.isfunction)
         if not name.startswith("_") and each.__module__.startswith("queen.")
     }
-    assert methods - typed - sync_types.PLUMBING == set()
+    assert methods - typed - write_sync_types.PLUMBING == set()

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from queen import Message, Queen, QueenError, errors
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 
 @contextlib.asynccontextmanager

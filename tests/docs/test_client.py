@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import queen
-from queen.client.admin import Admin
+from queen.client.admin.admin import Admin
+from queen.client.admin.dead_letters import DeadLetters
 from queen.client.client import Queen
 from queen.client.config import Config
-from queen.client.consumer import Consumption
-from queen.client.dead_letters import DeadLetters
+from queen.client.consume.consumer import Consumption
 from queen.client.message import Message
 from queen.client.queue import Queue
 from queen.client.transaction import Transaction

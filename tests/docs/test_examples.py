@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.server.server import SOURCE, Server, until
+from tests.support.server import SOURCE, Server, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 
 from queen import errors, sql, telemetry
-from queen.server.app import ROUTES
+from queen.server.routes.table import ROUTES
 from queen.settings import Settings
 from queen.spark.options import OPTIONS
 from queen.spark.segments import COLUMNS
 from queen.wire.options import QueueOptions
-from tests.cli import page as cli_page
 from tests.cli.tree import COMMANDS
+from tools import write_cli_reference as cli_page
 
 ROOT = Path(__file__).parents[2]
 

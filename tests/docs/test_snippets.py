@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.server import SOURCE, Server
+from tests.support.server import SOURCE, Server
 
 LOCAL = "http://localhost:6632"
 RUN = re.DOTALL | re.MULTILINE

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from queen.codec.identity import partition_ref
-from queen.engine.deliveries import Delivery
+from queen.codec.ids import partition_ref
 from queen.engine.engine import Engine
+from queen.engine.pop.delivery import Delivery
 from queen.settings import Settings
 from queen.wire.messages import Acknowledged, Acknowledgment, Message, PopRequest, Pushed, PushItem
 

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from queen.codec.identity import partition_ref
+from queen.codec.ids import partition_ref
 from queen.engine.engine import Engine
 from queen.errors import BadRequest, InvalidStatus, OutcomeUnknown, Overloaded
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.wire.messages import Acknowledgment
-from tests.clock import Clock
 from tests.engine.helpers import (
     ack,
     item,
@@ -28,6 +27,7 @@ from tests.engine.helpers import (
     settle,
     values,
 )
+from tests.support.clock import Clock
 
 
 async def test_the_messages_of_a_delivery_are_acked_one_by_one_in_any_order(

@@ -8,7 +8,7 @@ from queen.engine.engine import Engine
 from queen.engine.upkeep.loop import Upkeep
 from queen.settings import Settings
 from queen.store.audit import Audit
-from tests.clock import Clock
+from tests.support.clock import Clock
 
 DAY = 86_400
 SETTINGS = Settings(retention_interval_ms=1_000, audit_retention_hours=100 * 24)

@@ -3,8 +3,8 @@
 import pytest
 
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import drain, lease, message, pop, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 
 @pytest.mark.parametrize("ordered", [True, False])

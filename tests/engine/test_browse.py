@@ -1,8 +1,8 @@
 """A search ends where the database has worked long for it, and goes on behind."""
 
-from queen.engine import browse
 from queen.engine.engine import Engine
-from queen.store.database import SPENT
+from queen.engine.inspect import browse
+from queen.store.connection.database import SPENT
 from tests.engine.helpers import push
 
 

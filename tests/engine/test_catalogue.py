@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from queen import errors
-from queen.engine.catalogue import Catalogue, Lane
+from queen.engine.caches.catalogue import Catalogue, Lane
 from queen.engine.engine import Engine
 from queen.settings import Settings
-from queen.store.database import Record
+from queen.store.connection.database import Record
 from tests.engine.helpers import item, push, until
 
 

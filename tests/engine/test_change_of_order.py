@@ -3,7 +3,6 @@
 import asyncio
 
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import (
     ack,
     asleep,
@@ -15,6 +14,7 @@ from tests.engine.helpers import (
     settle,
     values,
 )
+from tests.support.clock import Clock
 
 
 async def test_with_nothing_out_it_holds_at_once(engine: Engine) -> None:

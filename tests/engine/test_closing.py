@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from queen import errors
-from queen.engine.buffer_folder import BufferFolder
+from queen.engine.buffer.directory import BufferFolder
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from tests.engine.helpers import until

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import (
     ack,
     asleep,
@@ -18,6 +17,7 @@ from tests.engine.helpers import (
     settle,
     values,
 )
+from tests.support.clock import Clock
 
 
 async def fill(engine: Engine, *, limit: int, ordered: bool = True) -> None:

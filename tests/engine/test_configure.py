@@ -8,8 +8,8 @@ import pytest
 from queen.engine.engine import Engine
 from queen.errors import InvalidName, InvalidOption, QueueNotFound, VersionMismatch
 from queen.settings import Settings
-from tests.clock import Clock
 from tests.engine.helpers import ack, asleep, drain, item, pop, pop_later, pop_one, push, values
+from tests.support.clock import Clock
 
 DEFAULTS = {
     "lease_seconds": 300,

@@ -13,12 +13,12 @@ import pytest
 from queen.engine.engine import Engine
 from queen.errors import DatabaseUnavailable, Overloaded, QueenError
 from queen.settings import Settings
-from queen.store.connecting import Connecting
-from queen.store.database import Database
+from queen.store.connection.database import Database
+from queen.store.connection.options import Connecting
 from queen.store.migrations import migrate
 from tests.engine.helpers import drain, lease, pop, pop_one, push, until
-from tests.gate import Gate
-from tests.postgres import Postgres
+from tests.support.gate import Gate
+from tests.support.postgres import Postgres
 
 
 @contextlib.asynccontextmanager

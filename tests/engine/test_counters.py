@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from queen import telemetry
-from queen.engine.counters import Counters
-from queen.engine.deliveries import Lease
 from queen.engine.engine import Engine
+from queen.engine.metrics.counters import Counters
+from queen.engine.pop.delivery import Lease
 from queen.meters import Snapshot
-from queen.store.database import Record
+from queen.store.connection.database import Record
 from queen.telemetry import OTHER, Metric
 from queen.wire.messages import PopRequest
-from tests.clock import Clock
 from tests.engine.helpers import ack, item, lease, pop, pop_one, push, says, settle
+from tests.support.clock import Clock
 
 QUEUE_MODE = "__QUEUE_MODE__"
 

@@ -8,8 +8,8 @@ import pytest
 
 from queen import errors, telemetry
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import ack, ack_all, drain, pop, pop_later, pop_one, push, values
+from tests.support.clock import Clock
 
 DAMAGE = {
     "short ends": "ends = substring(ends from 1 for 3)",

@@ -2,11 +2,11 @@
 
 import pytest
 
-from queen.codec.identity import partition_ref
+from queen.codec.ids import partition_ref
 from queen.engine.engine import Engine
 from queen.store.dead_letters import LetterFilter
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, lease, message, pop, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 ONE_ATTEMPT = {"retry_limit": 0}
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from queen import sql
-from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
-from queen.store.connecting import Connecting
+from queen.engine.pop.delivery import Delivery
+from queen.store.connection.options import Connecting
 from queen.wire.messages import Acknowledgment
 from tests.engine.helpers import ack, item, lease, message, pop, pop_one, push, settle
 

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, item, message, pop, pop_one, push, values
+from tests.support.clock import Clock
 
 
 async def test_a_known_transaction_id_is_answered_with_the_first_message(engine: Engine) -> None:

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import drain, item, message, pop, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 
 async def test_a_delayed_queue_holds_every_message_back(engine: Engine, clock: Clock) -> None:

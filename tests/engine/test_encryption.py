@@ -8,12 +8,11 @@ import asyncpg
 import pytest
 
 from queen import errors
-from queen.codec.encryption import is_sealed
-from queen.engine import browse
+from queen.codec.encryption.keys import is_sealed
+from queen.engine.encryption.rotation import rewrap, status
 from queen.engine.engine import Engine
-from queen.engine.keyrings import rewrap, status
+from queen.engine.inspect import browse
 from queen.settings import Settings
-from tests.clock import Clock
 from tests.engine.helpers import (
     ack,
     drain,
@@ -27,6 +26,7 @@ from tests.engine.helpers import (
     until,
     values,
 )
+from tests.support.clock import Clock
 
 CANARY = "canary-7d1e90"
 KEYED = Settings(encryption_key="11" * 32)
@@ -366,8 +366,8 @@ async def test_a_data_key_serves_a_day(dsn: str, clock: Clock, engine: Engine) -
 async def test_a_data_key_serves_no_more_than_its_uses(
     dsn: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("queen.engine.seals._USES", 2)
-    monkeypatch.setattr("queen.codec.encryption.MAX_USES", 4)
+    monkeypatch.setattr("queen.engine.encryption.sealer._USES", 2)
+    monkeypatch.setattr("queen.codec.encryption.keys.MAX_USES", 4)
     for number in range(10):
         await push(engine, "orders", number)
     uses = [row["uses"] for row in await rows(dsn, "select uses from queen.data_keys")]

@@ -116,7 +116,7 @@ async def test_a_transaction_that_outlasts_the_appender_is_not_left_lying(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It saw that the appender was awake, so it told nobody."""
-    monkeypatch.setattr("queen.engine.appender._AWAKE_SECONDS", 0.05)
+    monkeypatch.setattr("queen.engine.sources.outbox._AWAKE_SECONDS", 0.05)
     await engine.configure("orders")
     await enqueue(application, 1)
     assert await take(engine, 1) == [1]
@@ -156,7 +156,7 @@ async def test_a_transaction_that_is_open_for_long_is_looked_for_now_and_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Anybody's, of any database of the cluster; and what comes meanwhile does not wait for it."""
-    monkeypatch.setattr("queen.engine.appender._AWAKE_SECONDS", 0.05)
+    monkeypatch.setattr("queen.engine.sources.outbox._AWAKE_SECONDS", 0.05)
     await engine.configure("orders")
     transaction = slow.transaction()
     await transaction.start()

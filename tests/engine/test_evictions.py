@@ -5,8 +5,8 @@ import pytest
 from queen.engine.engine import Engine
 from queen.engine.upkeep.loop import Upkeep
 from queen.settings import Settings
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, pop, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 OPTIONS = {"max_wait_seconds": 60}
 

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from queen.codec import records
-from queen.codec.encryption import Keyring
-from queen.engine.buffer_folder import BufferFolder
-from queen.engine.buffer_reading import merged
-from queen.engine.file_buffer import (
+from queen.codec.encryption.keys import Keyring
+from queen.engine.buffer import records
+from queen.engine.buffer.directory import BufferFolder
+from queen.engine.buffer.file_buffer import (
     BufferedItem,
     BufferedPush,
     FileBuffer,
     decode_push,
     encode_push,
 )
+from queen.engine.buffer.reader import merged
 from queen.errors import DatabaseUnavailable, OutcomeUnknown
 from queen.settings import Settings
-from tests.server.server import SOURCE
+from tests.support.server import SOURCE
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ async def test_files_are_cut_by_their_number_of_messages(tmp_path: Path) -> None
 
 _ON_A_SMALL_DISK = """
 import asyncio, sys
-from queen.engine.file_buffer import FileBuffer
+from queen.engine.buffer.file_buffer import FileBuffer
 from queen.errors import DatabaseUnavailable, OutcomeUnknown
 from queen.settings import Settings
 from tests.engine.test_file_buffer import a_push, names
@@ -367,7 +367,7 @@ async def test_what_was_refused_is_gone_when_the_process_dies_at_once(
 _WRITES_STATE = """
 import sys
 from pathlib import Path
-from queen.engine.buffer_folder import BufferFolder
+from queen.engine.buffer.directory import BufferFolder
 
 folder = BufferFolder(Path(sys.argv[1]))
 state = folder.state._replace(is_closed=True)

@@ -6,8 +6,8 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import GroupNotFound, LeaseLost, QueueNotFound, SubscriptionConflict
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, item, pop, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 
 async def test_each_group_sees_every_message(engine: Engine) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from queen.errors import DatabaseUnavailable, OutcomeUnknown, QueenError
-from queen.store.connecting import Connecting
-from queen.store.database import Database
-from queen.store.hosts import Hosts
+from queen.store.connection.database import Database
+from queen.store.connection.options import Connecting
+from queen.store.connection.primary import Hosts
 from queen.store.migrations import migrate
 from tests.engine.helpers import until
-from tests.gate import Gate
-from tests.pair import Pair
-from tests.postgres import Postgres
+from tests.support.gate import Gate
+from tests.support.pair import Pair
+from tests.support.postgres import Postgres
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from queen.engine.lanes import Lanes
+from queen.engine.runtime.batcher import Lanes
 
 
 class Unit:
@@ -56,7 +56,7 @@ async def test_a_lone_unit_is_flushed_at_once() -> None:
 async def test_a_few_wait_for_the_flush_that_runs_and_share_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("queen.engine.lanes._PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr("queen.engine.runtime.batcher._PATIENCE_SECONDS", 60.0)
     slow = Slow()
     lanes = slow.lanes()
     lanes.submit(Unit(1))

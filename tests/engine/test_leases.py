@@ -6,8 +6,8 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import BadRequest, LeaseLost
-from tests.clock import Clock
 from tests.engine.helpers import ack, lease, message, pop, pop_one, push, settle
+from tests.support.clock import Clock
 
 
 async def test_an_expired_lease_passes_the_message_on(engine: Engine, clock: Clock) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from queen.codec.identity import partition_ref
+from queen.codec.ids import partition_ref
 from queen.engine.engine import Engine
 from queen.wire.messages import PushItem
 from tests.engine.helpers import item, push

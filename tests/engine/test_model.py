@@ -20,12 +20,11 @@ from hypothesis.stateful import (
 )
 
 from queen import errors
-from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
-from queen.engine.parts import PushResult
+from queen.engine.pop.delivery import Delivery
+from queen.engine.push.batches import PushResult
 from queen.settings import Settings
 from queen.wire.messages import Acknowledgment, PopRequest, PushItem
-from tests.clock import Clock
 from tests.engine.model import (
     DEDUP_SECONDS,
     GRID_SECONDS,
@@ -43,6 +42,7 @@ from tests.engine.model import (
     Refused,
     Stored,
 )
+from tests.support.clock import Clock
 
 T = TypeVar("T")
 

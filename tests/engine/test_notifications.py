@@ -10,7 +10,7 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.settings import Settings
-from queen.store.notifications import News, Notifications
+from queen.store.connection.notifications import News, Notifications
 from tests.engine.helpers import (
     ack,
     asleep,
@@ -23,7 +23,7 @@ from tests.engine.helpers import (
     until,
     values,
 )
-from tests.gate import Gate
+from tests.support.gate import Gate
 
 PATIENT = Settings(safety_poll_ms=600_000, catalogue_seconds=600)
 

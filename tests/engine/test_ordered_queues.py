@@ -6,8 +6,8 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import LeaseLost
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, lease, pop, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 
 async def test_messages_come_in_the_order_in_which_they_were_pushed(engine: Engine) -> None:

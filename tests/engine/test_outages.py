@@ -13,14 +13,14 @@ import pytest
 from msgspec import structs
 
 from queen import errors
+from queen.engine.buffer.file_buffer import BufferedItem, BufferedPush
 from queen.engine.engine import Engine
-from queen.engine.file_buffer import BufferedItem, BufferedPush
 from queen.engine.upkeep.loop import Upkeep
 from queen.settings import Settings
 from queen.store.migrations import migrate
-from tests.clock import Clock
 from tests.engine.helpers import ack_all, drain, item, pop, pop_later, push, until, values
-from tests.postgres import Postgres
+from tests.support.clock import Clock
+from tests.support.postgres import Postgres
 
 DAY = 86_400
 

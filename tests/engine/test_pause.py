@@ -3,8 +3,8 @@
 import asyncio
 
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import ack, asleep, pop, pop_later, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 
 async def test_a_paused_queue_gives_nothing_and_takes_on(engine: Engine) -> None:

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from queen.engine.engine import Engine
-from queen.engine.parts import PushResult
+from queen.engine.push.batches import PushResult
 from queen.errors import LeaseLost, OutcomeUnknown, Overloaded, QueenError
 from queen.settings import Settings
 from queen.store import messages as rows

@@ -8,8 +8,8 @@ from queen.engine.engine import Engine
 from queen.errors import DatabaseUnavailable
 from queen.settings import Settings
 from queen.store import messages as rows
-from tests.clock import Clock
 from tests.engine.helpers import ack, ack_all, drain, lease, pop, pop_one, push, values
+from tests.support.clock import Clock
 
 SETTINGS = Settings(max_pop_bytes=100, max_payload_bytes=300)
 TEXTS = [f"{number}" + "x" * 37 for number in range(5)]

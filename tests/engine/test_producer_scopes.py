@@ -15,7 +15,7 @@ from queen.errors import SequenceStale
 from queen.store.messages import Push
 from queen.store.migrations import migrate
 from tests.engine.helpers import drain, item, push, until
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 BEFORE = "0018"
 """The first migration that the last release does not have."""

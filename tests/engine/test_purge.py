@@ -3,12 +3,12 @@
 import asyncpg
 import pytest
 
-from queen.codec.identity import partition_of
+from queen.codec.ids import partition_of
 from queen.engine.engine import Engine
 from queen.errors import LeaseLost, QueueNotFound
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, lease, pop, pop_one, push, says, settle, values
 from tests.sql.stepping import segment
+from tests.support.clock import Clock
 
 
 async def test_a_purged_queue_is_empty_and_its_offsets_go_on(engine: Engine) -> None:

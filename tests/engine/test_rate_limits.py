@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import ack, ack_all, drain, item, pop, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 
 def limit(most: int, ms: int, per: str) -> dict[str, object]:

@@ -5,8 +5,8 @@ import pytest
 from queen.engine.engine import Engine
 from queen.errors import LeaseLost, Overloaded, PartitionNotFound
 from queen.wire.messages import Acknowledgment, PopRequest, PushItem
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, pop, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 
 async def bury(engine: Engine) -> int:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from queen.engine.endings import MessageEndings
 from queen.engine.engine import Engine
-from queen.engine.results import Outcome
+from queen.engine.settle.outcome_waiters import MessageEndings
+from queen.engine.settle.results import Outcome
 from tests.engine.helpers import pop_one, push, settle, until
 
 

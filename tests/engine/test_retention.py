@@ -8,8 +8,8 @@ import pytest
 from queen.engine.engine import Engine
 from queen.engine.upkeep.loop import Upkeep
 from queen.settings import Settings
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, pop, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

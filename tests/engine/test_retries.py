@@ -5,8 +5,8 @@ from datetime import datetime
 import pytest
 
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, pop, pop_one, push, seconds_until, settle
+from tests.support.clock import Clock
 
 
 async def test_nacks_and_expiries_count_the_same_attempts(engine: Engine, clock: Clock) -> None:

@@ -2,11 +2,11 @@
 
 from queen import telemetry
 from queen.engine.engine import Engine
-from queen.engine.sampler import Sampler
+from queen.engine.metrics.sampler import Sampler
 from queen.settings import Settings
-from queen.store.database import Record
-from tests.clock import Clock
+from queen.store.connection.database import Record
 from tests.engine.helpers import ack, pop, pop_one, push, settle
+from tests.support.clock import Clock
 
 SETTINGS = Settings(sample_seconds=10)
 

@@ -11,10 +11,10 @@ import pytest
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.engine.schedules import Recurring
+from queen.engine.sources.schedules import Recurring
 from queen.settings import Settings
-from tests.clock import Clock
 from tests.engine.helpers import pop, until, values
+from tests.support.clock import Clock
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 KEY = "0123456789abcdef" * 4

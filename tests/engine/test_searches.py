@@ -4,11 +4,10 @@ import asyncio
 
 import asyncpg
 
-from queen.codec.identity import partition_of
+from queen.codec.ids import partition_of
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.store import Store
-from tests.clock import Clock
 from tests.engine.helpers import (
     ack,
     asleep,
@@ -21,6 +20,7 @@ from tests.engine.helpers import (
     values,
 )
 from tests.sql.stepping import OneConnection, segment
+from tests.support.clock import Clock
 
 
 async def test_a_pop_that_the_rate_stopped_does_not_hide_what_is_ready(

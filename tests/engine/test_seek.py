@@ -6,7 +6,6 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import BadRequest, GroupNotFound, LeaseLost, PartitionNotFound, QueueNotFound
-from tests.clock import Clock
 from tests.engine.helpers import (
     ack,
     asleep,
@@ -18,6 +17,7 @@ from tests.engine.helpers import (
     settle,
     values,
 )
+from tests.support.clock import Clock
 
 
 async def test_seek_to_the_start_delivers_everything_again(engine: Engine) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, item, pop, pop_one, push, settle, values
+from tests.support.clock import Clock
 
 
 async def test_a_queue_gives_its_messages_a_time_to_live(engine: Engine, clock: Clock) -> None:

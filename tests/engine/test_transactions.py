@@ -7,8 +7,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
+from queen.engine.pop.delivery import Delivery
 from queen.errors import (
     AlreadySettled,
     BadRequest,
@@ -22,8 +22,8 @@ from queen.errors import (
     SequenceStale,
 )
 from queen.wire.messages import Acknowledgment, PushItem
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, item, lease, pop, pop_one, push, says, until, values
+from tests.support.clock import Clock
 
 
 async def popped(engine: Engine, *payloads: object, **fields: Any) -> Delivery:  # noqa: ANN401

@@ -6,8 +6,8 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import LeaseLost
-from tests.clock import Clock
 from tests.engine.helpers import ack, drain, lease, pop, pop_one, push, says, settle, values
+from tests.support.clock import Clock
 
 UNORDERED = {"ordered": False}
 

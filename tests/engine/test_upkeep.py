@@ -8,11 +8,11 @@ import pytest
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.engine.sampler import Sampler
+from queen.engine.metrics.sampler import Sampler
 from queen.engine.upkeep.loop import DUTIES, Upkeep
 from queen.settings import Settings
-from tests.clock import Clock
 from tests.engine.helpers import drain, item, pop, pop_one, push, settle
+from tests.support.clock import Clock
 
 SETTINGS = Settings(retention_interval_ms=1_000, upkeep_look_seconds=1, producer_ttl_seconds=100)
 DAY = 86_400

@@ -3,8 +3,8 @@
 import pytest
 
 from queen.engine.engine import Engine
-from tests.clock import Clock
 from tests.engine.helpers import ack, pop, pop_one, push, values
+from tests.support.clock import Clock
 
 WINDOW = {"window_seconds": 10}
 

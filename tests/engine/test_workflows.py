@@ -9,17 +9,17 @@ import msgspec
 import pytest
 
 from queen import errors
-from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
+from queen.engine.pop.delivery import Delivery
 from queen.engine.upkeep.loop import Upkeep
-from queen.jobs.workflows import Step, Workflow
+from queen.jobs.workflows.definition import Step, Workflow
 from queen.settings import Settings
-from queen.store.database import Record
+from queen.store.connection.database import Record
 from queen.wire.messages import PopRequest
-from queen.wire.plans import plan_of
+from queen.wire.workflow_plan import plan_of
 from queen.wire.workflows import WorkflowPlace
-from tests.clock import Clock
 from tests.engine.helpers import lease, says, until
+from tests.support.clock import Clock
 
 Handler = Callable[[Any, WorkflowPlace], Any]
 

@@ -9,8 +9,8 @@ import uvloop
 
 from queen import Queen
 from queen.jobs import QueueManager
-from tests.postgres import Server as PostgresServer
-from tests.server.server import Server
+from tests.support.postgres import Server as PostgresServer
+from tests.support.server import Server
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from queen import Message, Queen
 from queen.jobs import Job, QueueManager, Worker
 from tests.jobs.waiting import until
-from tests.server.server import Server
+from tests.support.server import Server
 
 MOST = 40
 COUNT = 150

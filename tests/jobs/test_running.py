@@ -14,7 +14,7 @@ from queen.jobs import Job, QueueManager, Rate, Worker
 from queen.wire.jobs import RunningJobs
 from tests.jobs import processors
 from tests.jobs.waiting import until
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 async def test_a_plain_function_runs_in_a_thread(jobs: QueueManager, queue: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from queen import Queen
 from queen.jobs import Job, QueueManager, Worker
-from tests.server.server import Server
+from tests.support.server import Server
 
 
 @pytest.fixture

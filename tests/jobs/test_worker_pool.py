@@ -13,7 +13,7 @@ from queen import errors
 from queen.jobs import QueueManager, WorkerManager
 from tests.jobs.lines import lines
 from tests.jobs.waiting import until
-from tests.server.server import Server
+from tests.support.server import Server
 
 APP = "tests.jobs.application:jobs"
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 import uvloop
 
-from tests.postgres import Server as PostgresServer
-from tests.server.server import Server
+from tests.support.postgres import Server as PostgresServer
+from tests.support.server import Server
 
 
 @pytest.fixture

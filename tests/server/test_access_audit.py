@@ -8,11 +8,11 @@ import asyncpg
 import pytest
 
 from queen import errors
-from queen.store.connecting import Connecting
+from queen.store.connection.options import Connecting
 from queen.store.store import Store
-from tests.clock import Clock
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.clock import Clock
+from tests.support.server import Server
 
 
 @pytest.fixture

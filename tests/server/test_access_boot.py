@@ -12,9 +12,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.server.access import KEYS, make_key
-from tests.server.certificates import Authority
-from tests.server.server import SOURCE, Server, until
+from tests.support.callers import KEYS, make_key
+from tests.support.certificates import Authority
+from tests.support.server import SOURCE, Server, until
 
 SECRET = "a secret of more than thirty-two bytes"
 JWT = {

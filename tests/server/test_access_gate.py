@@ -10,17 +10,17 @@ import asyncpg
 import pytest
 
 from queen import errors
-from queen.server import keys
-from queen.server.access import ANYBODY
-from queen.server.gate import Gate
+from queen.server.auth import api_keys
+from queen.server.auth.authenticator import Gate
+from queen.server.auth.permissions import ANYBODY
 from queen.settings import Settings
-from queen.store.database import Record
+from queen.store.connection.database import Record
 from queen.store.migrations import migrate
 from queen.store.store import Store
-from tests.clock import Clock
-from tests.postgres import Postgres
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server, until
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.clock import Clock
+from tests.support.postgres import Postgres
+from tests.support.server import Server, until
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def test_a_key_of_a_newer_release_is_rejected_and_other_keys_work(
     connection = await asyncpg.connect(dsn)
     await connection.execute(
         f"update queen.keys set {damage} where id = $1",
-        keys.id_of(newer),
+        api_keys.id_of(newer),
     )
     await connection.close()
 
@@ -96,7 +96,7 @@ async def test_a_key_of_a_newer_release_is_rejected_and_other_keys_work(
         for _ in range(2):
             with pytest.raises(errors.Unauthorized):
                 await gate.caller(f"Bearer {newer}")
-            assert (await gate.caller(f"Bearer {good}")).key_id == keys.id_of(good)
+            assert (await gate.caller(f"Bearer {good}")).key_id == api_keys.id_of(good)
 
 
 async def test_a_read_of_keys_that_fails_unexpectedly_fails_its_callers_only(
@@ -112,7 +112,7 @@ async def test_a_read_of_keys_that_fails_unexpectedly_fails_its_callers_only(
             patched.setattr(store.keys, "find", failing)
             with pytest.raises(RuntimeError, match="injected"):
                 await gate.caller(f"Bearer {key}")
-        assert (await gate.caller(f"Bearer {key}")).key_id == keys.id_of(key)
+        assert (await gate.caller(f"Bearer {key}")).key_id == api_keys.id_of(key)
 
 
 async def test_ten_thousand_waits_of_one_key_end_together_and_cost_few_statements(
@@ -162,7 +162,7 @@ async def test_keys_that_were_seen_are_believed_for_a_while_without_a_database(g
             postgres.stop()
             reply = await unseen.get("/auth/me")
             assert (reply.status, reply.code) == (503, "database_unavailable")
-            ends_at = time.monotonic() + 2 * keys.BELIEVED_SECONDS
+            ends_at = time.monotonic() + 2 * api_keys.BELIEVED_SECONDS
             last = reply
             while time.monotonic() < ends_at:
                 last = await seen.get("/auth/me")

@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from queen import errors
-from queen.server.jwks import keys_of
-from queen.server.jwts import Jwts
+from queen.server.auth.jwks import keys_of
+from queen.server.auth.jwt_tokens import Jwts
 from queen.settings import Settings
-from tests.server.access import Caller, make_key
-from tests.server.certificates import Authority, Pair
-from tests.server.forgeries import AUDIENCE, ISSUER, KEY, PEM, claims, forged, good
-from tests.server.server import Server, until
+from tests.support.callers import Caller, make_key
+from tests.support.certificates import Authority, Pair
+from tests.support.forgeries import AUDIENCE, ISSUER, KEY, PEM, claims, forged, good
+from tests.support.server import Server, until
 
 BOTH = {
     "QUEEN_AUTH": "keys,jwt",

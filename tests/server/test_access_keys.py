@@ -8,9 +8,9 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from tests.clock import Clock
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server, until
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.clock import Clock
+from tests.support.server import Server, until
 
 
 @pytest.fixture

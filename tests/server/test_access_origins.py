@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Reply, Server
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Reply, Server
 
 CORS = {
     **KEYS,

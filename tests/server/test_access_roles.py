@@ -7,9 +7,9 @@ import pytest
 
 from queen import errors
 from queen.store.migrations import make_roles, migrate
-from tests.postgres import Server as Database
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.postgres import Server as Database
+from tests.support.server import Server
 
 
 async def login(database: Database, dsn: str, role: str) -> str:

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from queen.server.access import Permission
-from queen.server.app import ROUTES
-from queen.server.routing import Route
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server
+from queen.server.auth.permissions import Permission
+from queen.server.http.router import Route
+from queen.server.routes.table import ROUTES
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server
 
 PRIVATE = [route for route in ROUTES if not route.is_public]
 PUBLIC = {"/livez", "/readyz", "/health", "/api/v1/openapi.json"}

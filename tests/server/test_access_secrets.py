@@ -11,10 +11,10 @@ import asyncpg
 import jwt
 import pytest
 
-from tests.postgres import Server as Database
-from tests.postgres import bindir
-from tests.server.access import Caller, make_key
-from tests.server.server import SOURCE, Server
+from tests.support.callers import Caller, make_key
+from tests.support.postgres import Server as Database
+from tests.support.postgres import bindir
+from tests.support.server import SOURCE, Server
 
 CANARY = "canary-5f1b7c"
 PASSWORD = f"{CANARY}-password"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from queen.codec.identity import message_id
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Reply, Server, until
+from queen.codec.ids import message_id
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Reply, Server, until
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.clock import Clock
-from tests.server.calls import (
+from tests.support.calls import (
     a_queue,
     ack,
     configure,
@@ -16,7 +15,8 @@ from tests.server.calls import (
     says,
     settle,
 )
-from tests.server.server import Server
+from tests.support.clock import Clock
+from tests.support.server import Server
 
 ANSWER = {"transactionId", "success", "noop", "dlq", "leaseReleased", "retryAt"}
 

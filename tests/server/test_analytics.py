@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.clock import Clock
-from tests.server.server import Server, until
+from tests.support.clock import Clock
+from tests.support.server import Server, until
 
 FAST = {"QUEEN_COUNTERS_FLUSH_SECONDS": "0.1", "QUEEN_SAMPLE_SECONDS": "0.1"}
 

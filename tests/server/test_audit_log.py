@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from queen import errors
-from queen.server.audit_log import AuditLog
+from queen.server.middleware.audit_log import AuditLog
 from queen.store.migrations import migrate
 from queen.store.store import Store
 from queen.wire.access import AuditRecord
-from tests.postgres import Postgres
-from tests.server.server import until
+from tests.support.postgres import Postgres
+from tests.support.server import until
 
 NULL = msgspec.Raw(b"null")
 

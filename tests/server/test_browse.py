@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.clock import Clock
-from tests.server.server import Server
-from tests.server.verbs import bury, pages, pop, push, settle
+from tests.support.clock import Clock
+from tests.support.server import Server
+from tests.support.verbs import bury, pages, pop, push, settle
 
 
 async def find(server: Server, **parameters: str | int) -> list[Any]:

@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 
 from queen.wire.options import QueueOptions
-from tests.clock import Clock
-from tests.server.calls import a_queue, ack, configure, data, items, pop, pop_one, push, settle
-from tests.server.server import Reply, Server, until
+from tests.support.calls import a_queue, ack, configure, data, items, pop, pop_one, push, settle
+from tests.support.clock import Clock
+from tests.support.server import Reply, Server, until
 
 DEFAULTS = {
     "leaseTime": 300,

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.clock import Clock
-from tests.server.server import Server, until
-from tests.server.verbs import pages, pop, push, settle
+from tests.support.clock import Clock
+from tests.support.server import Server, until
+from tests.support.verbs import pages, pop, push, settle
 
 IN_ORDERS = "/consumer-groups/g/queues/orders"
 

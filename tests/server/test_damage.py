@@ -2,8 +2,8 @@
 
 import asyncpg
 
-from tests.server.server import Server
-from tests.server.verbs import pop, push
+from tests.support.server import Server
+from tests.support.verbs import pop, push
 
 
 async def test_a_damaged_segment_is_a_problem_a_log_event_and_a_metric(dsn: str) -> None:

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType
 
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server, until
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server, until
 
 FAST = {
     "QUEEN_COUNTERS_FLUSH_SECONDS": "0.1",

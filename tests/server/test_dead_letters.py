@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.clock import Clock
-from tests.server.server import Server
-from tests.server.verbs import bury, finished, pages, pop, push
+from tests.support.clock import Clock
+from tests.support.server import Server
+from tests.support.verbs import bury, finished, pages, pop, push
 
 
 async def letters(server: Server, **parameters: str | int) -> list[Any]:

@@ -8,9 +8,7 @@ import signal
 
 import aiohttp
 
-from tests.exercised import note_code
-from tests.postgres import Postgres
-from tests.server.calls import (
+from tests.support.calls import (
     configure,
     data,
     held_partitions,
@@ -20,7 +18,9 @@ from tests.server.calls import (
     push,
     until_blocked,
 )
-from tests.server.server import Server, until
+from tests.support.exercised import note_code
+from tests.support.postgres import Postgres
+from tests.support.server import Server, until
 
 
 async def test_who_waits_is_answered_with_nothing(dsn: str) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from queen.store.migrations import migrate
 from tests.cli.commands import queen
-from tests.postgres import Postgres
-from tests.server.server import SOURCE, Server
-from tests.server.verbs import bury, pop, push, settle
+from tests.support.postgres import Postgres
+from tests.support.server import SOURCE, Server
+from tests.support.verbs import bury, pop, push, settle
 
 CANARY = "canary-3c8f51"
 CONTROL = "control-3c8f51"

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import struct
 
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 COUNT = 100
 PAYLOAD = "x" * 100_000

@@ -8,8 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.clock import Clock
-from tests.server.server import Reply, Server
+from tests.support.clock import Clock
+from tests.support.server import Reply, Server
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 GRAINS = (60, 3_600, 86_400)

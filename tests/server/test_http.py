@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.calls import a_queue, configure, data, items, pop, pop_one, posted, push, spoken
-from tests.server.server import Server, until
+from tests.support.calls import a_queue, configure, data, items, pop, pop_one, posted, push, spoken
+from tests.support.server import Server, until
 
 JSON = "content-type: application/json"
 

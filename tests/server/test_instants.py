@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.server.calls import a_queue, items, push
-from tests.server.server import Server
+from tests.support.calls import a_queue, items, push
+from tests.support.server import Server
 
 BEYOND = ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"]
 RANGES = [

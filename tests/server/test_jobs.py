@@ -2,11 +2,11 @@
 
 import asyncio
 
-from tests.clock import Clock
-from tests.server.calls import a_queue, configure, pop, push, settle
-from tests.server.jobs import add, cancel, done, path, show, status, take
-from tests.server.server import Server, until
-from tests.server.verbs import pages
+from tests.support.calls import a_queue, configure, pop, push, settle
+from tests.support.clock import Clock
+from tests.support.jobs import add, cancel, done, path, show, status, take
+from tests.support.server import Server, until
+from tests.support.verbs import pages
 
 
 async def test_a_job_is_a_message_with_a_name(shared: Server) -> None:

@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from tests.clock import Clock
-from tests.server.calls import a_queue, ack, data, pop, pop_one, push, settle
-from tests.server.server import Server
+from tests.support.calls import a_queue, ack, data, pop, pop_one, push, settle
+from tests.support.clock import Clock
+from tests.support.server import Server
 
 LOST = f"0.999999.{'0' * 32}"
 

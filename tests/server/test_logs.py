@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 SECRET = "canary-9f2c"
 

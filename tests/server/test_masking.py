@@ -7,10 +7,10 @@ import asyncpg
 import msgspec
 import pytest
 
-from queen.server.app import ROUTES
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Reply, Server
-from tests.server.verbs import finished
+from queen.server.routes.table import ROUTES
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Reply, Server
+from tests.support.verbs import finished
 
 CANARY = "canary-77ab12"
 KEYED = {**KEYS, "QUEEN_ENCRYPTION_KEY": "ab" * 32}

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from queen import telemetry
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 QUEUE_MODE = "__QUEUE_MODE__"
 

@@ -3,9 +3,9 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from queen import telemetry
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Reply, Server, until
-from tests.server.verbs import pop, push
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Reply, Server, until
+from tests.support.verbs import pop, push
 
 PATH = "/metrics/per-object"
 ON = {"QUEEN_METRICS_PER_OBJECT": "true", "QUEEN_SAMPLE_SECONDS": "0.1"}

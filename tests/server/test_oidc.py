@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from queen.server import fetched
-from queen.server.oidc import Oidc
-from queen.server.pages import Pages
+from queen.server.auth import cached_document
+from queen.server.auth.oidc import Oidc
+from queen.server.http.static_files import Pages
 from queen.settings import Settings
-from tests.server.certificates import Authority
-from tests.server.forgeries import PEM
 from tests.server.test_access_jwt import Issuer
+from tests.support.certificates import Authority
+from tests.support.forgeries import PEM
 
 INDEX = '<meta name="queen-oidc" content=""><script type="module" src="./assets/a.js"></script>'
 
@@ -24,7 +24,7 @@ INDEX = '<meta name="queen-oidc" content=""><script type="module" src="./assets/
 async def issuer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Issuer]:
     authority = Authority(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
-    monkeypatch.setattr(fetched, "_REFETCH_SECONDS", 0)
+    monkeypatch.setattr(cached_document, "_REFETCH_SECONDS", 0)
     issuer = Issuer(authority.sign("issuer"))
     yield issuer
     await issuer.close()

@@ -3,9 +3,9 @@
 import asyncpg
 import pytest
 
-from tests.clock import Clock
-from tests.server.server import Server, until
-from tests.server.verbs import bury, pop, push, settle
+from tests.support.clock import Clock
+from tests.support.server import Server, until
+from tests.support.verbs import bury, pop, push, settle
 
 SECRET = "4711-secret"
 

@@ -23,9 +23,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from queen.server.app import ROUTES
-from queen.server.openapi import document
-from tests.server.server import Server
+from queen.server.http.openapi import document
+from queen.server.routes.table import ROUTES
+from tests.support.server import Server
 
 EXAMPLES = 12
 CHECKS = (

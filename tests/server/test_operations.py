@@ -4,9 +4,9 @@ from typing import Any
 
 import asyncpg
 
-from tests.clock import Clock
-from tests.server.server import Server, until
-from tests.server.verbs import bury, finished, pages, push
+from tests.support.clock import Clock
+from tests.support.server import Server, until
+from tests.support.verbs import bury, finished, pages, push
 
 
 async def letters_of(server: Server, count: int) -> None:

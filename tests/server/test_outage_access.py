@@ -14,11 +14,11 @@ import aiohttp
 import jwt
 import pytest
 
-from queen.server import keys
+from queen.server.auth import api_keys
 from queen.store.migrations import migrate
-from tests.postgres import Postgres
-from tests.server.access import Caller, make_key
-from tests.server.server import Reply, Server, until
+from tests.support.callers import Caller, make_key
+from tests.support.postgres import Postgres
+from tests.support.server import Reply, Server, until
 
 pytestmark = pytest.mark.timeout(180)  # Servers and databases start and stop in each.
 
@@ -87,7 +87,7 @@ def known_ids(directory: Path) -> set[str]:
 
 async def until_known(directory: Path, *callers: Caller) -> None:
     """The keys were made by another program: the server reads them within a second."""
-    wanted = {keys.id_of(caller.token) for caller in callers}
+    wanted = {api_keys.id_of(caller.token) for caller in callers}
 
     async def are_known() -> bool:
         return wanted <= known_ids(directory)
@@ -157,7 +157,7 @@ async def test_every_valid_key_may_push_during_an_outage_and_no_other(
         assert code(await used[0].push("orders")) == (503, "database_unavailable")
         assert code(await used[1].push("orders")) == (401, "unauthorized")
         assert code(await reader.push("orders")) == (403, "forbidden")
-        unknown = Caller(server, keys.new_key().text)
+        unknown = Caller(server, api_keys.new_key().text)
         assert code(await unknown.push("orders")) == (503, "database_unavailable")
         forged = Caller(server, admin.token[:-1] + ("0" if admin.token[-1] != "0" else "1"))
         assert code(await forged.push("orders")) == (401, "unauthorized")
@@ -180,7 +180,7 @@ async def test_the_file_has_no_secret_and_is_for_the_server_only(
     file = directory / "keys.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert made.rpartition("_")[2] not in file.read_text()
-    assert keys.id_of(made) in known_ids(directory)
+    assert api_keys.id_of(made) in known_ids(directory)
     assert "keys" not in " ".join(set(os.listdir(directory)) - {"keys.json"})
 
 
@@ -190,10 +190,10 @@ async def test_a_key_made_or_revoked_elsewhere_is_known_within_a_second_or_so(
     key = await make_key(dsn)
     await until_known(directory, Caller(server, key))
     async with Server(dsn, BOTH) as other:
-        assert (await Caller(other, key).delete(f"/tokens/{keys.id_of(key)}")).status == 200
+        assert (await Caller(other, key).delete(f"/tokens/{api_keys.id_of(key)}")).status == 200
 
     async def is_gone() -> bool:
-        return keys.id_of(key) not in known_ids(directory)
+        return api_keys.id_of(key) not in known_ids(directory)
 
     await until(is_gone)
 

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from queen.store.migrations import migrate
-from tests.postgres import Postgres
-from tests.server.calls import data, items, pop, push
-from tests.server.server import SOURCE, Reply, Server, until
+from tests.support.calls import data, items, pop, push
+from tests.support.postgres import Postgres
+from tests.support.server import SOURCE, Reply, Server, until
 
 
 @pytest.fixture(scope="module")

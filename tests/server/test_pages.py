@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from queen import errors
-from queen.server.http import Answer
-from queen.server.pages import Pages
+from queen.server.http.call import Answer
+from queen.server.http.static_files import Pages
 from queen.settings import Settings
-from tests.server.server import Server
+from tests.support.server import Server
 
 INDEX = """<!doctype html>
 <meta name="queen-prefix" content="">

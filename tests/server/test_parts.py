@@ -10,8 +10,8 @@ import pytest
 from queen import errors
 from queen.meters import Snapshot
 from queen.server.app import App
-from queen.server.serve import Pause
-from queen.server.watch import Watch
+from queen.server.middleware.observer import Watch
+from queen.server.process.serve import Pause
 from queen.settings import Settings
 
 

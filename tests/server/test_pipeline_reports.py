@@ -7,11 +7,11 @@ from uuid import uuid4
 import pytest
 
 from queen.store.store import Store
-from tests.clock import Clock
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server, until
 from tests.server.test_metrics import text, value
-from tests.server.verbs import pages
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.clock import Clock
+from tests.support.server import Server, until
+from tests.support.verbs import pages
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from tests.server.calls import a_queue, configure, data, items, pop, posted, push, spoken
-from tests.server.server import Server
+from tests.support.calls import a_queue, configure, data, items, pop, posted, push, spoken
+from tests.support.server import Server
 
 LARGE = b"x-large: " + b"x" * 40_000
 

@@ -7,8 +7,7 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 
-from tests.clock import Clock
-from tests.server.calls import (
+from tests.support.calls import (
     a_queue,
     ack,
     configure,
@@ -20,7 +19,8 @@ from tests.server.calls import (
     settle,
     spoken,
 )
-from tests.server.server import Server, until
+from tests.support.clock import Clock
+from tests.support.server import Server, until
 
 FIELDS = {
     "id",

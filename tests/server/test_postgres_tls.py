@@ -11,12 +11,12 @@ import pytest
 from queen import errors
 from queen.settings import Settings
 from queen.spark.database import connect
+from queen.store.connection.notifications import Notifications
 from queen.store.migrations import migrate
-from queen.store.notifications import Notifications
 from queen.store.store import Store
-from tests.postgres import Postgres
-from tests.server.certificates import Authority, Pair
-from tests.server.server import Server, until
+from tests.support.certificates import Authority, Pair
+from tests.support.postgres import Postgres
+from tests.support.server import Server, until
 
 
 def free_port() -> int:

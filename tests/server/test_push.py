@@ -8,8 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.clock import Clock
-from tests.server.calls import (
+from tests.support.calls import (
     a_queue,
     configure,
     data,
@@ -22,7 +21,8 @@ from tests.server.calls import (
     spoken,
     until_blocked,
 )
-from tests.server.server import Server
+from tests.support.clock import Clock
+from tests.support.server import Server
 
 ITEM_FIELDS = {"id", "transactionId", "status", "partitionId", "offset"}
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.clock import Clock
-from tests.server.server import Server, until
-from tests.server.verbs import bury, finished, pages, pop, push, settle
+from tests.support.clock import Clock
+from tests.support.server import Server, until
+from tests.support.verbs import bury, finished, pages, pop, push, settle
 
 ODD = "a/b.c%2F ü"
 ODD_PATH = "a%2Fb.c%252F%20%C3%BC"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.clock import Clock
-from tests.server.server import Server, until
-from tests.server.verbs import pop, push
+from tests.support.clock import Clock
+from tests.support.server import Server, until
+from tests.support.verbs import pop, push
 
 FAST = {"QUEEN_COUNTERS_FLUSH_SECONDS": "0.1"}
 

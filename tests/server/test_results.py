@@ -2,11 +2,11 @@
 
 import asyncpg
 
-from tests.clock import Clock
-from tests.server.calls import ack, configure, pop, push, says
-from tests.server.jobs import add, done, show, status, take
-from tests.server.server import Server, until
 from tests.server.test_upkeep import QUICK
+from tests.support.calls import ack, configure, pop, push, says
+from tests.support.clock import Clock
+from tests.support.jobs import add, done, show, status, take
+from tests.support.server import Server, until
 
 
 async def test_an_ack_keeps_its_result(server: Server) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.clock import Clock
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server, until
-from tests.server.verbs import pages
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.clock import Clock
+from tests.support.server import Server, until
+from tests.support.verbs import pages
 
 HOURLY: dict[str, Any] = {
     "name": "a/b",

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from pathlib import Path
 
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 
 async def test_a_server_starts_answers_and_stops(server: Server) -> None:

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server, until
-from tests.server.verbs import push
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server, until
+from tests.support.verbs import push
 
 OVERVIEW = "/resources/overview"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.server.calls import a_queue, spoken
-from tests.server.server import Server
+from tests.support.calls import a_queue, spoken
+from tests.support.server import Server
 
 JSON = b"content-type: application/json\r\n"
 HEAD = b"POST /api/v1/push HTTP/1.1\r\nhost: localhost\r\n" + JSON

@@ -3,9 +3,9 @@
 import asyncio
 
 from queen import sql
-from tests.clock import Clock
-from tests.server.server import Server, until
-from tests.server.verbs import pages, pop, push
+from tests.support.clock import Clock
+from tests.support.server import Server, until
+from tests.support.verbs import pages, pop, push
 
 ITEM = {"items": [{"queue": "orders", "payload": 1}]}
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.server.server import Server
-from tests.server.verbs import pages, push
+from tests.support.server import Server
+from tests.support.verbs import pages, push
 
 
 async def trace(server: Server, message: dict[str, Any], data: object, **fields: object) -> str:

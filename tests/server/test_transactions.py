@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from queen.codec.identity import message_id, place_of
-from tests.server.calls import a_queue, ack, data, items, pop, pop_one, push, says, settle
-from tests.server.server import Reply, Server
+from queen.codec.ids import message_id, place_of
+from tests.support.calls import a_queue, ack, data, items, pop, pop_one, push, says, settle
+from tests.support.server import Reply, Server
 
 
 async def transact(server: Server, *operations: dict[str, Any], **fields: Any) -> Reply:  # noqa: ANN401 - JSON

@@ -2,10 +2,10 @@
 
 import pytest
 
-from queen.server.app import ROUTES
-from queen.server.routing import Route
-from tests.server.calls import a_queue, configure, data, pop, push
-from tests.server.server import Server
+from queen.server.http.router import Route
+from queen.server.routes.table import ROUTES
+from tests.support.calls import a_queue, configure, data, pop, push
+from tests.support.server import Server
 
 WITHOUT_QUERY = [each for each in ROUTES if each.query is None and not each.is_probe]
 WITHOUT_BODY = [each for each in ROUTES if each.body is None and not each.is_probe]

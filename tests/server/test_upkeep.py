@@ -1,9 +1,9 @@
 """What upkeep removes, as a client of a server sees it."""
 
 from queen.engine.upkeep.loop import DUTIES
-from tests.clock import Clock
-from tests.server.calls import configure, data, pop, push
-from tests.server.server import Server, until
+from tests.support.calls import configure, data, pop, push
+from tests.support.clock import Clock
+from tests.support.server import Server, until
 
 QUICK = {
     "RETENTION_INTERVAL": "100",

@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from tests.server.calls import data, pop, pop_one, push, says
-from tests.server.server import Server, until
+from tests.support.calls import data, pop, pop_one, push, says
+from tests.support.server import Server, until
 
 PATIENT = {"QUEEN_SAFETY_POLL_MS": "600000"}
 

@@ -8,8 +8,8 @@ import signal
 import time
 from typing import Any
 
-from tests.server.calls import configure
-from tests.server.server import Server, until
+from tests.support.calls import configure
+from tests.support.server import Server, until
 
 STALL = re.compile(rb"^queen_event_loop_stall_seconds_(count|sum) (\S+)$", re.MULTILINE)
 

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server, until
-from tests.server.verbs import pages
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.server import Server, until
+from tests.support.verbs import pages
 
 Json = dict[str, Any]
 

@@ -26,7 +26,7 @@ START_SECONDS = 120
 STOP_SECONDS = 30
 
 CLASSES = Path(__file__).parents[2] / ".venv" / "spark.jsa"
-"""Made by `tests.spark.classes`; without it a JVM starts as well, in half as much time again."""
+"""Made by `tools.spark_classes`; without it a JVM starts as well, in half as much time again."""
 
 # Compiled little and collected by one thread: these processes do small things on a few cores.
 SMALL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1" + (

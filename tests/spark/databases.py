@@ -3,7 +3,7 @@
 import asyncio
 
 from queen.store.migrations import migrate
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 
 def migrated(server: Server, name: str = "queen") -> str:

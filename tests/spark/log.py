@@ -11,7 +11,7 @@ import psycopg
 
 from queen.codec.segment import Segment, encode
 from queen.spark.database import call, connect
-from tests.clock import INSTALL
+from tests.support.clock import INSTALL
 
 
 class Identity(NamedTuple):

@@ -14,8 +14,8 @@ import asyncpg
 
 from queen.engine.engine import Engine
 from queen.spark.pipelines.rollup import DAY, HOUR, MINUTE
-from tests.clock import Clock
 from tests.engine.helpers import pop, push
+from tests.support.clock import Clock
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 COUNTS = (

@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from queen import errors
-from queen.codec.identity import message_id
+from queen.codec.ids import message_id
 from queen.spark.lakes import DataFile, open_lake
 from queen.spark.lakes.iceberg import IcebergLake
 from queen.spark.pipelines import archive
 from queen.spark.pipelines.archive import Config, Progress
-from tests.postgres import Postgres
 from tests.spark.databases import migrated
 from tests.spark.log import Identity, Log, identity
+from tests.support.postgres import Postgres
 
 Format = Literal["iceberg", "delta", "parquet"]
 Write = Callable[[int], Sequence[DataFile]]

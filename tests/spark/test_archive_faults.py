@@ -9,7 +9,6 @@ import pytest
 
 from queen.spark.pipelines import compact
 from queen.spark.pipelines.archive import Config
-from tests.postgres import Postgres
 from tests.spark.cluster import Cluster
 from tests.spark.copying import kill_executor_at
 from tests.spark.databases import migrated
@@ -18,6 +17,7 @@ from tests.spark.faults import Faults
 from tests.spark.log import Log
 from tests.spark.place import ONE_CORE, Place
 from tests.spark.test_archive import STEPS, archived, figures, retain
+from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.timeout(600)
 

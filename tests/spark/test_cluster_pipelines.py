@@ -14,7 +14,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from queen.spark.pipelines import replay, windows
-from tests.postgres import Postgres
 from tests.spark import filling, oracle, windowing
 from tests.spark.cluster import Cluster
 from tests.spark.copying import kill_executor_at, published, staged, wait_until_held
@@ -26,6 +25,7 @@ from tests.spark.place import Place
 from tests.spark.test_replay import assert_replayed, config_of, fill
 from tests.spark.test_windows_faults import TRANSACTIONS, WHOLE
 from tests.spark.windowing import Event, declared, push, results
+from tests.support.postgres import Postgres
 
 MILLION = 1_000_000
 ANSWER_SECONDS = 1_800

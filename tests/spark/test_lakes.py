@@ -26,8 +26,8 @@ from queen.spark.lakes.places import normal
 from queen.spark.pipelines.ledger import Ledger
 from queen.spark.segments import TYPES
 from queen.store.migrations import make_roles
-from tests.postgres import Server
 from tests.spark.log import Log
+from tests.support.postgres import Server
 
 FORMATS = ("iceberg", "delta", "parquet")
 BEGIN = datetime(2026, 11, 14, 23, 59, tzinfo=UTC)

@@ -16,8 +16,6 @@ from pyspark.sql import SparkSession
 from queen.engine.engine import Engine
 from queen.engine.upkeep.loop import Upkeep
 from queen.settings import Settings
-from tests import clock
-from tests.postgres import Postgres
 from tests.spark import filling, oracle, processes
 from tests.spark.copying import (
     ANSWER_SECONDS,
@@ -38,6 +36,8 @@ from tests.spark.copying import (
 )
 from tests.spark.databases import migrated
 from tests.spark.place import ONE_CORE, Place
+from tests.support import clock
+from tests.support.postgres import Postgres
 
 MESSAGES = 1600
 """Over eight partitions in twenty transactions, which makes four batches."""

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from queen.spark import register
 from queen.spark.pipelines import replay
 from queen.spark.pipelines.replay import Config
-from tests.postgres import Postgres
 from tests.spark.copying import published, staged, wait_until_held
 from tests.spark.databases import migrated
 from tests.spark.driver import Driver
@@ -20,6 +19,7 @@ from tests.spark.faults import Faults, faulty_queen
 from tests.spark.log import Log
 from tests.spark.place import ONE_CORE, Place
 from tests.spark.test_replay import SEGMENTS, assert_replayed, config_of, fill
+from tests.support.postgres import Postgres
 
 ANSWER_SECONDS = 280
 BETWEEN = ["writing.0", "staged.1", "piece-1", "publishing.2", "published.3"]

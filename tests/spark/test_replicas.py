@@ -17,8 +17,8 @@ from queen.spark.options import source_options
 from queen.spark.reader import QueueStreamReader, find_queue, horizon
 from queen.spark.segments import SegmentRange, read_range
 from queen.store.migrations import migrate
-from tests.pair import Pair
 from tests.spark import filling, processes
+from tests.support.pair import Pair
 
 
 def whole(dsn: str) -> SegmentRange:

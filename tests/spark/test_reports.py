@@ -19,8 +19,8 @@ from queen.spark.pipelines.report import Report, reason, reports, without_secret
 from queen.store.migrations import migrate
 from queen.wire.resources import Pipeline
 from tests.engine.helpers import push
-from tests.postgres import Postgres, Server
 from tests.spark import processes
+from tests.support.postgres import Postgres, Server
 
 
 class Done(msgspec.Struct, kw_only=True):

@@ -17,9 +17,9 @@ from queen.engine.engine import Engine
 from queen.meters import Histogram
 from queen.spark.pipelines import rollup
 from queen.spark.pipelines.rollup import DAY, HOUR, MINUTE, Config, Rolled
-from tests.clock import Clock
 from tests.engine.helpers import push
 from tests.spark.rolling import BEGIN, COUNTS, Database, Key, assert_rolled, fill
+from tests.support.clock import Clock
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.spark.pipelines.rollup import Config
-from tests.clock import Clock
-from tests.postgres import Postgres
 from tests.spark.cluster import Cluster
 from tests.spark.copying import kill_executor_at, wait_until_held
 from tests.spark.databases import migrated
@@ -19,6 +17,8 @@ from tests.spark.driver import Driver
 from tests.spark.faults import Faults
 from tests.spark.place import ONE_CORE, Place
 from tests.spark.rolling import DAY, HOUR, MINUTE, Database, assert_rolled, fill
+from tests.support.clock import Clock
+from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.timeout(900)
 

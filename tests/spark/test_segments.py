@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from queen import errors
-from queen.codec.identity import place_of
+from queen.codec.ids import place_of
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.spark import reader

@@ -14,9 +14,9 @@ from queen.spark import reader
 from queen.spark.options import source_options
 from queen.spark.reader import QueueStreamReader
 from queen.spark.segments import SegmentRange
-from tests.postgres import Postgres
 from tests.spark import filling
 from tests.spark.databases import migrated
+from tests.support.postgres import Postgres
 
 FEW = ReadMaxRows(100)
 

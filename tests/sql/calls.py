@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 
 from queen import sql
-from queen.store.database import Database
+from queen.store.connection.database import Database
 from queen.store.groups import Groups
 from queen.store.messages import Ack, Advance, Messages, Pop, Push, Settlement, Sought
 from queen.store.queues import Queues

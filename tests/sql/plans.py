@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import asyncpg
 import msgspec
 
-from queen.store.connecting import Connecting
+from queen.store.connection.options import Connecting
 from tests.sql.calls import Call, run
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from queen import sql
-from queen.store.database import Database
+from queen.store.connection.database import Database
 from queen.store.messages import Ack, Pop, Push, Settlement
 from queen.store.queues import Queues
 from queen.store.store import Store
-from tests.clock import Clock
+from tests.support.clock import Clock
 
 LEASE_SECONDS: Final = 60.0
 GROUP: Final = "g"

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import asyncpg
 
-from queen.server.keys import id_of
+from queen.server.auth.api_keys import id_of
 from queen.store.store import Store
-from tests.clock import Clock
-from tests.server.access import make_key
+from tests.support.callers import make_key
+from tests.support.clock import Clock
 
 
 async def changed(store: Store, since: int | None, limit: int = 100) -> tuple[int, dict[str, bool]]:

@@ -10,7 +10,6 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.postgres import Server
 from tests.sql.stepping import (
     Lab,
     Setting,
@@ -25,6 +24,7 @@ from tests.sql.stepping import (
     schedules,
     transact,
 )
+from tests.support.postgres import Server
 
 # One database for all: a queue per schedule keeps them apart, and plans are made once.
 pytestmark = pytest.mark.asyncio(loop_scope="module")

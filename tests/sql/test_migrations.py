@@ -17,8 +17,8 @@ import pytest
 from queen import errors, sql
 from queen.store import migrations
 from queen.store.migrations import ahead, migrate, pending
-from tests.postgres import Server
-from tests.schema import dump
+from tests.support.postgres import Server
+from tools.write_schema import dump
 
 EVERYTHING = [*sql.MIGRATIONS, "functions"]
 SOURCE = Path(__file__).parents[2] / "src"

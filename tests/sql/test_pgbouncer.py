@@ -10,8 +10,8 @@ import pytest
 from queen import errors
 from queen.engine.engine import Engine
 from tests.engine.helpers import ack_all, asleep, drain, item, pop, pop_later, push, values
-from tests.postgres import Server
 from tests.sql.pgbouncer import PgBouncer, program
+from tests.support.postgres import Server
 
 QUEUE = "orders"
 CALLS = 600

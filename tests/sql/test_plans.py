@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 import pytest
 import uvloop
 
-from tests.postgres import Server
 from tests.sql.calls import (
     Call,
     Lease,
@@ -29,6 +28,7 @@ from tests.sql.calls import (
     transact,
 )
 from tests.sql.plans import Explained, Scan
+from tests.support.postgres import Server
 
 pytestmark = pytest.mark.timeout(240)  # Building a hundred thousand partitions is in it.
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from tests.clock import Clock
 from tests.sql.calls import configure, partition_ids, push, run
+from tests.support.clock import Clock
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -10,8 +10,8 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.wire.messages import Acknowledgment, PushItem
-from tests.clock import Clock
 from tests.engine.helpers import lease, pop, pop_one
+from tests.support.clock import Clock
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

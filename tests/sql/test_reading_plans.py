@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.postgres import Server
 from tests.sql.test_plans import Calls, Growth, build, check, grown, measure, whole
+from tests.support.postgres import Server
 
 # Queue 1, and a neighbour: a segment a transaction, each in a partition of its own.
 SEGMENTS = """

@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 
 from queen import sql
-from tests.clock import Clock
 from tests.sql.calls import configure, partition_ids, push, run
+from tests.support.clock import Clock
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from queen import errors, sql
-from tests.schema import SCHEMA, dump
+from tools.write_schema import SCHEMA, dump
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from queen.server.access import ANYBODY, Caller, Permission
+from queen.server.auth.permissions import ANYBODY, Caller, Permission
 from queen.wire.access import Scope
 
 if TYPE_CHECKING:

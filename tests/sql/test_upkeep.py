@@ -9,9 +9,9 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.postgres import Server
 from tests.sql.calls import Call, configure, partition_ids, pop, push, run, subscribe
 from tests.sql.plans import Explained
+from tests.support.postgres import Server
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

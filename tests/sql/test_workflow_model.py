@@ -12,8 +12,8 @@ import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.clock import Clock
 from tests.sql.workflow_model import ENDED, Kind, Message, Outcome, Refused, Run, Step
+from tests.support.clock import Clock
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.server.server import SOURCE, until
+from tests.support.server import SOURCE, until
 from tests.system.client_worker import Task
 
 ROOT = Path(__file__).parents[2]

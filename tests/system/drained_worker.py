@@ -11,7 +11,7 @@ import msgspec
 
 from queen import Queen
 from queen.jobs import Job, QueueManager, Worker
-from queen.jobs.process import new_loop
+from queen.jobs.pool.process import new_loop
 
 _LONGEST_SECONDS = 0.15
 """From a worker's first job to its SIGTERM."""

@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 
 from queen import errors
-from queen.codec.identity import partition_of
+from queen.codec.ids import partition_of
 from queen.wire.messages import Acknowledged, Acknowledgment, Message, PopRequest, Pushed, PushItem
 
 

@@ -23,9 +23,9 @@ import msgspec
 import uvloop
 
 from queen import errors
-from queen.codec.identity import partition_of
-from queen.engine.deliveries import Delivery
+from queen.codec.ids import partition_of
 from queen.engine.engine import Engine
+from queen.engine.pop.delivery import Delivery
 from queen.wire.messages import Acknowledgment, PopRequest, PushItem
 from tests.system.http_engine import HttpDelivery, HttpEngine
 from tests.system.worker import say, told

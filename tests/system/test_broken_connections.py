@@ -16,9 +16,9 @@ import asyncpg
 import pytest
 
 from queen.store.migrations import migrate
-from tests.gate import Gate
-from tests.postgres import Postgres
-from tests.server.server import Server
+from tests.support.gate import Gate
+from tests.support.postgres import Postgres
+from tests.support.server import Server
 from tests.system.checker import Checker
 from tests.system.load import History, instant
 from tests.system.test_failover import finished, judged

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from queen import Message, Queen
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 
 async def run(dsn: str, *, seconds: float) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from queen import Queen
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 from tests.system.client_processes import Client
 from tests.system.client_worker import Task
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from queen import Queen
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 from tests.system.client_processes import Client
 from tests.system.client_worker import Task
 

@@ -8,7 +8,7 @@ import time
 import asyncpg
 import pytest
 
-from tests.server.server import Server
+from tests.support.server import Server
 
 MOST_SLOWDOWN = 1.5
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from queen.store.migrations import migrate
-from tests.pair import Pair
-from tests.server.server import Server
+from tests.support.pair import Pair
+from tests.support.server import Server
 from tests.system.checker import Checker, Op, read_files
 from tests.system.load import History, instant
 from tests.system.processes import Worker

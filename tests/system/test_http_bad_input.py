@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks.http_load import connections, pushing
-from tests.server.calls import posted
-from tests.server.server import Server
+from tests.support.calls import posted
+from tests.support.server import Server
 from tests.system.test_http_waiting import resident_bytes
 
 ENVIRONMENT = {"QUEEN_HEADER_TIMEOUT_MS": "1000", "QUEEN_BODY_TIMEOUT_MS": "2000"}

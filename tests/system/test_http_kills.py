@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from queen.store.migrations import migrate
-from tests.postgres import Postgres
-from tests.server.server import Server
+from tests.support.postgres import Postgres
+from tests.support.server import Server
 from tests.system.checker import Checker, read_files
 from tests.system.load import Consume, Consumer, Produce, Producer
 from tests.system.processes import Worker, start

@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.http_load import Connection, acking, connections, pushing, request
 from queen.store.migrations import migrate
-from tests.postgres import Postgres
-from tests.server.server import Server
+from tests.support.postgres import Postgres
+from tests.support.server import Server
 from tests.system.test_idle import Statements, quiet
 
 MOST_KILOBYTES = 16

@@ -12,12 +12,12 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from queen.engine.deliveries import Delivery
 from queen.engine.engine import Engine
+from queen.engine.pop.delivery import Delivery
 from queen.settings import Settings
 from queen.store.migrations import migrate
 from queen.wire.messages import PopRequest, PushItem
-from tests.postgres import Postgres
+from tests.support.postgres import Postgres
 
 WAITERS = 10_000
 MEASURED_SECONDS = 20.0

@@ -14,7 +14,7 @@ from queen.jobs import Job, JobPriority, QueueManager
 from tests.cli.shell import Shell
 from tests.jobs.lines import lines, most_in_a_window
 from tests.jobs.waiting import until
-from tests.server.server import Server
+from tests.support.server import Server
 
 APP = "tests.jobs.application:jobs"
 ROOT = Path(__file__).parents[2]

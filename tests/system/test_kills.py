@@ -15,9 +15,9 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.store.migrations import migrate
-from tests.clock import Clock
 from tests.engine.helpers import pop_one, push
-from tests.postgres import Postgres
+from tests.support.clock import Clock
+from tests.support.postgres import Postgres
 from tests.system.checker import Checker, read_files
 from tests.system.load import Consume, Consumer, History, Produce, Producer
 from tests.system.processes import Worker, start

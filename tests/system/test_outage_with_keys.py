@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 
 from queen.store.migrations import migrate
-from tests.postgres import Postgres
-from tests.server.access import KEYS, Caller, make_key
-from tests.server.server import Server, until
+from tests.support.callers import KEYS, Caller, make_key
+from tests.support.postgres import Postgres
+from tests.support.server import Server, until
 from tests.system.test_outages import kill_all, relaunched
 
 PRODUCERS = 20

@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 
 from queen.store.migrations import migrate
-from tests.postgres import Postgres
-from tests.server.server import Server, until
+from tests.support.postgres import Postgres
+from tests.support.server import Server, until
 
 PRODUCERS = 20
 

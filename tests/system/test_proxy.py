@@ -6,8 +6,8 @@ from collections import defaultdict
 import pytest
 
 from queen import Message, Queen
-from tests.nginx import Nginx
-from tests.server.server import Server
+from tests.support.nginx import Nginx
+from tests.support.server import Server
 
 PARTITIONS = 20
 SHARED = """\

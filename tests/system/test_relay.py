@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 
 from queen.store.relay import init
-from tests.postgres import Server as PostgresServer
-from tests.server.server import SOURCE, Server, until
+from tests.support.postgres import Server as PostgresServer
+from tests.support.server import SOURCE, Server, until
 
 APPLICATIONS = 4
 

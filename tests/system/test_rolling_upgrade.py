@@ -8,7 +8,7 @@ import pytest
 from queen import sql
 from queen.store.migrations import migrate
 from tests.cli.commands import queen
-from tests.server.server import Server
+from tests.support.server import Server
 
 LATER = {"9998_notes": "create table queen.notes (id bigint primary key);"}
 BREAKING = {"9999_gone": "--! breaking\ndrop table queen.notes;"}

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.server.server import Server, until
+from tests.support.server import Server, until
 
 SECOND = timedelta(seconds=1)
 

@@ -7,11 +7,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from queen.store.connecting import Connecting
-from queen.store.database import Database
+from queen.store.connection.database import Database
+from queen.store.connection.options import Connecting
 from queen.store.migrations import migrate
-from tests.pair import Pair
-from tests.server.server import Reply, Server, until
+from tests.support.pair import Pair
+from tests.support.server import Reply, Server, until
 
 WAITING = """
 select pid from pg_stat_activity

@@ -14,7 +14,7 @@ import pytest
 
 from queen import Queen
 from queen.jobs import Job, QueueManager
-from tests.server.server import SOURCE, Server, until
+from tests.support.server import SOURCE, Server, until
 from tests.system.drained_worker import Task
 
 ROOT = Path(__file__).parents[2]

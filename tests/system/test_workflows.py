@@ -15,7 +15,7 @@ import pytest
 
 from queen import Queen
 from queen.jobs import QueueManager, Workflow
-from tests.server.server import SOURCE, Server
+from tests.support.server import SOURCE, Server
 
 ROOT = Path(__file__).parents[2]
 PARTS = 10

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from queen.codec.identity import partition_of
-from queen.engine.deliveries import Delivery
+from queen.codec.ids import partition_of
 from queen.engine.engine import Engine
+from queen.engine.pop.delivery import Delivery
 from queen.wire.messages import PopRequest, PushItem
 
 PROGRESS = 5_000

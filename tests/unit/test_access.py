@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queen import errors
-from queen.server.access import ROLES, Caller, Permission, matches
-from queen.server.keys import digest_of, id_of, new_key
+from queen.server.auth.api_keys import digest_of, id_of, new_key
+from queen.server.auth.permissions import ROLES, Caller, Permission, matches
 from queen.wire.access import Scope, TokenRequest
 
 NAMES = st.text(alphabet="ab.*", max_size=8)

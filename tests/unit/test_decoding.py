@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queen import errors
-from queen.server import decoding
-from queen.server.app import ROUTES
-from queen.server.decoding import Bodies
+from queen.server.http import decoding
+from queen.server.http.decoding import Bodies
+from queen.server.routes.table import ROUTES
 from queen.wire.access import TokenRequest
 from queen.wire.jobs import AddJobs, RenewRequest
 from queen.wire.messages import AckRequest, PushRequest, TransactionRequest

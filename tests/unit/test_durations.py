@@ -9,7 +9,7 @@ import pytest
 from queen import Queen, Retry, errors
 from queen.client.durations import Duration, millis_of, seconds_of
 from queen.jobs import Backoff, QueueManager, Rate, Step, Worker, WorkerManager
-from queen.jobs.sending import item_of
+from queen.jobs.envelope import item_of
 
 
 def jobs() -> QueueManager:

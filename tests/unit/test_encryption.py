@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from queen import errors
-from queen.codec.encryption import (
+from queen.codec.encryption.keys import (
     OVERHEAD_BYTES,
     DataKey,
     Keyring,
@@ -17,7 +17,7 @@ from queen.codec.encryption import (
     parse_keys,
 )
 from queen.codec.segment import Segment, encode, ends_of
-from queen.engine.keyrings import keyring_of
+from queen.engine.encryption.rotation import keyring_of
 from queen.settings import Settings
 
 KEY = DataKey(7, 3, bytes(range(32)))

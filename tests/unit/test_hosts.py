@@ -3,7 +3,7 @@
 import pytest
 
 from queen.settings import Settings
-from queen.store.hosts import split
+from queen.store.connection.primary import split
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queen.codec.identity import (
+from queen.codec.ids import (
     Place,
     dedup_key,
     id_runs,

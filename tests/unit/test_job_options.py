@@ -7,7 +7,7 @@ import pytest
 
 from queen import Queen, errors
 from queen.jobs import QueueManager
-from queen.jobs.sending import item_of
+from queen.jobs.envelope import item_of
 from queen.wire.jobs import Envelope, Link
 
 

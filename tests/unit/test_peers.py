@@ -2,7 +2,7 @@
 
 import pytest
 
-from queen.server.peers import Peers
+from queen.server.http.connection_limits import Peers
 
 
 def test_an_address_has_so_many_and_who_leaves_makes_room() -> None:

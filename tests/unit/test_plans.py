@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from queen import errors
-from queen.jobs.workflows import Step, Workflow
-from queen.wire.plans import Plan, PlannedStep, plan_of
+from queen.jobs.workflows.definition import Step, Workflow
+from queen.wire.workflow_plan import Plan, PlannedStep, plan_of
 
 
 def plan(*steps: Step, **members: object) -> Plan:

@@ -3,7 +3,7 @@
 import pytest
 
 from queen import errors
-from queen.engine.ranges import MAX_BUCKETS, Asked, counted, rolled_up
+from queen.engine.metrics.ranges import MAX_BUCKETS, Asked, counted, rolled_up
 
 HOUR = 3_600
 DAY = 86_400

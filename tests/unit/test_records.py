@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from queen.codec import records
+from queen.engine.buffer import records
 
 BODIES = [b"", b"first", b"\0" * 100, b"last"]
 

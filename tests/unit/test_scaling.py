@@ -8,7 +8,7 @@ import pytest
 
 from queen import errors
 from queen.jobs import WorkerManager
-from queen.jobs.scaling import Figures, Limits, Scaling
+from queen.jobs.pool.autoscaling import Figures, Limits, Scaling
 
 CALM = Figures(workers=4, backlog=0, busy=0.1, drain_seconds=0.0, cpu=0.2, memory=0.3)
 PILED = Figures(workers=4, backlog=5_000, busy=1.0, drain_seconds=500.0, cpu=0.5, memory=0.3)

@@ -1,6 +1,6 @@
 """What a worker tells of its jobs: each thing once, and that it is there."""
 
-from queen.jobs.tallies import UNKNOWN, Tallies
+from queen.jobs.worker.stats import UNKNOWN, Tallies
 from queen.meters import Histogram
 
 

@@ -9,7 +9,7 @@ from croniter import croniter
 from cronsim import CronSim
 
 from queen import errors
-from queen.engine.ticks import due, next_tick, ticks
+from queen.engine.sources.cron import due, next_tick, ticks
 
 ROME = "Europe/Rome"
 SPRING = datetime(2027, 3, 27, 12, tzinfo=UTC)

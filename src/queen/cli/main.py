@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from queen import errors
-from queen.cli.commands import Commands
-from queen.cli.exits import FileTrouble, exit_code, nobody_reads
+from queen.cli.command_table import Commands
+from queen.cli.support.exit_codes import FileTrouble, exit_code, nobody_reads
 
 _OF_THE_SERVER: Final = ("asyncpg", "starlette", "structlog", "uvicorn", "uvloop", "cryptography")
 

@@ -13,18 +13,18 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
-from queen.client import running
-from queen.client.buffers import Buffers
+from queen.client import runner
 from queen.client.config import Config
-from queen.client.consumer import Consumption
-from queen.client.pushing import Pushing
+from queen.client.consume.consumer import Consumption
+from queen.client.consume.settle import Settling
+from queen.client.push.buffer_pool import Buffers
+from queen.client.push.push import Pushing
 from queen.client.queue import Queue
-from queen.client.settling import Settling
 from queen.client.transaction import Transaction
-from queen.client.transport import Transport
+from queen.client.transport.http import Transport
 
 if TYPE_CHECKING:
-    from queen.client.admin import Admin
+    from queen.client.admin.admin import Admin
 
 T = TypeVar("T")
 
@@ -108,7 +108,7 @@ class Queen(Pushing, Settling):
     @cached_property
     def admin(self) -> "Admin":
         """Everything that an operator may do."""
-        from queen.client.admin import Admin  # Many structs: not before they are used.
+        from queen.client.admin.admin import Admin  # Many structs: not before they are used.
 
         return Admin(self)
 
@@ -144,7 +144,7 @@ class Queen(Pushing, Settling):
         signal gives handlers and buffers no more time.
         """
         self._stop, self._now = asyncio.Event(), asyncio.Event()
-        await running.run(self, self._stop, self._now, handle_signals=handle_signals)
+        await runner.run(self, self._stop, self._now, handle_signals=handle_signals)
 
     def stop(self, *, now: bool = False) -> None:
         """Let `run` end: what is being handled is finished, or with ``now`` cancelled."""
@@ -153,7 +153,7 @@ class Queen(Pushing, Settling):
         if now:
             if self._now is not None:
                 self._now.set()
-            running.stop_now(self)
+            runner.stop_now(self)
 
     @property
     def is_stopping(self) -> bool:
@@ -174,8 +174,8 @@ class Queen(Pushing, Settling):
         Requests find the client as ``request.state.queen``.
         """
         if app is None:
-            return partial(running.lifespan, self, workers=workers)
-        return running.lifespan(self, app, workers=workers)
+            return partial(runner.lifespan, self, workers=workers)
+        return runner.lifespan(self, app, workers=workers)
 
     def dependency(self) -> "Queen":
         """For FastAPI: ``Annotated[Queen, Depends(queen.dependency)]``."""

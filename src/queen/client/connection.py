@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from queen.client.config import Config
 from queen.client.payloads import Codec
-from queen.client.producers import Producers
-from queen.client.transport import HttpTransport, Transport
+from queen.client.producer_ids import Producers
+from queen.client.transport.http import HttpTransport, Transport
 
 T = TypeVar("T")
 

@@ -12,23 +12,23 @@ import msgspec
 
 from queen import errors
 from queen.client import tracing
+from queen.client.consume.outcomes import outcome
 from queen.client.durations import Duration, millis_of, seconds_of
-from queen.client.items import item_of
 from queen.client.message import Message, Popped, T
 from queen.client.options import options_of
-from queen.client.outcomes import outcome
 from queen.client.payloads import Codec
-from queen.client.transport import Reply, decoded
+from queen.client.push.items import item_of
+from queen.client.transport.http import Reply, decoded
 from queen.wire.messages import MessageRun, Pushed, PushItem
 from queen.wire.options import Configured, ConfigureRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from queen.client.buffer import Buffered, BufferOptions
+    from queen.client.admin.dead_letters import DeadLetters
     from queen.client.client import Queen
-    from queen.client.consumer import Consumption
-    from queen.client.dead_letters import DeadLetters
+    from queen.client.consume.consumer import Consumption
+    from queen.client.push.buffer import Buffered, BufferOptions
 
 H = TypeVar("H", bound=Callable[..., Any])
 Signal = asyncio.Event | threading.Event
@@ -137,7 +137,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
         ``message_count`` 100, ``time_millis`` 1000, ``when_full`` ``wait`` or ``raise``.
         """
-        from queen.client.buffer import BufferOptions
+        from queen.client.push.buffer import BufferOptions
 
         return BufferedQueue(
             queen=self.queen,
@@ -310,7 +310,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         self, handler: "Callable[[Any], object]", *, signal: Signal | None = None
     ) -> "Consumption":
         """Consume in the background; the handle can be awaited, and stopped."""
-        from queen.client.consumer import Consumption
+        from queen.client.consume.consumer import Consumption
 
         return Consumption(self, handler, signal)
 
@@ -322,7 +322,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     @asynccontextmanager
     async def receive(self) -> "AsyncGenerator[Message[T]]":
         """One message: ack when the block ends, nack when it raises. Waits for it."""
-        from queen.client.popping import Popping
+        from queen.client.consume.pop import Popping
 
         popping = Popping(self.queen, asyncio.Event())
         while not (runs := await popping.pop(self._choose(batch=1, wait=True))):
@@ -344,7 +344,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     def dlq(self, group: str | None = None) -> "DeadLetters":
         """The queue's dead letters, of one group or all."""
-        from queen.client.dead_letters import DeadLetters
+        from queen.client.admin.dead_letters import DeadLetters
 
         return DeadLetters(queen=self.queen, queue=self._own_name(), group=group)
 

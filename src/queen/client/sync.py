@@ -14,13 +14,13 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import wraps
 from typing import Any, Final, Generic, Self, TypeVar
 
-from queen.client.admin import Admin
-from queen.client.buffer import Buffered
+from queen.client.admin.admin import Admin
+from queen.client.admin.dead_letters import DeadLetters
 from queen.client.client import Queen
 from queen.client.config import Config
-from queen.client.consumer import Consumption
-from queen.client.dead_letters import DeadLetters
+from queen.client.consume.consumer import Consumption
 from queen.client.message import Message
+from queen.client.push.buffer import Buffered
 from queen.client.queue import BufferedQueue, Queue
 from queen.client.transaction import Transaction
 

@@ -1,4 +1,4 @@
-# Written by `python -m tests.sync_types` from the classes that are awaited: change those.
+# Written by `python -m tools.write_sync_types` from the classes that are awaited: change those.
 # ruff: noqa: ANN401 - where those have Any, for a reason that stands there, so has this
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 
 from queen.client.config import Config
 from queen.client.durations import Duration
-from queen.client.transport import Transport
+from queen.client.transport.http import Transport
 from queen.wire import access as _access
 from queen.wire import analytics as _analytics
 from queen.wire import resources as _resources

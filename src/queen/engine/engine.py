@@ -8,39 +8,39 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from queen import errors, telemetry
+from queen.codec.encryption.sealing import seal
 from queen.codec.names import check_name, check_queue_name
-from queen.codec.sealing import seal
-from queen.engine.acknowledgments import Acknowledgments
-from queen.engine.acks import Acks
-from queen.engine.appender import Appender
-from queen.engine.backlogs import Backlogs
-from queen.engine.catalogue import Catalogue
-from queen.engine.counters import Counters
-from queen.engine.deliveries import Delivery, Lease
-from queen.engine.doubts import Doubts
-from queen.engine.endings import MessageEndings
-from queen.engine.file_buffer import FileBuffer
-from queen.engine.keyrings import keyring_of
-from queen.engine.outages import Outages
-from queen.engine.owners import Owners
-from queen.engine.parts import PushResult
-from queen.engine.pops import Pops
-from queen.engine.producers import SHARED, Producer, digest_of
-from queen.engine.pushes import Pushes
-from queen.engine.redactions import forget_redacted, redact
-from queen.engine.replays import Replays
-from queen.engine.results import Results
-from queen.engine.schedules import Schedules
-from queen.engine.seals import Seals
-from queen.engine.segment_cache import SegmentCache
+from queen.engine.buffer.fallback import Outages
+from queen.engine.buffer.file_buffer import FileBuffer
+from queen.engine.buffer.replayer import Replays
+from queen.engine.buffer.retry_window import Doubts
+from queen.engine.caches.catalogue import Catalogue
+from queen.engine.caches.queue_lookup import Owners
+from queen.engine.caches.segments import SegmentCache
+from queen.engine.encryption.rotation import keyring_of
+from queen.engine.encryption.sealer import Seals
+from queen.engine.inspect.redact import forget_redacted, redact
+from queen.engine.metrics.counters import Counters
+from queen.engine.pop.delivery import Delivery, Lease
+from queen.engine.pop.popper import Pops
+from queen.engine.pop.waiters import QUEUE_MODE
+from queen.engine.pop.wakeups import Wakeups
+from queen.engine.push.batches import PushResult
+from queen.engine.push.producers import SHARED, Producer, digest_of
+from queen.engine.push.pusher import Pushes
+from queen.engine.push.queue_sizes import Backlogs
+from queen.engine.settle.acknowledgments import Acknowledgments
+from queen.engine.settle.outcome_waiters import MessageEndings
+from queen.engine.settle.results import Results
+from queen.engine.settle.settler import Acks
+from queen.engine.sources.outbox import Appender
+from queen.engine.sources.schedules import Schedules
+from queen.engine.sources.workflows import Workflows
 from queen.engine.transactions import Transactions
-from queen.engine.waiters import QUEUE_MODE
-from queen.engine.wakeups import Wakeups
-from queen.engine.workflows import Workflows
 from queen.meters import Snapshot
 from queen.settings import Settings
-from queen.store.connecting import Connecting
-from queen.store.database import Record
+from queen.store.connection.database import Record
+from queen.store.connection.options import Connecting
 from queen.store.store import Store
 from queen.wire.messages import (
     Acknowledged,

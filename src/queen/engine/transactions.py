@@ -6,20 +6,20 @@ from typing import Final
 from uuid import UUID
 
 from queen import errors
-from queen.codec.identity import shards_of
+from queen.codec.ids import shards_of
 from queen.codec.names import check_queue_name
-from queen.engine import step_messages
-from queen.engine.acknowledgments import Acknowledgments
-from queen.engine.catalogue import Catalogue
-from queen.engine.counters import Counters
-from queen.engine.deliveries import Lease
-from queen.engine.flush import Flush
-from queen.engine.parts import Part, PushResult, PushUnit
-from queen.engine.producers import Producer
-from queen.engine.pushes import Pushes, counts_of, first_problem
-from queen.engine.seals import Seals
-from queen.engine.segment_cache import SegmentCache
-from queen.engine.workflows import Workflows
+from queen.engine.caches.catalogue import Catalogue
+from queen.engine.caches.segments import SegmentCache
+from queen.engine.encryption.sealer import Seals
+from queen.engine.metrics.counters import Counters
+from queen.engine.pop.delivery import Lease
+from queen.engine.push.batches import Part, PushResult, PushUnit
+from queen.engine.push.layout import Flush
+from queen.engine.push.producers import Producer
+from queen.engine.push.pusher import Pushes, counts_of, first_problem
+from queen.engine.settle.acknowledgments import Acknowledgments
+from queen.engine.sources import step_messages
+from queen.engine.sources.workflows import Workflows
 from queen.settings import Settings
 from queen.store import messages as rows
 from queen.store.store import Store

@@ -1,17 +1,17 @@
 """Jobs and workflows: a job is a message of an unordered queue that a named processor runs."""
 
-from queen.client.outcomes import DeadLetter, Retry
+from queen.client.consume.outcomes import DeadLetter, Retry
 from queen.errors import JobCancelled, JobFailed
-from queen.jobs.attempts import WorkerStats
+from queen.jobs.app import QueueManager
 from queen.jobs.handle import JobHandle
 from queen.jobs.job import Job, JobTransaction
 from queen.jobs.options import Backoff, JobOptions, JobPriority, Rate
-from queen.jobs.processors import Processor
-from queen.jobs.queues import QueueManager
-from queen.jobs.runs import WorkflowHandle
-from queen.jobs.worker import Worker
-from queen.jobs.workers import WorkerManager
-from queen.jobs.workflows import Step, Workflow, execute_workflow
+from queen.jobs.pool.manager import WorkerManager
+from queen.jobs.processor import Processor
+from queen.jobs.worker.attempt import WorkerStats
+from queen.jobs.worker.worker import Worker
+from queen.jobs.workflows.definition import Step, Workflow, execute_workflow
+from queen.jobs.workflows.runs import WorkflowHandle
 from queen.wire.jobs import JobInfo, Link, QueueMetrics, WorkerInfo
 
 __all__ = [

@@ -8,7 +8,7 @@ import msgspec
 from queen import errors
 from queen.client.durations import LONG_SECONDS, Duration, seconds_of
 from queen.client.payloads import Codec
-from queen.jobs.calls import JobCalls
+from queen.jobs.api import JobCalls
 from queen.wire.jobs import JobInfo, JobStatus
 from queen.wire.messages import Pushed
 

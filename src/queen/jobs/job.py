@@ -11,8 +11,8 @@ from msgspec import UNSET, UnsetType
 from queen import errors
 from queen.client.message import Message, part
 from queen.client.payloads import Codec, encode
+from queen.jobs.envelope import child_of, item_of
 from queen.jobs.options import JobOptions, JobPriority
-from queen.jobs.sending import child_of, item_of
 from queen.wire.jobs import PRIORITIES, Envelope, Link, Parent
 from queen.wire.messages import MessageRun, PushItem
 from queen.wire.workflows import WorkflowPlace
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
 
     from queen.client.client import Queen
-    from queen.jobs.queues import QueueManager
+    from queen.jobs.app import QueueManager
 
     T = TypeVar("T", default=Any)
 else:

@@ -9,7 +9,7 @@ from queen import errors
 from queen.client.durations import Duration, seconds_of
 from queen.client.payloads import encode
 from queen.jobs.options import JobPriority
-from queen.jobs.processors import Processor
+from queen.jobs.processor import Processor
 from queen.wire.jobs import LEVELS, Envelope
 
 if TYPE_CHECKING:

@@ -8,77 +8,36 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from queen import errors
+from queen.engine.buffer.file_buffer import FileBuffer
 from queen.engine.engine import Engine
-from queen.engine.file_buffer import FileBuffer
 from queen.engine.upkeep.loop import Upkeep
-from queen.server import audit, logs, openapi, verbs
-from queen.server.access import ANYBODY, AUDITED, NOBODY, Permission
-from queen.server.answers import Answers
-from queen.server.audit_log import AuditLog
-from queen.server.budget import Budget, Unsent
-from queen.server.decoding import Bodies
-from queen.server.gate import Gate
-from queen.server.http import Answer, Call, ClientGone, refusal, reply
-from queen.server.oidc import Oidc
-from queen.server.operations import Operations
-from queen.server.origins import Origins
-from queen.server.pages import Pages, without_prefix
-from queen.server.pulse import Pulse
-from queen.server.readiness import Readiness
-from queen.server.routes import (
-    access,
-    analytics,
-    buffers,
-    dead_letters,
-    deliveries,
-    groups,
-    health,
-    job_lists,
-    job_queues,
-    jobs,
-    messages,
-    metrics,
-    operations,
-    pipelines,
-    queues,
-    schedules,
-    system,
-    traces,
-    workflows,
-)
-from queen.server.routing import Route, Router
+from queen.server import logs
+from queen.server.auth.authenticator import Gate
+from queen.server.auth.oidc import Oidc
+from queen.server.auth.origins import Origins
+from queen.server.auth.permissions import ANYBODY, AUDITED, NOBODY, Permission
+from queen.server.heartbeat import Pulse
+from queen.server.http import openapi
+from queen.server.http.call import Answer, Call, ClientGone, refusal, reply
+from queen.server.http.decoding import Bodies
+from queen.server.http.memory_budget import Budget, Unsent
+from queen.server.http.router import Route, Router
+from queen.server.http.static_files import Pages, without_prefix
+from queen.server.metrics.host import Seat
+from queen.server.middleware import audit
+from queen.server.middleware.audit_log import AuditLog
+from queen.server.middleware.observer import Watch
+from queen.server.middleware.response_cache import Answers
+from queen.server.operations.kinds import kinds
+from queen.server.operations.runner import Operations
+from queen.server.process.readiness import Readiness
+from queen.server.routes.table import ROUTES
 from queen.server.state import State
-from queen.server.watch import Watch
-from queen.server.work import kinds
-from queen.server.workers import Seat
 from queen.settings import Settings
-from queen.store.database import SPENT
+from queen.store.connection.database import SPENT
 from queen.store.migrations import migrate, pending
 from queen.telemetry import Event
 
-ROUTES: tuple[Route, ...] = (
-    *verbs.ROUTES,
-    *queues.ROUTES,
-    *deliveries.ROUTES,
-    *groups.ROUTES,
-    *messages.ROUTES,
-    *dead_letters.ROUTES,
-    *traces.ROUTES,
-    *schedules.ROUTES,
-    *workflows.ROUTES,
-    *jobs.ROUTES,
-    *job_lists.ROUTES,
-    *job_queues.ROUTES,
-    *operations.ROUTES,
-    *pipelines.ROUTES,
-    *system.ROUTES,
-    *buffers.ROUTES,
-    *analytics.ROUTES,
-    *metrics.ROUTES,
-    *health.ROUTES,
-    *access.ROUTES,
-    *openapi.ROUTES,
-)
 _TIMED = (Permission.BROWSE, Permission.ADMIN)
 """Answers to people, who may want to know what took so long."""
 

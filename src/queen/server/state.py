@@ -7,19 +7,19 @@ import msgspec
 
 from queen.engine.engine import Engine
 from queen.engine.upkeep.loop import Upkeep
-from queen.server.audit_log import AuditLog
-from queen.server.budget import Budget, Unsent
-from queen.server.decoding import Bodies
-from queen.server.gate import Gate
-from queen.server.operations import Operations
-from queen.server.origins import Origins
-from queen.server.pulse import Pulse
-from queen.server.readiness import Readiness
+from queen.server.auth.authenticator import Gate
+from queen.server.auth.origins import Origins
+from queen.server.heartbeat import Pulse
+from queen.server.http.decoding import Bodies
+from queen.server.http.memory_budget import Budget, Unsent
+from queen.server.middleware.audit_log import AuditLog
+from queen.server.operations.runner import Operations
+from queen.server.process.readiness import Readiness
 from queen.settings import Settings
 
 if TYPE_CHECKING:
-    from queen.server.answers import Answers
-    from queen.server.watch import Watch
+    from queen.server.middleware.observer import Watch
+    from queen.server.middleware.response_cache import Answers
 
 
 class State(msgspec.Struct, kw_only=True):

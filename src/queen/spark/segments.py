@@ -14,10 +14,10 @@ from adbc_driver_postgresql import StatementOptions
 from adbc_driver_postgresql import connect as open_database
 
 from queen import errors
-from queen.codec.encryption import MARK, DataKey, Wrapped
-from queen.codec.identity import message_id
-from queen.codec.keyrings import keyring_of_environment
-from queen.codec.sealing import key_ids_of, open_segment
+from queen.codec.encryption.keyring import keyring_of_environment
+from queen.codec.encryption.keys import MARK, DataKey, Wrapped
+from queen.codec.encryption.sealing import key_ids_of, open_segment
+from queen.codec.ids import message_id
 from queen.codec.segment import Segment
 from queen.spark.database import bound, call, connect, conninfo
 
@@ -336,7 +336,7 @@ def _ids(
     counts: np.ndarray,
     offsets: np.ndarray,
 ) -> pa.Array:
-    """What `queen.codec.identity.message_id` says, of many: those of a segment end differently."""
+    """What `queen.codec.ids.message_id` says, of many: those of a segment end differently."""
     count = len(offsets)
     heads = b"".join(
         message_id(shard, partition_id, base)[:_HEAD].encode()

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from queen import errors, sql
-from queen.codec import encryption, payload
-from queen.codec.encryption import DataKey, Keyring, Wrapped
+from queen.codec import payload
+from queen.codec.encryption import keys
+from queen.codec.encryption.keyring import keyring_of_environment
+from queen.codec.encryption.keys import DataKey, Keyring, Wrapped
+from queen.codec.encryption.sealing import seal_segment
 from queen.codec.extras import Extra
-from queen.codec.keyrings import keyring_of_environment
 from queen.codec.names import check_name
 from queen.codec.schemas import PayloadSchema
-from queen.codec.sealing import seal_segment
 from queen.codec.segment import Segment, encode_extras
 from queen.spark.database import Connection, call
 
@@ -118,7 +119,7 @@ class Staging:
             return None
         keyring = self._keyring = self._keyring or keyring_of_environment()
         master_id, queue_id = keyring.first, self._queue["id"]
-        asked = (queue_id, uses, encryption.MAX_USES)
+        asked = (queue_id, uses, keys.MAX_USES)
         (row,) = call(self._connection, "take_data_key", *asked, None, None, None)
         if row["wrapped"] is None:
             made = keyring.wrap(DataKey.new(row["id"], queue_id))

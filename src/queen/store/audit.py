@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from queen import errors
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 
 _STEP: Final = 1_000
 

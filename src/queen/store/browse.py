@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 
 
 class Browse:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 
 
 class DataKeys:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 
 
 class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):

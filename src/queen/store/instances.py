@@ -1,6 +1,6 @@
 """The processes over one database, and what all of them must know."""
 
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 
 
 class Instances:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from queen import errors
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 
 
 class Keys:

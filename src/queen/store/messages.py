@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from queen import errors
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 
 _UNREADABLE: Final = (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError)
 

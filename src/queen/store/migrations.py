@@ -14,7 +14,7 @@ from typing import NamedTuple
 import asyncpg
 
 from queen import errors, sql
-from queen.store.hosts import Hosts
+from queen.store.connection.primary import Hosts
 
 _LOG = logging.getLogger("queen.store")
 _ATTEMPTS = 30

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 
 
 class Operations:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 
 _DEDUP_SECONDS: Final = 86_400.0
 """As `queen.default_options` says."""

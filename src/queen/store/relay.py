@@ -6,7 +6,7 @@ from typing import Final
 import asyncpg
 
 from queen import errors, sql
-from queen.store.database import Record
+from queen.store.connection.database import Record
 from queen.store.outbox import Outbox
 
 _MIGRATIONS: Final = ("0005_outbox", "0009_relay")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 
 
 class Place(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from queen.store.database import Database, Record
+from queen.store.connection.database import Database, Record
 from queen.store.messages import Push
 
 

@@ -4,9 +4,9 @@ from typing import Any, Self
 
 from queen.store.audit import Audit
 from queen.store.browse import Browse
-from queen.store.connecting import Connecting
+from queen.store.connection.database import Database
+from queen.store.connection.options import Connecting
 from queen.store.data_keys import DataKeys
-from queen.store.database import Database
 from queen.store.dead_letters import DeadLetters
 from queen.store.groups import Groups
 from queen.store.instances import Instances

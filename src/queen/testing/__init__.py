@@ -8,16 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from queen.testing.looking import dead_letters, drain, inline, pushed
+    from queen.testing.helpers import dead_letters, drain, inline, pushed
     from queen.testing.server import QueenClock, QueenServer
 
 _HOMES = {
     "QueenClock": "queen.testing.server",
     "QueenServer": "queen.testing.server",
-    "dead_letters": "queen.testing.looking",
-    "drain": "queen.testing.looking",
-    "inline": "queen.testing.looking",
-    "pushed": "queen.testing.looking",
+    "dead_letters": "queen.testing.helpers",
+    "drain": "queen.testing.helpers",
+    "inline": "queen.testing.helpers",
+    "pushed": "queen.testing.helpers",
 }
 
 __all__ = ["QueenClock", "QueenServer", "dead_letters", "drain", "inline", "pushed"]

@@ -31,7 +31,7 @@ class Databases:
 
     def __enter__(self) -> Self:
         if self._given is None:
-            from queen.cli.local_postgres import LocalPostgres
+            from queen.cli.dev.local_postgres import LocalPostgres
 
             self._server = self._stack.enter_context(LocalPostgres(None)).dsn
         return self

@@ -11,7 +11,7 @@ from queen.client.client import Queen
 from queen.client.durations import seconds_of
 from queen.server.app import App
 from queen.settings import Settings
-from queen.testing.transport import AppTransport
+from queen.testing.in_process import AppTransport
 
 T = TypeVar("T")
 

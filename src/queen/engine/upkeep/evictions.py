@@ -3,7 +3,7 @@
 from typing import Final
 
 from queen.engine.upkeep.run import Run
-from queen.store.database import Record
+from queen.store.connection.database import Record
 
 _PARTITIONS_PER_STEP: Final = 200
 

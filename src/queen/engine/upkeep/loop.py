@@ -9,7 +9,7 @@ from typing import Final
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.engine.rounds import Rounds
+from queen.engine.runtime.periodic import Rounds
 from queen.engine.upkeep import (
     audit,
     counters,
@@ -26,7 +26,7 @@ from queen.engine.upkeep import (
 )
 from queen.engine.upkeep.run import Run
 from queen.settings import Settings
-from queen.store.database import Record
+from queen.store.connection.database import Record
 
 _LOG: Final = logging.getLogger("queen.engine")
 _HELD_SECONDS: Final = 60.0

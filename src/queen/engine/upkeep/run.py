@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from queen.engine.engine import Engine
 from queen.settings import Settings
-from queen.store.database import Record
+from queen.store.connection.database import Record
 
 _REST: Final = 1.0
 """Between two steps, as a multiple of what the last one took: the database is for others too."""

@@ -6,10 +6,10 @@ from typing import Annotated, Final
 import msgspec
 
 from queen import errors
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.keys import is_id, new_key, token_of
-from queen.server.routing import API, Route
+from queen.server.auth.api_keys import is_id, new_key, token_of
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.router import API, Route
 from queen.wire.access import (
     AuditEntry,
     AuditPage,

@@ -6,14 +6,14 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.engine.analytics import COUNTED, METRICS, SAMPLED, TIMED, Analytics
-from queen.engine.ranges import Range
-from queen.engine.waiters import QUEUE_MODE
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.paging import cursor_to, place_of
-from queen.server.routing import API, Route
-from queen.store.database import Record
+from queen.engine.metrics.ranges import Range
+from queen.engine.metrics.series import COUNTED, METRICS, SAMPLED, TIMED, Analytics
+from queen.engine.pop.waiters import QUEUE_MODE
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import cursor_to, place_of
+from queen.server.http.router import API, Route
+from queen.store.connection.database import Record
 from queen.wire.analytics import (
     Figures,
     GroupFigures,

@@ -5,11 +5,11 @@ from typing import Final
 import msgspec
 
 from queen import errors
+from queen.engine.buffer.file_buffer import FileBuffer, age_seconds
 from queen.engine.engine import Engine
-from queen.engine.file_buffer import FileBuffer, age_seconds
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.routing import API, Route
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.router import API, Route
 from queen.settings import Settings
 from queen.wire.resources import Buffer, BufferRetried, BufferRetryQuery
 

@@ -6,18 +6,18 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.codec.identity import message_id, partition_of, partition_ref
+from queen.codec.ids import message_id, partition_of, partition_ref
 from queen.codec.names import check_name, check_queue_name
-from queen.engine.browse import MOST_READ, extra_of
-from queen.engine.seals import reveal_rows
-from queen.engine.step_messages import without_token
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.paging import Int, cursor_to, place_of
+from queen.engine.encryption.sealer import reveal_rows
+from queen.engine.inspect.browse import MOST_READ, extra_of
+from queen.engine.sources.step_messages import without_token
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import Int, cursor_to, place_of
+from queen.server.http.router import API, Route
+from queen.server.operations.kinds import count_letters, redrive_letters
 from queen.server.routes.operations import started
-from queen.server.routing import API, Route
-from queen.server.work import count_letters, redrive_letters
-from queen.store.database import Record
+from queen.store.connection.database import Record
 from queen.store.dead_letters import LetterFilter
 from queen.wire.resources import (
     Counted,

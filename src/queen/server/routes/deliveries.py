@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from queen import errors
-from queen.codec.identity import partition_ref
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.paging import Int, Priority, cursor_to, limit_of, place_of
-from queen.server.routing import API, Route
-from queen.store.database import Record
+from queen.codec.ids import partition_ref
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import Int, Priority, cursor_to, limit_of, place_of
+from queen.server.http.router import API, Route
+from queen.store.connection.database import Record
 from queen.wire.resources import Deliveries, DeliveriesQuery, DeliveryInfo, DeliveryReleased
 
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)

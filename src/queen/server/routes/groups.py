@@ -3,13 +3,13 @@
 from typing import Any, Final
 
 from queen import errors
-from queen.codec.identity import partition_ref
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.paging import LARGEST, Int, Level, cursor_to, limit_of, place_of
-from queen.server.routes.figures import DETAIL, LIST, group_summary, lease_info
-from queen.server.routing import API, Route
-from queen.store.database import Record, is_enough
+from queen.codec.ids import partition_ref
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import LARGEST, Int, Level, cursor_to, limit_of, place_of
+from queen.server.http.router import API, Route
+from queen.server.routes.views import DETAIL, LIST, group_summary, lease_info
+from queen.store.connection.database import Record, is_enough
 from queen.wire.resources import (
     GroupDeleted,
     GroupPartition,

@@ -5,9 +5,9 @@ from importlib.metadata import version
 from typing import Final, Literal
 
 from queen import errors
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.routing import Route
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.router import Route
 from queen.wire.messages import Wire
 
 

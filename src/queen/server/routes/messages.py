@@ -7,21 +7,21 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from queen import errors
-from queen.codec.identity import Place, message_id, partition_of, partition_ref, place_of
-from queen.engine import browse
-from queen.engine.browse import Filter, Found
-from queen.engine.seals import Seals, reveal_rows
-from queen.engine.states import GroupState, overall, pairs_of
-from queen.engine.step_messages import without_token
-from queen.engine.waiters import QUEUE_MODE
-from queen.engine.wheres import Where
-from queen.server import paging
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.paging import Int, cursor_to, limit_of
+from queen.codec.ids import Place, message_id, partition_of, partition_ref, place_of
+from queen.engine.encryption.sealer import Seals, reveal_rows
+from queen.engine.inspect import browse
+from queen.engine.inspect.browse import Filter, Found
+from queen.engine.inspect.group_status import GroupState, overall, pairs_of
+from queen.engine.inspect.payload_filter import Where
+from queen.engine.pop.waiters import QUEUE_MODE
+from queen.engine.sources.step_messages import without_token
+from queen.server.auth.permissions import Permission
+from queen.server.http import cursors
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import Int, cursor_to, limit_of
+from queen.server.http.router import API, Route
 from queen.server.routes.traces import event
-from queen.server.routing import API, Route
-from queen.store.database import Record, is_enough
+from queen.store.connection.database import Record, is_enough
 from queen.wire.resources import (
     GiveUpRequest,
     MessageChanged,
@@ -64,7 +64,7 @@ async def list_messages(call: Call) -> Answer:
         raise errors.GroupNotFound(f"queue {query.queue} has no group {query.consumer_group}")
     if query.status == "scheduled":
         return await _list_scheduled(call, query, queue_id, wanted, seals)
-    start = paging.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
+    start = cursors.place_of(query.cursor, tuple[Int, Int, Int, Int], browse.FROM_THE_TOP)
     page = await browse.browse(
         engine.store,
         seals,
@@ -105,7 +105,7 @@ async def _list_scheduled(
     """Messages that are not due yet, the next first. ``from`` and ``to`` say when they are due."""
     store = call.state.engine.store
     limit = limit_of(call, query)
-    due_at, after = paging.place_of(query.cursor, tuple[datetime, Int], (_EARLIEST, 0))
+    due_at, after = cursors.place_of(query.cursor, tuple[datetime, Int], (_EARLIEST, 0))
     found: list[MessageInfo] = []
     scanned = 0
     is_more = True

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from queen import errors, telemetry
-from queen.engine.analytics import Analytics
-from queen.engine.sampler import values_of
+from queen.engine.metrics.sampler import values_of
+from queen.engine.metrics.series import Analytics
 from queen.meters import Snapshot, render
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.router import Route
 from queen.server.routes.pipelines import visible_pipelines
-from queen.server.routing import Route
 from queen.wire.messages import Request, Wire
 from queen.wire.resources import Text
 

@@ -3,11 +3,11 @@
 from typing import Final
 
 from queen import errors
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.paging import Int, cursor_to, limit_of, place_of
-from queen.server.routing import API, Route
-from queen.store.database import Record
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
+from queen.server.http.router import API, Route
+from queen.store.connection.database import Record
 from queen.wire.resources import Operation, Operations, OperationStarted, PageQuery
 
 

@@ -4,11 +4,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from queen import errors
-from queen.codec.identity import partition_ref
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.paging import LARGEST, Int, Level, cursor_to, limit_of, place_of
-from queen.server.routes.figures import (
+from queen.codec.ids import partition_ref
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import LARGEST, Int, Level, cursor_to, limit_of, place_of
+from queen.server.http.router import API, Route
+from queen.server.routes.operations import started
+from queen.server.routes.views import (
     DETAIL,
     LIST,
     figures,
@@ -17,9 +19,7 @@ from queen.server.routes.figures import (
     total,
     worst_of,
 )
-from queen.server.routes.operations import started
-from queen.server.routing import API, Route
-from queen.store.database import Record, is_enough
+from queen.store.connection.database import Record, is_enough
 from queen.wire.options import QueueOptions, RateLimit
 from queen.wire.resources import (
     Counted,

@@ -5,13 +5,13 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.codec.encryption import is_sealed
-from queen.engine.schedules import Recurring
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.paging import cursor_to, limit_of, place_of
-from queen.server.routing import API, Route
-from queen.store.database import Record
+from queen.codec.encryption.keys import is_sealed
+from queen.engine.sources.schedules import Recurring
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import cursor_to, limit_of, place_of
+from queen.server.http.router import API, Route
+from queen.store.connection.database import Record
 from queen.wire.messages import Pushed
 from queen.wire.resources import (
     RevealQuery,

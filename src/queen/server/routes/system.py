@@ -5,12 +5,12 @@ from typing import Final
 
 import msgspec
 
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.paging import cursor_to, limit_of, place_of
-from queen.server.routing import API, Route
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import cursor_to, limit_of, place_of
+from queen.server.http.router import API, Route
 from queen.settings import SECRETS
-from queen.store.database import Record
+from queen.store.connection.database import Record
 from queen.store.migrations import pending
 from queen.wire.resources import (
     Config,

@@ -5,13 +5,13 @@ from typing import Final
 import msgspec
 
 from queen import errors
-from queen.codec.identity import partition_of, partition_ref
+from queen.codec.ids import partition_of, partition_ref
 from queen.codec.names import check_name
-from queen.server.access import Permission
-from queen.server.http import Answer, Call
-from queen.server.paging import Int, cursor_to, limit_of, place_of
-from queen.server.routing import API, Route
-from queen.store.database import Record
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
+from queen.server.http.router import API, Route
+from queen.store.connection.database import Record
 from queen.wire.resources import (
     PageQuery,
     Text,

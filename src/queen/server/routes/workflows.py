@@ -5,14 +5,14 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.server import tracing
-from queen.server.access import Permission
-from queen.server.http import Answer, Call, trace_of
-from queen.server.paging import Int, cursor_to, limit_of, place_of
-from queen.server.routing import API, Route
-from queen.server.waits import wait_for
-from queen.store.database import Record
-from queen.wire.plans import check_id, plan_of
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call, trace_of
+from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
+from queen.server.http.router import API, Route
+from queen.server.http.waiting import wait_for
+from queen.server.middleware import tracing
+from queen.store.connection.database import Record
+from queen.wire.workflow_plan import check_id, plan_of
 from queen.wire.workflows import (
     Cancelled,
     CancelRequest,

@@ -1,0 +1,110 @@
+"""`queen backup-check`: can this be restored, and is what was restored whole."""
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from queen import errors
+from queen.cli.doctor import backup_findings, findings
+from queen.cli.doctor.findings import CRITICAL, OK, WARNING, Finding
+from queen.cli.support.client import Output, Yes, confirm
+from queen.cli.support.databases import Dsn, DsnFile, database, database_of_environment
+from queen.cli.support.output import Format, say, show
+
+if TYPE_CHECKING:
+    from queen.store.checks.restored import Restored
+    from queen.store.store import Store
+
+_CODES: Final = {OK: 0, WARNING: 1, CRITICAL: 2}
+_NO_DATABASE: Final = "no database: give --dsn-file or --dsn, or set DATABASE_URL"
+_SECONDS: Final = 6 * 3600.0
+"""For one look at everything."""
+
+
+def backup_check(
+    dsn: Dsn = None,
+    dsn_file: DsnFile = None,
+    restored: Annotated[
+        bool, typer.Option("--restored", help="It is a restored copy: look at all that is in it.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Make a restored copy ready for servers, then look.")
+    ] = False,
+    yes: Yes = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Say whether a database can be restored, or whether a restored one is whole.
+
+    0 well, 1 warning, 2 critical. No server may be on a restored copy meanwhile.
+
+    Example: queen backup-check --dsn-file copy.dsn --restored
+    """
+    where = database(dsn, dsn_file) or database_of_environment()
+    if where is None:
+        raise errors.BadRequest(_NO_DATABASE)
+    if repair:
+        confirm("void all leases of this database and renumber its transactions", yes=yes)
+    found = asyncio.run(_check(where, is_restored=restored or repair, is_repaired=repair))
+    found.sort(key=lambda each: -_CODES[each.status])
+    show([each._asdict() for each in found], ["status", "check", "found", "advice"], output)
+    counts = Counter(each.status for each in found)
+    say(", ".join(f"{counts[each]} {each}" for each in (CRITICAL, WARNING, OK) if counts[each]))
+    raise typer.Exit(max(_CODES[each.status] for each in found))
+
+
+async def _check(dsn: str, *, is_restored: bool, is_repaired: bool) -> list[Finding]:
+    from queen.store.checks.restored import Restored
+    from queen.store.connection.options import Connecting
+    from queen.store.migrations import pending
+    from queen.store.store import Store
+
+    missing = await pending(dsn)
+    connecting = Connecting(connections=1, statement_seconds=_SECONDS)
+    store = await Store.open(dsn, connecting=connecting)
+    try:
+        looking = Restored(store.database)
+        if not is_restored:
+            return [*backup_findings.archiving(dict(await looking.archiving())), await _keys(store)]
+        if missing:
+            return [findings.migrations(missing)]
+        if is_repaired:
+            voided, is_renumbered = await looking.void_deliveries(), await looking.renumber()
+            say(f"{voided} leases are void" + ("; transactions are renumbered" * is_renumbered))
+        return [findings.migrations(missing), *await _content(store, looking)]
+    finally:
+        await store.close()
+
+
+async def _content(store: "Store", looking: "Restored") -> list[Finding]:
+    alive: dict[str, Any] = dict(await looking.alive())
+    return [
+        *backup_findings.log(dict(await looking.segments()), dict(await looking.positions())),
+        *backup_findings.numbers(dict(await looking.numbers())),
+        backup_findings.leases(alive["held"]),
+        backup_findings.alive(alive["schedules"], alive["outbox"]),
+        await _keys(store),
+        await _audit(store),
+    ]
+
+
+async def _keys(store: "Store") -> Finding:
+    """Whether what is sealed can be opened here."""
+    from queen.cli.support.environment import settings
+    from queen.engine.encryption import rotation
+
+    status = await rotation.status(store, rotation.keyring_of(settings()))
+    return backup_findings.master_keys(
+        [each.id for each in status if each.data_keys],
+        [each.id for each in status if each.data_keys and not each.is_here],
+    )
+
+
+async def _audit(store: "Store") -> Finding:
+    try:
+        checked = await store.audit.check()
+    except errors.QueenError as error:
+        return Finding(CRITICAL, "audit log", str(error), "compare it with an older backup")
+    return Finding(OK, "audit log", f"{checked.records} records, {checked.hash}")

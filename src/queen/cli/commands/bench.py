@@ -1,0 +1,162 @@
+"""`queen bench`: what a server does under a load that you choose."""
+
+import asyncio
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from queen import errors
+from queen.cli.support import exit_codes
+from queen.cli.support.client import Output, Server, run
+from queen.cli.support.output import Format, plain_of, say, show_one
+
+if TYPE_CHECKING:
+    from queen import Queen
+    from queen.cli.bench.load import Load, Outcome, Plan
+
+
+def bench(
+    rate: Annotated[
+        float, typer.Option(min=0, help="Messages a second; 0: as fast as it goes.")
+    ] = 1_000,
+    seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="Push for so long.")] = 10,
+    count: Annotated[
+        int, typer.Option(min=1, max=10_000_000, help="Push at most so many.")
+    ] = 100_000,
+    size: Annotated[
+        int, typer.Option(min=12, max=1_000_000, help="Bytes of a payload, about.")
+    ] = 256,
+    batch: Annotated[int, typer.Option(min=1, max=5_000, help="Messages of one push.")] = 10,
+    pop_batch: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Messages of one pop at most.")
+    ] = 100,
+    partitions: Annotated[int, typer.Option(min=1, max=1_000, help="To spread over.")] = 16,
+    producers: Annotated[int, typer.Option(min=1, max=1_000, help="Pushes at once.")] = 4,
+    consumers: Annotated[int, typer.Option(min=1, max=1_000, help="Pops at once.")] = 4,
+    keep: Annotated[bool, typer.Option("--keep", help="Do not delete the queue.")] = False,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Measure a server: rates, latencies, losses, duplicates. Exits with 1 when something was lost.
+
+    At a rate, a latency counts from the instant at which its push was scheduled, so that a server
+    that stops for a while does not look well. Load and server share the machine if you run both on
+    it. A queue of its own is made and deleted.
+
+    Example: queen bench --rate 500 --seconds 5 --size 1000 -o json
+    """
+    from queen.cli.bench.load import Load, Plan
+
+    most = count if rate == 0 else min(count, max(1, round(rate * seconds)))
+    plan = Plan(
+        rate=rate,
+        seconds=seconds,
+        count=most,
+        size_bytes=size,
+        batch=min(batch, most),
+        pop_batch=pop_batch,
+        partitions=partitions,
+        producers=producers,
+        consumers=consumers,
+    )
+
+    async def work(queen: "Queen") -> "tuple[dict[str, Any], Outcome]":
+        release = await _release(queen)
+        load = Load(queen, plan)
+        configuration = _configuration(queen, plan, load.queue, release)
+        if output is Format.TABLE:
+            _print_configuration(configuration)
+        try:
+            async with asyncio.TaskGroup() as group:
+                shown = group.create_task(_progress(load, plan))
+                outcome = await load.run()
+                shown.cancel()
+        finally:
+            if not keep:
+                with contextlib.suppress(errors.QueenError):
+                    await queen.admin.delete_queue(load.queue)
+        return configuration, outcome
+
+    configuration, outcome = run(server, work)
+    if output is Format.TABLE:
+        _print_outcome(outcome)
+    else:
+        show_one({"configuration": configuration, **plain_of(outcome)}, output)
+    if outcome.lost or outcome.failed:
+        say(f"queen: {outcome.lost} lost, {outcome.failed} not confirmed: {outcome.errors}")
+        raise typer.Exit(exit_codes.FAILED)
+
+
+async def _release(queen: "Queen") -> str | None:
+    import json
+
+    reply = await queen.transport.exchange("GET", "/health")
+    return json.loads(reply.body).get("version")
+
+
+def _configuration(queen: "Queen", plan: "Plan", queue: str, release: str | None) -> dict[str, Any]:
+    import os
+    import platform
+
+    return {
+        "server": ", ".join(queen.config.urls),
+        "release": release,
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "queue": queue,
+        **plain_of(plan),
+    }
+
+
+def _print_configuration(told: dict[str, Any]) -> None:
+    rate = f"{told['rate']:,g} messages/s" if told["rate"] else "as fast as it goes"
+    print(f"server     {told['server']}, release {told['release'] or 'unknown'}")
+    print(f"client     Python {told['python']}, {told['cores']} cores here")
+    print(f"queue      {told['queue']}, {told['partitions']} partitions")
+    print(f"load       {rate}, at most {told['seconds']:g} s and {told['count']:,} messages")
+    print(
+        f"messages   {told['sizeBytes']} bytes, pushed by {told['batch']}, popped by up to", end=""
+    )
+    print(f" {told['popBatch']}")
+    print(f"at once    {told['producers']} pushes, {told['consumers']} pops", flush=True)
+
+
+def _print_outcome(outcome: "Outcome") -> None:
+    print(f"\n{'':<12}{'messages':>12}{'per second':>14}")
+    print(f"{'pushed':<12}{outcome.pushed:>12,}{outcome.pushed_per_second:>14,.1f}")
+    print(f"{'received':<12}{outcome.received:>12,}{outcome.received_per_second:>14,.1f}")
+    print(f"{'lost':<12}{outcome.lost:>12,}")
+    print(f"{'duplicates':<12}{outcome.duplicates:>12,}")
+    print(f"{'failed':<12}{outcome.failed:>12,}")
+    print(
+        f"\n{'ms':<12}" + "".join(f"{name:>10}" for name in ("p50", "p95", "p99", "p99.9", "max"))
+    )
+    for name, found in (("push", outcome.push_millis), ("end to end", outcome.end_to_end_millis)):
+        values = [] if found is None else [found.p50, found.p95, found.p99, found.p999, found.max]
+        print(f"{name:<12}" + ("".join(f"{each:>10,.1f}" for each in values) or f"{'-':>10}"))
+    since = "its scheduled instant" if outcome.is_corrected else "the begin of its push"
+    print(f"\nMeasured from {since}; end to end is until the pop answered.")
+
+
+async def _progress(load: "Load", plan: "Plan") -> None:
+    """Two bars on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    numbers = TextColumn("{task.completed:>9,.0f} {task.fields[rate]:>9,.0f}/s")
+    columns = (TextColumn("{task.description:<9}"), BarColumn(30), numbers, TimeRemainingColumn())
+    began = time.monotonic()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        pushed = progress.add_task("pushed", total=plan.count, rate=0.0)
+        received = progress.add_task("received", total=plan.count, rate=0.0)
+        while True:
+            seconds = time.monotonic() - began + 1e-9
+            progress.update(pushed, completed=load.pushed, rate=load.pushed / seconds)
+            progress.update(received, completed=load.received, rate=load.received / seconds)
+            await asyncio.sleep(0.1)

@@ -1,0 +1,43 @@
+"""`queen config`: what is set, and by what."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from queen.cli.command_table import group
+from queen.cli.support.client import Output
+from queen.cli.support.environment import settings
+from queen.cli.support.output import Format, show
+
+app = group("What is set, and by what.")
+
+
+@app.callback()
+def alone() -> None:
+    """What is set, and by what."""
+
+
+@app.command("show")
+def show_config(
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Also what is set to its default.")
+    ] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Show the settings that this environment gives a server; secrets are masked.
+
+    Example: queen config show --effective
+    """
+    rows = [
+        {"name": name, "value": value, "source": source}
+        for name, value, source in settings().shown(os.environ)
+        if effective or source != "default"
+    ]
+    if output is Format.TABLE:
+        # As an environment file has it.
+        for row in rows:
+            typer.echo(f"{row['name']}={row['value']}  # {row['source']}")
+        return
+    show(rows, ["name", "value", "source"], output)

@@ -1,0 +1,1 @@
+"""Commands that read or change queues, messages and jobs on a server."""

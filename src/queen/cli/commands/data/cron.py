@@ -1,0 +1,150 @@
+"""`queen cron`: messages that come again and again."""
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from queen import errors
+from queen.cli.command_table import group
+from queen.cli.support.client import DryRun, Limit, Output, Reveal, Server, Yes, confirm, run, some
+from queen.cli.support.output import Format, say, show, show_one
+
+app = group("Messages that come again and again.")
+
+
+class Missed(StrEnum):
+    """What becomes of ticks that are more than a minute late."""
+
+    SKIP = "skip"
+    ONCE = "once"
+    ALL = "all"
+
+
+Name = Annotated[str, typer.Argument(help="Name of the schedule.")]
+_COLUMNS = ["name", "queue", "cron", "timeZone", "paused", "nextAt", "lastAt", "error"]
+
+
+@app.command("ls")
+def list_(
+    queue: Annotated[str | None, typer.Option(help="Of one queue.")] = None,
+    limit: Limit = 1000,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    List schedules, their next and their last ticks.
+
+    Example: queen cron ls --queue reports
+    """
+    rows = run(server, lambda q: some(q.admin.schedules(queue=queue), limit))
+    show(rows, _COLUMNS, output)
+
+
+@app.command("show")
+def show_(
+    name: Name, reveal: Reveal = False, server: Server = None, output: Output = Format.TABLE
+) -> None:
+    """
+    Show a schedule and what each of its messages is.
+
+    Example: queen cron show nightly
+    """
+    show_one(run(server, lambda q: q.admin.schedule(name, reveal=reveal)), output)
+
+
+@app.command("add")
+def add(
+    name: Name,
+    queue: Annotated[str, typer.Argument(help="Name of the queue.")],
+    cron: Annotated[str, typer.Argument(help="'0 8 * * 1-5', with seconds first if six fields.")],
+    data: Annotated[str, typer.Argument(help="JSON of each message.")] = "null",
+    time_zone: Annotated[str, typer.Option("--tz", help="Whose clock: Europe/Rome.")] = "UTC",
+    missed: Annotated[
+        Missed,
+        typer.Option(metavar="HOW", help="Ticks over a minute late: skip, once (one), all."),
+    ] = Missed.ONCE,
+    partition: Annotated[str, typer.Option("-p", "--partition", help="Which one.")] = "Default",
+    header: Annotated[list[str] | None, typer.Option(help="name=value, once for each.")] = None,
+    ttl: Annotated[str | None, typer.Option(help="Dropped unread after so long: 2h.")] = None,
+    priority: Annotated[int | None, typer.Option(help="0 to 9, in unordered queues.")] = None,
+    paused: Annotated[bool | None, typer.Option(help="Without ticks until resumed.")] = None,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Make a schedule, or change the one of that name.
+
+    Example: queen cron add nightly reports '0 8 * * 1-5' '{"kind": "daily"}' --tz Europe/Rome
+    """
+    from queen.cli.commands.data.messages import headers_of
+    from queen.client.durations import seconds_of
+
+    try:
+        payload = json.loads(data)
+    except ValueError as error:
+        raise errors.BadRequest(f"{data[:80]!r} is not JSON: {error}") from error
+    options: dict[str, Any] = {
+        "time_zone": time_zone,
+        "missed": missed.value,
+        "partition": partition,
+        "headers": headers_of(header),
+        "ttl_seconds": None if ttl is None else seconds_of(ttl),
+        "priority": priority,
+        "paused": paused,
+    }
+    made = run(
+        server,
+        lambda q: q.admin.put_schedule(name, queue=queue, cron=cron, data=payload, **options),
+    )
+    show_one(made, output)
+
+
+@app.command("pause")
+def pause(name: Name, server: Server = None) -> None:
+    """
+    Let a schedule have no ticks until it is resumed.
+
+    Example: queen cron pause nightly
+    """
+    run(server, lambda q: q.admin.pause_schedule(name))
+    say(f"{name} is paused")
+
+
+@app.command("resume")
+def resume(name: Name, server: Server = None) -> None:
+    """
+    Let a schedule go on with its next tick.
+
+    Example: queen cron resume nightly
+    """
+    resumed = run(server, lambda q: q.admin.resume_schedule(name))
+    say(f"{name} goes on at {resumed.next_at}")
+
+
+@app.command("run")
+def run_now(name: Name, server: Server = None, output: Output = Format.TABLE) -> None:
+    """
+    Push a schedule's message now, besides its ticks.
+
+    Example: queen cron run nightly
+    """
+    pushed = run(server, lambda q: q.admin.run_schedule(name))
+    show([pushed], ["id", "status", "offset"], output)
+
+
+@app.command("delete")
+def delete(name: Name, dry_run: DryRun = False, yes: Yes = False, server: Server = None) -> None:
+    """
+    Delete a schedule; messages that were pushed stay.
+
+    Example: queen cron delete nightly --yes
+    """
+    if dry_run:
+        found = run(server, lambda q: q.admin.schedule(name))
+        say(f"would delete {name}, whose next tick is {found.next_at}")
+        return
+    confirm(f"delete schedule {name}", yes=yes)
+    run(server, lambda q: q.admin.delete_schedule(name))
+    say(f"{name} is deleted")

@@ -1,0 +1,148 @@
+"""`queen job`: jobs of a queue."""
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from queen import errors
+from queen.cli.command_table import group
+from queen.cli.support.client import Limit, Output, Reveal, Server, Yes, confirm, run, some
+from queen.cli.support.output import Format, say, show, show_one
+
+app = group("Jobs of a queue.")
+
+
+class Status(StrEnum):
+    """Where a job may be."""
+
+    SCHEDULED = "scheduled"
+    WAITING = "waiting"
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Priority(StrEnum):
+    """Which job goes first."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+    BACKGROUND = "background"
+
+
+Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
+Id = Annotated[str, typer.Argument(help="Id of the job.")]
+Key = Annotated[str | None, typer.Option(help="What it was added with, if it is unique.")]
+_COLUMNS = ["id", "name", "status", "priority", "attempt", "createdAt", "error"]
+
+
+@app.command("ls")
+def list_(
+    queue: Queue,
+    status: Annotated[Status | None, typer.Option(metavar="STATUS", help="Only these.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only of this processor.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only of this key.")] = None,
+    limit: Limit = 100,
+    reveal: Reveal = False,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    List jobs, the newest first; those that are not due yet with --status scheduled.
+
+    Example: queen job ls email --status failed
+    """
+    from queen.jobs.api import JobCalls
+
+    filters = {
+        "status": status and status.value,
+        "name": name,
+        "tag": tag,
+        "key": key,
+        "reveal": reveal or None,
+    }
+    rows = run(server, lambda q: some(JobCalls(q).jobs(queue, **filters), limit))
+    show(rows, _COLUMNS, output)
+
+
+@app.command("show")
+def show_(
+    queue: Queue,
+    id_: Id,
+    key: Key = None,
+    reveal: Reveal = False,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Show a job: its data, where it is, its result, progress or error.
+
+    Example: queen job show email 00000000-0001-8000-8000-000000000007
+    """
+    from queen.jobs.api import JobCalls
+
+    show_one(run(server, lambda q: JobCalls(q).job(queue, id_, key=key, reveal=reveal)), output)
+
+
+@app.command("add")
+def add(
+    queue: Queue,
+    name: Annotated[str, typer.Argument(help="Name of its processor.")],
+    data: Annotated[str, typer.Argument(help="JSON of its data.")] = "null",
+    priority: Annotated[
+        Priority, typer.Option(metavar="LEVEL", help="critical, high, normal, low, background.")
+    ] = Priority.NORMAL,
+    delay: Annotated[str | None, typer.Option(help="Not before so long: 5m.")] = None,
+    attempts: Annotated[int | None, typer.Option(help="How often it is tried.")] = None,
+    unique: Annotated[str | None, typer.Option(help="Added once under this name.")] = None,
+    key: Annotated[str | None, typer.Option(help="For limits per key.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Once for each.")] = None,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Add a job.
+
+    Example: queen job add email send-welcome '{"to": "a@b.c"}' --priority high
+    """
+    from queen.jobs import JobPriority, QueueManager
+
+    try:
+        payload = json.loads(data)
+    except ValueError as error:
+        raise errors.BadRequest(f"{data[:80]!r} is not JSON: {error}") from error
+    given: dict[str, Any] = {
+        "priority": JobPriority[priority.name],
+        "delay": delay,
+        "attempts": attempts,
+        "unique": unique,
+        "key": key,
+        "tags": tag,
+    }
+    options = {option: value for option, value in given.items() if value is not None}
+
+    async def added(queen: Any) -> dict[str, Any]:  # noqa: ANN401 - a Queen
+        handle = await QueueManager(queen).add_job(queue, name, payload, **options)
+        return {"id": handle.id, "queue": queue, "duplicate": handle.is_duplicate}
+
+    show([run(server, added)], ["id", "queue", "duplicate"], output)
+
+
+@app.command("cancel")
+def cancel(queue: Queue, id_: Id, key: Key = None, yes: Yes = False, server: Server = None) -> None:
+    """
+    Cancel a job; one that is running is stopped.
+
+    Example: queen job cancel email 00000000-0001-8000-8000-000000000007 --yes
+    """
+    from queen.jobs.api import JobCalls
+
+    confirm(f"cancel job {id_} of {queue}", yes=yes)
+    changed = run(server, lambda q: JobCalls(q).cancel(queue, id_, key=key))
+    say(f"{id_} was {changed.was} and is cancelled")

@@ -1,0 +1,226 @@
+"""`queen push`, `pop`, `ack`, `nack`, `peek`: messages from the command line."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from queen import errors
+from queen.cli.support import exit_codes
+from queen.cli.support.client import Output, Reveal, Server, run, some
+from queen.cli.support.output import Format, instant, say, show, show_one
+
+if TYPE_CHECKING:
+    from queen import Queen
+
+Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
+Partition = Annotated[str | None, typer.Option("-p", "--partition", help="One partition.")]
+Group = Annotated[str | None, typer.Option("-g", "--group", help="Consumer group.")]
+
+
+def push(
+    queue: Queue,
+    data: Annotated[
+        str, typer.Argument(help="JSON; - reads a line a message from stdin, @FILE from a file.")
+    ],
+    partition: Partition = None,
+    transaction_id: Annotated[str | None, typer.Option(help="Stored once under this name.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Held back so long: 30s, 5m.")] = None,
+    ttl: Annotated[str | None, typer.Option(help="Dropped unread after so long: 2h.")] = None,
+    priority: Annotated[int | None, typer.Option(help="0 to 9, in unordered queues.")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="name=value, once for each.")] = None,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Push messages.
+
+    Example: queen push orders '{"total": 12}' -p customer-7
+    """
+    common = {
+        "transactionId": transaction_id,
+        "delay": delay,
+        "ttl": ttl,
+        "priority": priority,
+        "headers": headers_of(header),
+    }
+    given = {name: value for name, value in common.items() if value is not None}
+    items = [{"data": each, **given} for each in _payloads(data)]
+    if transaction_id is not None and len(items) > 1:
+        raise errors.BadRequest("one --transaction-id is for one message")
+
+    async def work(queen: "Queen") -> Any:  # noqa: ANN401
+        target = queen.queue(queue)
+        return await (target.partition(partition) if partition else target).push(items)
+
+    show(run(server, work), ["id", "status", "offset"], output)
+
+
+def _payloads(told: str) -> list[Any]:
+    lines = [told]
+    if told == "-":
+        lines = list(sys.stdin)
+    elif told.startswith("@"):
+        try:
+            lines = Path(told[1:]).expanduser().read_text("utf-8").splitlines()
+        except OSError as error:
+            raise exit_codes.FileTrouble(f"cannot read {told[1:]}: {error.strerror}") from error
+    found: list[Any] = []
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            found.append(json.loads(line))
+        except ValueError as error:
+            raise errors.BadRequest(f"{line.strip()[:80]!r} is not JSON: {error}") from error
+    return found
+
+
+def headers_of(told: list[str] | None) -> dict[str, str] | None:
+    """Headers from the words name=value."""
+    if not told:
+        return None
+    pairs = [each.partition("=") for each in told]
+    if wrong := [name for name, sign, _ in pairs if not sign]:
+        raise errors.BadRequest(f"{wrong[0]!r}: write name=value")
+    return {name: value for name, _, value in pairs}
+
+
+def pop(
+    queue: Queue,
+    partition: Partition = None,
+    group: Group = None,
+    batch: Annotated[int, typer.Option("-n", "--batch", min=1, help="How many.")] = 1,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait up to 30 seconds for one.")] = False,
+    ack: Annotated[bool, typer.Option("--ack", help="Settle them by the pop itself.")] = False,
+    lease: Annotated[str | None, typer.Option(help="Hold them so long: 30s, 5m.")] = None,
+    fail_empty: Annotated[
+        bool, typer.Option("--fail-empty", help="Exit with 6 when there is nothing.")
+    ] = False,
+    server: Server = None,
+    output: Output = Format.JSONL,
+) -> None:
+    """
+    Pop messages; what is not acked comes again after its lease.
+
+    Example: queen pop orders -n 10 --ack
+    """
+
+    async def work(queen: "Queen") -> Any:  # noqa: ANN401
+        target = queen.queue(queue).batch(batch).wait(wait).auto_ack(ack)
+        target = target if partition is None else target.partition(partition)
+        target = target if lease is None else target.lease(lease)
+        return await (target if group is None else target.group(group)).pop()
+
+    messages = run(server, work)
+    rows = [
+        {k: v for k, v in message.items() if k not in ("trace", "payload")} for message in messages
+    ]
+    show(rows, ["id", "partition", "offset", "attempt", "data"], output)
+    if fail_empty and not rows:
+        raise typer.Exit(exit_codes.TIMEOUT)
+
+
+def ack(
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")],
+    lease_id: Annotated[
+        str, typer.Argument(metavar="LEASE", help="The lease under which it was popped.")
+    ],
+    failed: Annotated[str | None, typer.Option(help="It failed, and why.")] = None,
+    server: Server = None,
+    output: Output = Format.NAME,
+) -> None:
+    """
+    Say that a message is done, or that it failed.
+
+    Example: queen ack ID LEASE --failed "card declined"
+    """
+    body = {"id": message_id, "leaseId": lease_id}
+    if failed is not None:
+        body |= {"status": "failed", "error": failed}
+    _settle(body, server, output)
+
+
+def nack(
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")],
+    lease_id: Annotated[
+        str, typer.Argument(metavar="LEASE", help="The lease under which it was popped.")
+    ],
+    error: Annotated[str | None, typer.Option(help="Why.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Not before so long: 30s, 5m.")] = None,
+    uncounted: Annotated[
+        bool, typer.Option("--uncounted", help="At once, and no attempt is counted.")
+    ] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="Give up: a dead letter at once.")] = False,
+    server: Server = None,
+    output: Output = Format.NAME,
+) -> None:
+    """
+    Give a message back, to come again after its backoff.
+
+    Example: queen nack ID LEASE --error "card declined" --delay 5m
+    """
+    from queen.client.durations import seconds_of
+
+    if uncounted and dead:
+        raise typer.BadParameter("--uncounted and --dead exclude each other")
+    body: dict[str, Any] = {"id": message_id, "leaseId": lease_id}
+    body["status"] = "retry" if uncounted else "dlq" if dead else "failed"
+    if error is not None:
+        body["error"] = error
+    if delay is not None:
+        body["delaySeconds"] = seconds_of(delay)
+    _settle(body, server, output)
+
+
+def _settle(body: dict[str, Any], server: str | None, output: Format) -> None:
+    async def work(queen: "Queen") -> dict[str, Any]:
+        reply = await queen.transport.exchange("POST", "/api/v1/ack", json.dumps(body).encode())
+        return json.loads(reply.body)
+
+    answer = run(server, work)
+    if output is not Format.NAME:
+        show_one(answer, output)
+    if "status" not in body:
+        say("settled")
+    elif answer.get("dlq"):
+        say("a dead letter now")
+    else:
+        say(f"given back, for {answer['retryAt']}" if answer.get("retryAt") else "given back")
+
+
+def peek(
+    queue: Queue,
+    partition: Partition = None,
+    group: Group = None,
+    status: Annotated[
+        str | None,
+        typer.Option(help="pending, processing, failed, completed, dead_letter, scheduled."),
+    ] = None,
+    count: Annotated[int, typer.Option("-n", min=1, help="How many, newest first.")] = 10,
+    since: Annotated[str | None, typer.Option("--from", help="ISO time, or -15m.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="ISO time, or -15m.")] = None,
+    contains: Annotated[str | None, typer.Option(help="Only payloads with this text.")] = None,
+    reveal: Reveal = False,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Look at messages without taking them.
+
+    Example: queen peek orders -n 5 --from=-10m
+    """
+    filters = {
+        "partition": partition,
+        "consumer_group": group,
+        "status": status,
+        "contains": contains,
+        "reveal": reveal or None,
+        "from_": instant(since) if since else None,
+        "to": instant(until) if until else None,
+        "limit": min(count, 1000),
+    }
+    rows = run(server, lambda q: some(q.admin.messages(queue, **filters), count))
+    show(rows, ["id", "partition", "offset", "status", "createdAt", "data"], output)

@@ -1,0 +1,299 @@
+"""`queen pipeline`: jobs on Spark, run and watched."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn, cast
+
+import typer
+
+from queen import errors
+from queen.cli.command_table import group
+from queen.cli.support import exit_codes
+from queen.cli.support.client import Limit, Output, Server, run, some
+from queen.cli.support.databases import Dsn, DsnFile, database, warn
+from queen.cli.support.environment import settings
+from queen.cli.support.output import Format, say, show, show_one
+
+app = group("Jobs on Spark: archive, rollup, window, replay, compact.")
+
+_OPTIONAL: Final = ("deltalake",)
+"""What only some pipelines need, and no extra of ours brings."""
+_COLUMNS: Final = ["name", "kind", "state", "stale", "lagMessages", "lagSeconds", "rowsPerSecond",
+                   "rowsTotal", "updatedAt", "error"]  # fmt: skip
+
+File = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="YAML of its options.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="One of its options, once for each; `queen pipeline options` lists them.",
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(help="As `queen pipeline ls` shows it; else its kind, and its own name or queue."),
+]
+Master = Annotated[str, typer.Option(help="Where Spark runs: local[*], spark://…, k8s://…")]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="A setting of Spark, once for each."),
+]
+Every = Annotated[
+    str | None, typer.Option(help="Run again so long after each run, until stopped: 5m.")
+]
+
+
+@app.command("archive")
+def archive(
+    config: File = None,
+    set_: Set = None,
+    name: Name = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Copy the log of a queue into a lake, exactly once, before retention may delete it.
+
+    Example: queen pipeline archive --set queue=orders --set location=/lake/orders
+    """
+    _launch("archive", config, set_, name, master, conf, None, output)
+
+
+@app.command("compact")
+def compact(
+    config: File = None,
+    set_: Set = None,
+    name: Name = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    every: Every = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Make large files of the small ones of a lake, and let old snapshots expire.
+
+    Example: queen pipeline compact --set name=orders --every 1d
+    """
+    _launch("compact", config, set_, name, master, conf, every, output)
+
+
+@app.command("replay")
+def replay(
+    config: File = None,
+    set_: Set = None,
+    name: Name = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Push what is in the lake, or in another queue, into a queue.
+
+    Example: queen pipeline replay --config replay.yaml
+    """
+    _launch("replay", config, set_, name, master, conf, None, output)
+
+
+@app.command("rollup")
+def rollup(
+    config: File = None,
+    set_: Set = None,
+    name: Name = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    every: Every = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Bring the history of queues by minute, hour and day up to now.
+
+    Example: queen pipeline rollup --set tasks=4 --every 1m
+    """
+    _launch("rollup", config, set_, name, master, conf, every, output)
+
+
+@app.command("window")
+def window(
+    config: File = None,
+    set_: Set = None,
+    name: Name = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Aggregate a queue over windows of time into another queue.
+
+    Example: queen pipeline window --config per-minute.yaml --master spark://spark:7077
+    """
+    _launch("window", config, set_, name, master, conf, None, output)
+
+
+@app.command("options")
+def options(
+    kind: Annotated[str, typer.Argument(help="archive, compact, replay, rollup or window.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    List what --set and --config may say to a pipeline.
+
+    Example: queen pipeline options rollup
+    """
+    launch = _spark()
+    if kind not in launch.MODULES:
+        raise errors.BadRequest(f"there is no pipeline {kind}; there are {[*launch.MODULES]}")
+    rows = [each._asdict() for each in launch.options(launch.job(kind))]
+    show(rows, ["name", "type", "default", "help"], output)
+
+
+@app.command("ls")
+def list_(
+    dsn: Dsn = None,
+    dsn_file: DsnFile = None,
+    limit: Limit = 1000,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    List pipelines, those that ended too, and how far they are.
+
+    If you name a database, the command reads from there and not from a server.
+
+    Example: queen pipeline ls -o wide
+    """
+    if (where := database(dsn, dsn_file)) is None:
+        rows: list[Any] = run(server, lambda q: some(q.admin.pipelines(), limit))
+    else:
+        _spark()
+        from queen.spark.pipelines.report import reports
+
+        rows = reports(where, limit=limit)
+    show(rows, _COLUMNS, output)
+
+
+def _launch(
+    kind: str,
+    file: Path | None,
+    sets: list[str] | None,
+    name: str | None,
+    master: str,
+    confs: list[str] | None,
+    every: str | None,
+    output: Format,
+) -> None:
+    """Run a pipeline in a session of its own, and show how far it is."""
+    from queen.cli.support.progress import Progress
+    from queen.client.durations import seconds_of
+
+    launch = _spark()
+    pause = None if every is None else seconds_of(every)
+    job = launch.job(kind)
+    told = _pairs(sets, "--set")
+    given = {**_read(file), **told}
+    spark_confs = _pairs(confs, "--conf")
+    dsn = None if "dsn" in given else settings().dsn
+    if "dsn" in told:
+        warn(str(told["dsn"]), "--set dsn", "DATABASE_URL or the file of --config")
+    config = launch.configured(job, given, dsn=dsn)
+    name = name or launch.name_of(job, config)
+    is_quiet = "QUEEN_CLIENT_LOG" not in os.environ
+    say(f"{name}: starting Spark on {master}")
+    with (
+        _until_stopped(launch),
+        launch.session(name, master, spark_confs, is_quiet=is_quiet) as spark,
+        launch.reporting(job, config, name, spark) as report,
+        Progress(report),
+    ):
+        done = launch.run(job, spark, config, report)
+        while pause is not None:
+            report.idle()
+            time.sleep(pause)
+            done = launch.run(job, spark, config, report)
+    if done is not None:
+        show_one(done, output)
+
+
+def _spark() -> Any:  # noqa: ANN401 - a module
+    """What runs pipelines, or how to install it."""
+    try:
+        from queen.spark.pipelines import launch
+    except ModuleNotFoundError as error:
+        _lacks(error)
+    return launch
+
+
+def _lacks(error: ModuleNotFoundError) -> NoReturn:
+    root = (error.name or "").partition(".")[0]
+    if root in ("", "queen"):
+        raise error
+    what = root if root in _OPTIONAL else "'queenmq[spark]'"
+    print(f"queen: this needs {root}: pip install {what}", file=sys.stderr)
+    raise typer.Exit(exit_codes.FAILED)
+
+
+@contextmanager
+def _until_stopped(launch: Any) -> Generator[None]:  # noqa: ANN401 - a module
+    """SIGTERM ends a pipeline well, and what fails in Spark is a sentence."""
+
+    def stop(*_: object) -> NoReturn:
+        raise SystemExit(0)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise typer.Exit(exit_codes.INTERRUPTED) from error
+    except ModuleNotFoundError as error:
+        _lacks(error)
+    except launch.SPARK_ERRORS as error:
+        if "QUEEN_CLIENT_LOG" in os.environ:
+            raise
+        from queen.spark.pipelines.report import reason
+
+        found = reason(error)
+        if isinstance(found, errors.QueenError):
+            raise found from error
+        print(f"queen: {found}", file=sys.stderr)
+        raise typer.Exit(exit_codes.FAILED) from error
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _read(file: Path | None) -> dict[str, Any]:
+    """The options of a file: YAML, and so JSON too."""
+    if file is None:
+        return {}
+    import yaml
+
+    try:
+        found: object = yaml.safe_load(file.read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise exit_codes.FileTrouble(f"{file}: {error}") from error
+    if not isinstance(found, dict):
+        raise exit_codes.FileTrouble(f"{file}: it must have the names of options and their values")
+    return cast("dict[str, Any]", found)
+
+
+def _pairs(words: list[str] | None, option: str) -> dict[str, Any]:
+    """``name=value`` each; a value that is a list or an object is JSON."""
+    pairs: dict[str, Any] = {}
+    for word in words or ():
+        name, is_pair, value = word.partition("=")
+        if not is_pair:
+            raise errors.BadRequest(f"{option} {word}: write {option} NAME=VALUE")
+        if option == "--set" and value[:1] in ("[", "{"):
+            try:
+                pairs[name] = json.loads(value)
+            except ValueError as error:
+                raise errors.BadRequest(f"{option} {word}: it is not JSON: {error}") from error
+        else:
+            pairs[name] = value
+    return pairs

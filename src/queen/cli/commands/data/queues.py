@@ -1,0 +1,231 @@
+"""`queen queue`, `queen partition`, `queen delivery`: what is there, and who holds it."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from queen import errors
+from queen.cli.command_table import group
+from queen.cli.commands.data.operations import counted, ended, follow
+from queen.cli.support.client import DryRun, Limit, Output, Server, Yes, confirm, run, some
+from queen.cli.support.output import Format, say, show, show_one
+
+if TYPE_CHECKING:
+    from queen import Queen
+    from queen.wire.resources import Operation
+
+queue_app = group("Queues.")
+partition_app = group("Partitions of a queue.")
+delivery_app = group("What is out or comes again.")
+
+Name = Annotated[str, typer.Argument(help="Name of the queue.")]
+Group = Annotated[str | None, typer.Option("-g", "--group", help="Of one group.")]
+
+
+@queue_app.command("ls")
+def queue_ls(
+    namespace: Annotated[str | None, typer.Option(help="Of one namespace.")] = None,
+    task: Annotated[str | None, typer.Option(help="Of one task.")] = None,
+    search: Annotated[str | None, typer.Option(help="Part of the name.")] = None,
+    limit: Limit = 1000,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    List queues.
+
+    Example: queen queue ls --search orders -o json
+    """
+    filters = {"namespace": namespace, "task": task, "search": search}
+    rows = run(server, lambda q: some(q.admin.queues(**filters), limit))
+    show(rows, ["name", "namespace", "pending", "held", "deadLetters", "paused"], output)
+
+
+@queue_app.command("show")
+def queue_show(queue: Name, server: Server = None, output: Output = Format.TABLE) -> None:
+    """
+    Show a queue with its options and groups.
+
+    Example: queen queue show orders
+    """
+    show_one(run(server, lambda q: q.admin.queue(queue)), output)
+
+
+@queue_app.command("configure")
+def queue_configure(
+    queue: Name,
+    options: Annotated[
+        list[str] | None, typer.Argument(help="option=value, value as JSON.", show_default=False)
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Put it in a namespace.")] = None,
+    task: Annotated[str | None, typer.Option(help="Give it a task.")] = None,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Create a queue, or change its options; what is not named stays as it is.
+
+    Example: queen queue configure orders leaseTime=60 ordered=false
+    """
+    import json
+
+    given: dict[str, Any] = {}
+    for each in options or ():
+        name, sign, value = each.partition("=")
+        if not sign:
+            raise errors.BadRequest(f"{each!r}: write option=value")
+        try:
+            given[name] = json.loads(value)
+        except ValueError:
+            given[name] = value
+
+    async def work(queen: "Queen") -> Any:  # noqa: ANN401
+        target = queen.queue(queue).config(given)
+        target = target.namespace(namespace) if namespace is not None else target
+        return await (target.task(task) if task is not None else target).create()
+
+    show_one(run(server, work), output)
+
+
+@queue_app.command("pause")
+def queue_pause(queue: Name, server: Server = None) -> None:
+    """
+    Deliver nothing until resumed; pushes go on.
+
+    Example: queen queue pause orders
+    """
+    run(server, lambda q: q.admin.pause(queue))
+    say(f"{queue} is paused")
+
+
+@queue_app.command("resume")
+def queue_resume(queue: Name, server: Server = None) -> None:
+    """
+    Deliver again.
+
+    Example: queen queue resume orders
+    """
+    run(server, lambda q: q.admin.resume(queue))
+    say(f"{queue} delivers")
+
+
+@queue_app.command("purge")
+def queue_purge(
+    queue: Name,
+    everything: Annotated[bool, typer.Option("--all", help="Also what is not settled.")] = False,
+    partition: Annotated[
+        str | None, typer.Option("-p", "--partition", help="Of one partition.")
+    ] = None,
+    older_than: Annotated[str | None, typer.Option(help="Only what is so old: 2h.")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    server: Server = None,
+) -> None:
+    """
+    Remove messages: those that every group has settled, or all.
+
+    Example: queen queue purge orders --older-than 2h --yes
+    """
+    request: dict[str, Any] = {
+        "scope": "all" if everything else "completed",
+        "partition": partition,
+    }
+    if older_than is not None:
+        from queen.client.durations import seconds_of
+
+        request["older_than_seconds"] = seconds_of(older_than)
+    if dry_run:
+        would = run(server, lambda q: q.admin.count_purge(queue, **request))
+        say(f"would remove {counted(would)} messages of {queue}")
+        return
+    confirm(f"remove all {'' if everything else 'settled '}messages of {queue}", yes=yes)
+
+    async def work(queen: "Queen") -> "Operation":
+        return await follow(queen, await queen.admin.purge(queue, **request))
+
+    ended(run(server, work), "messages removed")
+
+
+@queue_app.command("delete")
+def queue_delete(
+    queue: Name, dry_run: DryRun = False, yes: Yes = False, server: Server = None
+) -> None:
+    """
+    Delete a queue with its messages; dead letters stay.
+
+    Example: queen queue delete orders --yes
+    """
+    if dry_run:
+        detail = run(server, lambda q: q.admin.queue(queue))
+        pending = "an unknown number" if detail.pending is None else detail.pending
+        say(f"would delete {queue}; {pending} messages are not settled")
+        return
+    confirm(f"delete {queue} with its messages", yes=yes)
+    run(server, lambda q: q.admin.delete_queue(queue))
+    say(f"{queue} is deleted")
+
+
+@partition_app.command("ls")
+def partition_ls(
+    queue: Name,
+    prefix: Annotated[str | None, typer.Option(help="Names that begin so.")] = None,
+    state: Annotated[str | None, typer.Option(help="ready, leased or idle.")] = None,
+    limit: Limit = 100,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    List partitions by name.
+
+    Example: queen partition ls orders --prefix customer- --state ready
+    """
+    found = {"prefix": prefix, "state": state}
+    rows = run(server, lambda q: some(q.admin.partitions(queue, **found), limit))
+    show(rows, ["name", "state", "firstOffset", "nextOffset", "pending"], output)
+
+
+@partition_app.callback()
+def partition() -> None:
+    """Partitions of a queue."""
+
+
+@delivery_app.command("ls")
+def delivery_ls(
+    queue: Name,
+    consumer_group: Group = None,
+    limit: Limit = 100,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    List what is held or waits for its next attempt.
+
+    Example: queen delivery ls orders -g billing
+    """
+    rows = run(
+        server,
+        lambda q: some(q.admin.deliveries(queue, consumer_group=consumer_group), limit),
+    )
+    show(
+        rows, ["id", "consumerGroup", "partition", "state", "until", "attempt", "messages"], output
+    )
+
+
+@delivery_app.command("release")
+def delivery_release(
+    lease_id: Annotated[str, typer.Argument(metavar="LEASE", help="As the pop answered it.")],
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    server: Server = None,
+) -> None:
+    """
+    Give back what is not settled of a delivery, at once and uncounted; its holder loses it.
+
+    Example: queen delivery release LEASE --yes
+    """
+    if dry_run:
+        say(f"would release {lease_id}")
+        return
+    confirm(f"release {lease_id}", yes=yes)
+    run(server, lambda q: q.release(lease_id))
+    say("released")

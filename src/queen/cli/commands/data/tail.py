@@ -1,0 +1,268 @@
+"""`queen tail`: follow a queue by looking, so that nothing is taken and nobody waits."""
+
+import asyncio
+import json
+import re
+import sys
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import typer
+
+from queen import errors
+from queen.cli.support.client import Output, Reveal, Server, run
+from queen.cli.support.output import Format, cell, instant, plain_of, safe, say
+
+if TYPE_CHECKING:
+    from queen import Queen
+
+_PAGE: Final = 500
+_MOST: Final = 10_000
+"""Messages that are read for one look; what is older is skipped, and said so."""
+_OVERLAP: Final = timedelta(seconds=5)
+"""Pushes become visible by their commits, not by the times they carry."""
+_PARTITIONS: Final = 100_000
+"""Whose places are remembered; the one not seen for longest is forgotten first."""
+_FIELD: Final = re.compile(r"\{([A-Za-z_][\w.-]*)\}")
+_SEALED: Final = ("data", "payload", "headers")
+_DEFAULT: Final = "{createdAt} {partition} {offset} {data}"
+
+Where = Callable[[Mapping[str, Any]], bool]
+
+
+def tail(
+    queue: Annotated[str, typer.Argument(help="Name of the queue.")],
+    partition: Annotated[
+        str | None, typer.Option("-p", "--partition", help="One partition.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="payload.x=1, headers.a=b, partition!=c; all of them must hold."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Begin there: ISO time, or -10m.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("-n", min=0, help="Begin with so many, 10 without --from.")
+    ] = None,
+    follow: Annotated[bool, typer.Option(help="Go on with what comes.")] = True,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help=f"A line a message: '{_DEFAULT}'."),
+    ] = None,
+    interval: Annotated[str, typer.Option(help="How often to look: 500ms, 2s.")] = "500ms",
+    reveal: Reveal = False,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Follow a queue without taking anything; Ctrl-C ends it.
+
+    What is pushed faster than it can be read is skipped, and said so.
+
+    Example: queen tail orders --where payload.total=12 --from=-10m -n 50 --format '{offset} {data}'
+    """
+    from queen.client.durations import seconds_of
+
+    if output not in (Format.TABLE, Format.JSONL):
+        raise typer.BadParameter("table or jsonl", param_hint="-o")
+    seconds = seconds_of(interval)
+    tests = [_test(each) for each in where or []]
+    line = format_ or _DEFAULT
+    _check(line)
+
+    def show(message: Mapping[str, Any]) -> None:
+        is_json = output is Format.JSONL and format_ is None
+        print(json.dumps(message, ensure_ascii=False) if is_json else _line(line, message))
+
+    async def work(queen: "Queen") -> None:
+        reader = Reader(queen, queue, partition, is_revealed=reveal)
+        begin = 10 if count is None and since is None else count
+        start = instant(since) if since else None
+        found = await reader.first(start, begin, tests, is_patient=follow)
+        while True:
+            for message in found:
+                show(message)
+            sys.stdout.flush()
+            if reader.skipped:
+                say(f"-- skipped {reader.skipped}: pushed faster than it was read --")
+            if not follow:
+                return
+            await asyncio.sleep(seconds)
+            found = [each for each in await reader.next() if all(test(each) for test in tests)]
+
+    run(server, work)
+
+
+class Reader:
+    """Reads a queue newest first, over and over, and tells what is new, oldest first."""
+
+    def __init__(
+        self,
+        queen: "Queen",
+        queue: str,
+        partition: str | None = None,
+        *,
+        most: int = _MOST,
+        is_revealed: bool = False,
+    ) -> None:
+        self._queen = queen
+        self._queue = queue
+        self._partition = partition
+        self._most = most
+        self._is_revealed = is_revealed
+        self._places: OrderedDict[str, int] = OrderedDict()
+        self._newest: datetime | None = None
+        self.skipped = ""
+        """What the last look left out; empty: nothing."""
+
+    async def first(
+        self,
+        since: datetime | None,
+        count: int | None,
+        tests: Sequence[Where],
+        *,
+        is_patient: bool = True,
+    ) -> list[dict[str, Any]]:
+        """The newest ``count`` that pass, or all since then; a queue may come later or must be."""
+        self.skipped = ""
+        found: list[dict[str, Any]] = []
+        read = 0
+        try:
+            async for message in self._messages(since):
+                read += 1
+                self._note(message)
+                if len(found) != count and all(test(message) for test in tests):
+                    found.append(message)
+                # Beyond the last one shown: what the next look will meet again is not new.
+                if len(found) == count and self._is_passed(message):
+                    break
+                if read >= self._most:
+                    if len(found) != count:
+                        self.skipped = f"what is older than {message['createdAt']}"
+                    break
+        except errors.QueueNotFound:
+            if not is_patient:
+                raise
+            say(f"there is no queue {self._queue} yet: waiting for its first message")
+        return found[::-1]
+
+    async def next(self) -> list[dict[str, Any]]:
+        """What came since the last look."""
+        self.skipped = ""
+        before = self._newest
+        known = dict(self._places)
+        found: list[dict[str, Any]] = []
+        read = 0
+        try:
+            async for message in self._messages(None if before is None else before - _OVERLAP):
+                read += 1
+                if message["offset"] > known.get(message["partitionId"], -1):
+                    found.append(message)
+                if read >= self._most:
+                    is_short = before is None or _time(message) > before
+                    self.skipped = _gaps(known, found, is_short)
+                    break
+        except errors.QueueNotFound:
+            return []
+        for message in found:
+            self._note(message)
+        return found[::-1]
+
+    async def _messages(self, since: datetime | None) -> AsyncIterator[dict[str, Any]]:
+        async for each in self._queen.admin.messages(
+            self._queue,
+            partition=self._partition,
+            from_=since,
+            limit=min(_PAGE, self._most),
+            reveal=self._is_revealed or None,
+        ):
+            yield plain_of(each)
+
+    def _is_passed(self, message: dict[str, Any]) -> bool:
+        return self._newest is None or _time(message) < self._newest - _OVERLAP
+
+    def _note(self, message: dict[str, Any]) -> None:
+        place = message["partitionId"]
+        self._places[place] = max(self._places.get(place, -1), message["offset"])
+        self._places.move_to_end(place)
+        if len(self._places) > _PARTITIONS:
+            self._places.popitem(last=False)
+        at_ = _time(message)
+        self._newest = at_ if self._newest is None else max(self._newest, at_)
+
+
+def _time(message: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(message["createdAt"])
+
+
+def _gaps(known: dict[str, int], found: list[dict[str, Any]], is_short: bool) -> str:
+    """How many offsets lie between what was seen last and what was read now, newest first."""
+    oldest = {message["partitionId"]: message["offset"] for message in found}
+    missed = sum(first - known[place] - 1 for place, first in oldest.items() if place in known)
+    if missed:
+        return f"at least {missed} messages"
+    # Of partitions that were not seen before nobody knows where they began.
+    return "an unknown number of messages" if is_short else ""
+
+
+def _test(text: str) -> Where:
+    """``payload.x=1``: the value is JSON, or else a string."""
+    path, sign, told = text.partition("=")
+    if not sign or not path.strip("!"):
+        raise errors.BadRequest(f"{text!r}: write payload.x=1 or payload.x!=1")
+    is_equal = not path.endswith("!")
+    path = path.rstrip("!")
+    try:
+        wanted: Any = json.loads(told)
+    except ValueError:
+        wanted = told
+
+    def test(message: Mapping[str, Any]) -> bool:
+        if message["masked"] and path.partition(".")[0] in _SEALED:
+            raise errors.Masked(f"message {message['id']} is masked: --reveal looks into it")
+        value = at(message, path)
+        # 1 is not true, and "1" is meant as well where a string is compared with a figure.
+        same = value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
+        return (same or (isinstance(value, str) and value == told)) == is_equal
+
+    return test
+
+
+def at(message: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - of JSON
+    """What a dotted path leads to; None where it leads nowhere."""
+    first, *rest = path.split(".")
+    value: Any = message.get("data" if first == "payload" else first)
+    for step in rest:
+        if isinstance(value, dict):
+            value = cast("dict[str, Any]", value).get(step)
+        elif (
+            isinstance(value, list)
+            and step.isdecimal()
+            and int(step) < len(cast("list[Any]", value))
+        ):
+            value = cast("list[Any]", value)[int(step)]
+        else:
+            return None
+    return value
+
+
+def _check(format_: str) -> None:
+    """Raise BadRequest for a field that no message has."""
+    from queen.wire.resources import MessageInfo
+
+    known = ["payload", *MessageInfo.__struct_encode_fields__]
+    for path in _FIELD.findall(format_):
+        if path.partition(".")[0] not in known:
+            raise errors.BadRequest(f"{{{path}}}: a message has {', '.join(known)}")
+
+
+def _line(format_: str, message: Mapping[str, Any]) -> str:
+    def told(path: str) -> str:
+        if message["masked"] and path.partition(".")[0] in _SEALED:
+            return "masked"
+        return cell(at(message, path))
+
+    return safe(_FIELD.sub(lambda found: told(found[1]), format_))

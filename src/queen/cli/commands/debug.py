@@ -1,0 +1,218 @@
+"""`queen debug`: what those who help need to know, without secrets and without payloads."""
+
+import asyncio
+import io
+import json
+import os
+import platform
+import sys
+import tarfile
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from queen import errors
+from queen.cli.command_table import group
+from queen.cli.support import exit_codes
+from queen.cli.support.client import Server, client
+from queen.cli.support.databases import Dsn, DsnFile, database, database_of_environment
+from queen.cli.support.output import plain_of, say
+from queen.cli.support.redaction import Redaction
+
+if TYPE_CHECKING:
+    from queen import Queen
+
+app = group("For those who help.")
+
+_MOST: Final = 1_000
+_SECONDS: Final = 30.0
+_READ_ME: Final = """\
+What `queen debug bundle` gathered. Secrets are masked. There are no payloads, headers or traces of
+messages, no errors of consumers and no schemas of queues; names of queues, groups and schedules are
+there. Look through the files before you give them away: they are plain text.
+"""
+
+
+@app.callback()
+def alone() -> None:
+    """For those who help."""
+
+
+@app.command("bundle")
+def bundle(
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="Where to; else a name with the time.")
+    ] = None,
+    dsn: Dsn = None,
+    dsn_file: DsnFile = None,
+    server: Server = None,
+) -> None:
+    """
+    Write an archive that tells what is wrong: no secrets, no payloads.
+
+    What cannot be reached is told in its place.
+
+    Example: queen debug bundle -f queen.tar.gz
+    """
+    from queen.cli.commands.context import chosen
+
+    where = database(dsn, dsn_file) or database_of_environment()
+    secrets = [each for each in (where, chosen(server).token) if each]
+    redact = Redaction(more=secrets)
+    texts = {name: redact(text) for name, text in asyncio.run(_gather(where, server)).items()}
+    at = datetime.now(UTC)
+    path = file or Path(f"queen-{at:%Y%m%dT%H%M%SZ}.tar.gz")
+    try:
+        _write(path, texts)
+    except OSError as error:
+        raise exit_codes.FileTrouble(f"cannot write {path}: {error.strerror}") from error
+    typer.echo(str(path))
+    say(f"{len(texts)} files; look through them before you give them away")
+
+
+async def _gather(dsn: str | None, server: str | None) -> dict[str, str]:
+    from queen.cli.commands.doctor import examine
+
+    texts = {"README.txt": _READ_ME, "environment.json": _json(_environment())}
+    findings = await _tried(lambda: examine(dsn, server))
+    texts["doctor.json"] = _json(
+        findings if isinstance(findings, dict) else [each._asdict() for each in findings]
+    )
+    if dsn is not None:
+        texts["database.json"] = _json(await _tried(lambda: _of_database(dsn)))
+    async with client(server) as queen:
+        asked = _asked_of_server(queen)
+        found = await asyncio.gather(*(_tried(each) for each in asked.values()))
+        for name, answer in zip(asked, found, strict=True):
+            texts[name] = answer if isinstance(answer, str) else _json(answer)
+    return texts
+
+
+async def _tried(ask: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - whatever was asked for
+    """What was asked for, or why it cannot be had."""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await ask()
+    except errors.QueenError as error:
+        return {"unknown": str(error), "code": error.code}
+    except Exception as error:
+        return {"unknown": f"{type(error).__name__}: {error}"}
+
+
+def _asked_of_server(queen: "Queen") -> dict[str, Callable[[], Awaitable[Any]]]:
+    from queen.cli.support.client import some
+
+    admin = queen.admin
+
+    async def queues() -> list[Any]:
+        rows = [plain_of(each) for each in await some(admin.queues(), _MOST)]
+        return [_without_schema(row) for row in rows]
+
+    async def of_processes() -> list[Any]:
+        return [plain_of(each) for each in await some(admin.instances(), _MOST)]
+
+    async def groups() -> list[Any]:
+        return [plain_of(each) for each in await some(admin.groups(), _MOST)]
+
+    async def operations() -> list[Any]:
+        return [plain_of(each) for each in await some(admin.operations(), 100)]
+
+    async def schedules() -> list[Any]:
+        return [plain_of(each) for each in await some(admin.schedules(), _MOST)]
+
+    return {
+        "server/health.json": admin.health,
+        "server/metrics.txt": admin.metrics,
+        "server/config.json": _plain(admin.settings),
+        "server/migrations.json": _plain(admin.migrations),
+        "server/tables.json": _plain(admin.tables),
+        "server/upkeep.json": _plain(admin.upkeep),
+        "server/buffer.json": _plain(admin.buffer),
+        "server/overview.json": _plain(admin.overview),
+        "server/instances.json": of_processes,
+        "server/queues.json": queues,
+        "server/groups.json": groups,
+        "server/operations.json": operations,
+        "server/schedules.json": schedules,
+    }
+
+
+def _plain(ask: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
+    async def asked() -> Any:  # noqa: ANN401 - a struct as JSON
+        return plain_of(await ask())
+
+    return asked
+
+
+def _without_schema(queue: dict[str, Any]) -> dict[str, Any]:
+    """A schema may hold examples."""
+    options: dict[str, Any] = queue.get("options") or {}
+    if options.get("schema") is None:
+        return queue
+    return {**queue, "options": {**options, "schema": "left out"}}
+
+
+async def _of_database(dsn: str) -> dict[str, Any]:
+    from queen.store.checks.diagnosis import Diagnosis
+    from queen.store.connection.database import Database
+    from queen.store.connection.options import Connecting
+
+    database = await Database.open(dsn, Connecting(connections=1))
+    try:
+        diagnosis = Diagnosis(database)
+        oldest = await diagnosis.oldest_transaction()
+        return {
+            "state": dict(await diagnosis.state()),
+            "settings": [dict(row) for row in await diagnosis.changed_settings()],
+            "tables": [dict(row) for row in await diagnosis.tables()],
+            "indexes": [dict(row) for row in await diagnosis.indexes()],
+            "oldestTransaction": None if oldest is None else dict(oldest),
+            "snapshots": [dict(row) for row in await diagnosis.snapshots()],
+            "sessions": [dict(row) for row in await diagnosis.sessions()],
+        }
+    finally:
+        await database.close()
+
+
+def _environment() -> dict[str, Any]:
+    from importlib.metadata import distributions
+
+    from queen.cli.commands.health import version_here
+    from queen.cli.support.environment import settings
+
+    try:
+        shown = {
+            name: value
+            for name, value, source in settings().shown(os.environ)
+            if source != "default"
+        }
+    except errors.QueenError as error:
+        shown = {"unknown": str(error)}
+    return {
+        "queen": version_here(),
+        "python": sys.version,
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "at": datetime.now(UTC).isoformat(),
+        "settings": shown,
+        "packages": dict(sorted((each.name, each.version) for each in distributions())),
+    }
+
+
+def _json(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def _write(path: Path, texts: dict[str, str]) -> None:
+    """Readable by its owner alone: names are in it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, text in texts.items():
+            raw = text.encode("utf-8", "backslashreplace")
+            entry = tarfile.TarInfo(f"queen-debug/{name}")
+            entry.size, entry.mtime, entry.mode = len(raw), int(time.time()), 0o600
+            archive.addfile(entry, io.BytesIO(raw))

@@ -1,0 +1,169 @@
+"""`queen doctor`: what hurts in the database and the servers, and what to do about it."""
+
+import asyncio
+import os
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import typer
+
+from queen import errors
+from queen.cli.doctor import findings
+from queen.cli.doctor.findings import CRITICAL, OK, WARNING, Finding
+from queen.cli.support.client import Output, Server, client
+from queen.cli.support.databases import Dsn, DsnFile, database, database_of_environment
+from queen.cli.support.output import Format, say, show
+
+if TYPE_CHECKING:
+    from queen import Queen
+    from queen.client.config import Config
+
+_CODES: Final = {OK: 0, WARNING: 1, CRITICAL: 2}
+
+
+def doctor(
+    dsn: Dsn = None,
+    dsn_file: DsnFile = None,
+    server: Server = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    Look for what hurts: 0 well, 1 warning, 2 critical.
+
+    The database is asked where one is named, a server where one is named or no database is.
+
+    Example: queen doctor --dsn-file /run/secrets/queen-dsn
+    """
+    found = asyncio.run(examine(database(dsn, dsn_file) or database_of_environment(), server))
+    found.sort(key=lambda each: -_CODES[each.status])
+    rows = [each._asdict() for each in found]
+    show(rows, ["status", "check", "found", "advice"], output)
+    counts = Counter(each.status for each in found)
+    say(", ".join(f"{counts[each]} {each}" for each in (CRITICAL, WARNING, OK) if counts[each]))
+    raise typer.Exit(max(_CODES[each.status] for each in found))
+
+
+async def examine(dsn: str | None, server: str | None) -> list[Finding]:
+    """Everything that can be looked at."""
+    from queen.cli.commands.context import chosen
+
+    found: list[Finding] = []
+    if dsn is not None:
+        found += await _of_database(dsn)
+    if dsn is None or chosen(server).source != "default":
+        found += await _of_server(server)
+    return found
+
+
+async def _of_database(dsn: str) -> list[Finding]:
+    from queen.store.checks.diagnosis import Diagnosis
+    from queen.store.connection.database import Database
+    from queen.store.connection.options import Connecting
+    from queen.store.connection.primary import named
+    from queen.store.migrations import pending
+
+    try:
+        database = await Database.open(dsn, Connecting(connections=1))
+    except errors.QueenError as error:
+        return [Finding(CRITICAL, "database", str(error), "see `queen errors " + error.code + "`")]
+    try:
+        diagnosis = Diagnosis(database)
+        await diagnosis.state()  # So that the next one measures the clock and not the connection.
+        asked = time.time()
+        state = await diagnosis.state()
+        skew = state["now"].timestamp() - (asked + time.time()) / 2
+        settings = await diagnosis.settings(list(findings.SETTINGS))
+        oldest = await diagnosis.oldest_transaction()
+        return [
+            findings.version(state["version"], state["version_text"]),
+            *findings.settings(
+                {name: (row["setting"], row["amount"]) for name, row in settings.items()}
+            ),
+            findings.encryption(named(dsn), _sslmode(dsn)),
+            findings.database_user(state["user"], is_superuser=state["is_superuser"]),
+            findings.connections(state["connections"], state["max_connections"]),
+            findings.frozen(state["frozen_age"]),
+            *findings.tables(tables := [dict(row) for row in await diagnosis.tables()]),
+            *findings.audit_log(tables),
+            *findings.bloat([dict(row) for row in await diagnosis.bloat()]),
+            *findings.indexes([dict(row) for row in await diagnosis.indexes()]),
+            *findings.table_options(await diagnosis.table_options()),
+            findings.transaction(None if oldest is None else dict(oldest)),
+            findings.snapshots([dict(row) for row in await diagnosis.snapshots()]),
+            findings.clock("database", skew),
+            findings.migrations(await pending(dsn)),
+        ]
+    finally:
+        await database.close()
+
+
+def _sslmode(dsn: str) -> str:
+    """The mode that the driver takes: of the URL, else of the environment, else its default."""
+    query = dict(parse_qsl(urlsplit(dsn).query))
+    return query.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer"
+
+
+async def _of_server(server: str | None) -> list[Finding]:
+    async with client(server) as queen:
+        url = queen.config.urls[0]
+        try:
+            return await _asked(queen)
+        except errors.Forbidden:
+            return [
+                Finding(
+                    WARNING, "server", f"{url} tells only what anybody may know", "use an admin key"
+                )
+            ]
+        except errors.QueenError as error:
+            return [Finding(CRITICAL, "server", str(error), "see `queen health`")]
+
+
+async def _asked(queen: "Queen") -> list[Finding]:
+    import msgspec
+
+    from queen.cli.commands.health import version_here
+    from queen.wire.resources import Maintenance
+
+    processes = [each async for each in queen.admin.instances() if each.alive]
+    known = await queen.admin.tables()
+    oldest = known.oldest_transaction
+    modes: list[str] = []
+    for mode, path in (("pushes", "maintenance"), ("pops", "maintenance/pop")):
+        reply = await queen.transport.exchange("GET", f"/api/v1/system/{path}")
+        if msgspec.json.decode(reply.body, type=Maintenance).enabled:
+            modes.append(mode)
+    return [
+        Finding(OK, "server", queen.config.urls[0]),
+        findings.instances(len(processes), sum(each.waiters for each in processes)),
+        findings.releases(version_here(), [each.version for each in processes]),
+        findings.maintenance(modes),
+        *findings.tables(tables := [_row(each) for each in known.tables]),
+        *findings.audit_log(tables),
+        findings.transaction(None if oldest is None else _row(oldest)),
+        await asyncio.to_thread(_clock, queen.config),
+        findings.migrations((await queen.admin.migrations()).pending),
+    ]
+
+
+def _row(struct: Any) -> dict[str, Any]:  # noqa: ANN401 - any struct
+    return {name: getattr(struct, name) for name in struct.__struct_fields__}
+
+
+def _clock(config: "Config") -> Finding:
+    """By the Date of an answer, which has whole seconds."""
+    import urllib.request
+    from email.utils import parsedate_to_datetime
+
+    from queen.client.transport.tls import context
+
+    asked = time.time()
+    with urllib.request.urlopen(
+        f"{config.urls[0]}/livez", timeout=5, context=context(config)
+    ) as answer:
+        told = answer.headers.get("date")
+    if told is None:
+        return Finding(OK, "clock of the server", "it does not say its time")
+    skew = parsedate_to_datetime(told).timestamp() + 0.5 - (asked + time.time()) / 2
+    return findings.clock("server", skew, precision_seconds=0.6)

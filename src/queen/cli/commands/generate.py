@@ -1,0 +1,161 @@
+"""`queen generate`: files for other tools, made of what this release has."""
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+
+from queen.cli.command_table import group
+from queen.cli.support.output import yaml_text
+
+app = group("Files for other tools.")
+
+
+class Shell(StrEnum):
+    """Shells that we know."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+_SCRIPTS: Final = {
+    Shell.BASH: """\
+_queen_completion() {
+    local IFS=$'\\n'
+    COMPREPLY=( $( env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD \\
+                   _QUEEN_COMPLETE=complete_bash "$1" ) )
+    return 0
+}
+complete -o default -F _queen_completion queen
+""",
+    Shell.ZSH: """\
+#compdef queen
+_queen_completion() {
+  eval $(env _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" _QUEEN_COMPLETE=complete_zsh queen)
+}
+compdef _queen_completion queen
+""",
+    Shell.FISH: """\
+complete --command queen --no-files \\
+  --arguments "(env _QUEEN_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \\
+_TYPER_COMPLETE_ARGS=(commandline -cp) queen)" \\
+  --condition "env _QUEEN_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args \\
+_TYPER_COMPLETE_ARGS=(commandline -cp) queen"
+""",
+}
+
+
+@app.command("completion")
+def completion(shell: Annotated[Shell, typer.Argument(help="Whose words to complete.")]) -> None:
+    """
+    Print what makes a shell complete our words.
+
+    Example: queen generate completion bash > queen.bash
+    """
+    print(_SCRIPTS[shell], end="")
+
+
+@app.command("openapi")
+def openapi() -> None:
+    """
+    Print the contract over HTTP as OpenAPI 3.1.
+
+    Example: queen generate openapi > openapi.json
+    """
+    import msgspec
+
+    from queen.server.http.openapi import document
+    from queen.server.routes.table import ROUTES
+
+    print(msgspec.json.format(msgspec.json.encode(document(ROUTES)), indent=2).decode())
+
+
+@app.command("grafana")
+def grafana() -> None:
+    """
+    Print a Grafana dashboard, to import as it is.
+
+    Example: queen generate grafana > queen-dashboard.json
+    """
+    from queen.cli.generate.grafana import dashboard
+
+    print(json.dumps(dashboard(), indent=2))
+
+
+@app.command("alerts")
+def alerts() -> None:
+    """
+    Print alert rules for Prometheus.
+
+    Example: queen generate alerts > queen-alerts.yaml
+    """
+    from queen.cli.generate.alerts import rules
+
+    print(yaml_text(rules()), end="")
+
+
+@app.command("compose")
+def compose() -> None:
+    """
+    Print a compose file: PostgreSQL and a server, reachable from this machine alone.
+
+    Set PG_PASSWORD beside it. To let others in, put a proxy with TLS in front.
+
+    Example: queen generate compose > compose.yaml
+    """
+    print(yaml_text(compose_file()), end="")
+
+
+def compose_file() -> dict[str, Any]:
+    """Services that run as they are."""
+    from importlib.metadata import version
+
+    release = version("queenmq")
+    return {
+        "services": {
+            "postgres": {
+                "image": "postgres:18",
+                "restart": "unless-stopped",
+                "environment": {
+                    "POSTGRES_USER": "queen",
+                    "POSTGRES_DB": "queen",
+                    "POSTGRES_PASSWORD": "${PG_PASSWORD:?set PG_PASSWORD}",
+                },
+                "volumes": ["postgres:/var/lib/postgresql"],
+                "healthcheck": {
+                    "test": ["CMD", "pg_isready", "-U", "queen"],
+                    "interval": "2s",
+                    "retries": 30,
+                },
+            },
+            "queen": {
+                "build": {
+                    "dockerfile_inline": "FROM python:3.13-slim\n"
+                    f"RUN pip install --no-cache-dir 'queenmq[server-slim]=={release}'\n"
+                    "USER nobody\n"
+                    'CMD ["queen", "serve"]\n'
+                },
+                "restart": "unless-stopped",
+                "depends_on": {"postgres": {"condition": "service_healthy"}},
+                "environment": {
+                    "HOST": "0.0.0.0",
+                    "PG_HOST": "postgres",
+                    "PG_USER": "queen",
+                    "PG_DB": "queen",
+                    "PG_PASSWORD": "${PG_PASSWORD:?set PG_PASSWORD}",
+                    # Whoever calls needs a key: `docker compose exec queen queen token create …`.
+                    "QUEEN_AUTH": "keys",
+                    "QUEEN_BEHIND_PROXY": "true",
+                },
+                # Keys cross no network in clear: this machine alone, or the proxy on it.
+                "ports": ["127.0.0.1:6632:6632"],
+                "healthcheck": {
+                    "test": ["CMD", "queen", "health"],
+                    "interval": "10s",
+                },
+            },
+        },
+        "volumes": {"postgres": {}},
+    }

@@ -1,0 +1,95 @@
+"""`queen migrate`: bring a database to this release, or say what that would take."""
+
+import asyncio
+
+import typer
+
+from queen.cli.command_table import group
+from queen.cli.support.client import Output
+from queen.cli.support.environment import settings
+from queen.cli.support.output import Format, show
+
+app = group("Tables and functions of the database.")
+
+
+@app.command()
+def up() -> None:
+    """
+    Apply what is missing, all of it or nothing.
+
+    Example: PG_HOST=localhost queen migrate up
+    """
+    from queen.store.migrations import migrate
+
+    applied = asyncio.run(migrate(settings().dsn))
+    for name in applied:
+        typer.echo(f"applied {name}")
+    if not applied:
+        typer.echo("nothing to apply", err=True)
+
+
+@app.command()
+def status(output: Output = Format.TABLE) -> None:
+    """
+    List what this release needs, and what the database has.
+
+    Example: queen migrate status
+    """
+    from queen.store.migrations import status as read
+
+    rows = [
+        {
+            "name": step.name,
+            "state": "pending" if step.applied_at is None else "applied",
+            "appliedAt": step.applied_at,
+        }
+        for step in asyncio.run(read(settings().dsn))
+    ]
+    show(rows, ["name", "state", "appliedAt"], output)
+
+
+@app.command("sql")
+def print_sql() -> None:
+    """
+    Print what `up` would send, for those who send it themselves.
+
+    Example: queen migrate sql > up.sql
+    """
+    from queen.store.migrations import script
+
+    typer.echo(asyncio.run(script(settings().dsn)), nl=False)
+
+
+@app.command()
+def check() -> None:
+    """
+    Fail, with code 1, unless the database is at this release, or at one it can work with.
+
+    Example: queen migrate check
+    """
+    from queen.store.migrations import ahead, pending
+
+    if missing := asyncio.run(pending(settings().dsn)):
+        typer.echo(f"the database lacks {', '.join(missing)}; run `queen migrate up`", err=True)
+        raise typer.Exit(1)
+    if later := asyncio.run(ahead(settings().dsn)):
+        typer.echo(f"the database is ahead of this release by {', '.join(later)}", err=True)
+    else:
+        typer.echo("the database is at this release", err=True)
+
+
+@app.command()
+def roles() -> None:
+    """
+    Make the roles queen_owner, queen_app, queen_retention, queen_readonly, queen_producer.
+
+    They have no login; make one a member: create role server login password '…' in role queen_app.
+
+    Example: queen migrate roles
+    """
+    from queen.store.migrations import make_roles
+
+    asyncio.run(make_roles(settings().dsn))
+    typer.echo(
+        "made queen_owner, queen_app, queen_retention, queen_readonly, queen_producer", err=True
+    )

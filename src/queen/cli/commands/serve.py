@@ -1,0 +1,16 @@
+"""`queen serve`: HTTP until stopped."""
+
+import typer
+
+from queen.cli.support.environment import settings
+
+
+def serve() -> None:
+    """
+    Serve HTTP until stopped. Settings come from the environment.
+
+    Example: PG_HOST=localhost PORT=6632 queen serve
+    """
+    from queen.server.process.serve import serve as run
+
+    raise typer.Exit(run(settings()))

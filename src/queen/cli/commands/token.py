@@ -1,0 +1,181 @@
+"""`queen token`: keys, made on the server's own command line, straight in its database."""
+
+import getpass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from queen import errors
+from queen.cli.command_table import group
+from queen.cli.support.client import DryRun, Output, Yes, confirm
+from queen.cli.support.environment import with_store
+from queen.cli.support.output import Format, plain_of, say, show
+
+if TYPE_CHECKING:
+    from queen.store.store import Store
+
+app = group("Keys of callers, in the database itself.")
+
+_ACTOR = "command line"
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What the key is for.")],
+    role: Annotated[
+        str | None, typer.Option(help="admin, read-write, read-only or write-only.")
+    ] = None,
+    permission: Annotated[
+        list[str] | None, typer.Option(help="Instead of a role, once for each permission.")
+    ] = None,
+    queue: Annotated[
+        list[str] | None, typer.Option(help="Only queues of this name; * stands for anything.")
+    ] = None,
+    namespace: Annotated[
+        list[str] | None, typer.Option(help="Only queues of this namespace; likewise.")
+    ] = None,
+    expires_at: Annotated[
+        datetime | None, typer.Option(help="When it ends, in UTC.", formats=["%Y-%m-%d"])
+    ] = None,
+    requests_per_second: Annotated[float | None, typer.Option(help="How many at most.")] = None,
+) -> None:
+    """
+    Make a key and print it, this once.
+
+    Example: queen token create ops --role admin
+    """
+    import msgspec
+
+    from queen.wire.access import TokenRequest
+
+    scopes = [{"queue": each} for each in queue or []]
+    scopes += [{"namespace": each} for each in namespace or []]
+    told: dict[str, Any] = {
+        "name": name,
+        "role": role,
+        "permissions": permission or None,
+        "scopes": scopes or None,
+        "expiresAt": f"{expires_at:%Y-%m-%d}T00:00:00Z" if expires_at else None,
+        "requestsPerSecond": requests_per_second,
+    }
+    try:
+        request = msgspec.convert(told, TokenRequest)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"this cannot be a key: {error}") from error
+
+    async def make(store: "Store") -> str:
+        from queen.server.auth.api_keys import new_key
+
+        key = new_key()
+        await store.keys.make(
+            key.id,
+            key.digest,
+            name=request.name,
+            role=request.role,
+            permissions=request.permissions,
+            scopes=scopes or None,
+            requests_per_second=request.requests_per_second,
+            created_by=_who(),
+            expires_at=request.expires_at,
+        )
+        await note(store, "queen token create", after={"id": key.id, **told})
+        return key.text
+
+    typer.echo(with_store(make))
+    typer.echo("Keep it: it is shown this once.", err=True)
+
+
+@app.command("ls")
+def list_(
+    revoked: Annotated[
+        bool, typer.Option("--revoked", help="Also those that were revoked.")
+    ] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """
+    List keys, without their secrets.
+
+    Example: queen token ls --revoked -o json
+    """
+
+    async def read(store: "Store") -> list[Any]:
+        rows: list[Any] = []
+        while page := await store.keys.list(
+            after=rows[-1]["id"] if rows else "", limit=1000, with_revoked=revoked
+        ):
+            rows += page
+        return rows
+
+    from queen.server.auth.api_keys import token_of
+
+    found = [plain_of(token_of(row)) for row in with_store(read)]
+    if output is Format.TABLE:
+        for row in found:
+            row["may"] = row["role"] or ",".join(row["permissions"])
+            row["state"] = "revoked" if row["revokedAt"] else "valid"
+    show(found, ["id", "name", "may", "expiresAt", "state"], output)
+
+
+@app.command()
+def revoke(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="As `queen token ls` shows it.")],
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """
+    Let a key be good for nothing, on every server within a second.
+
+    Example: queen token revoke 3f9a1c2b7d4e --yes
+    """
+    if dry_run:
+        say(f"would revoke {id_}")
+        return
+    confirm(f"revoke key {id_}", yes=yes)
+
+    async def end(store: "Store") -> str:
+        row = await store.keys.revoke(id_)
+        await note(store, "queen token revoke", before={"id": row["id"], "name": row["name"]})
+        return row["name"]
+
+    say(f"revoked {with_store(end)}")
+
+
+def _who() -> str:
+    """The account that runs the command."""
+    try:
+        return f"{_ACTOR}:{getpass.getuser()}"
+    except (OSError, KeyError):
+        return _ACTOR  # A container's user may have no name.
+
+
+async def note(
+    store: "Store",
+    action: str,
+    *,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    """Tell the audit log what was done here."""
+    import msgspec
+
+    from queen.wire.access import AuditRecord
+
+    record = AuditRecord(
+        actor=_who(),
+        action=action,
+        permission="admin",
+        queue=None,
+        path="",
+        source=None,
+        request_id="",
+        status=200,
+        before=msgspec.Raw(msgspec.json.encode(before)),
+        after=msgspec.Raw(msgspec.json.encode(after)),
+    )
+    await store.audit.append(
+        actor=record.actor,
+        action=action,
+        queue=None,
+        record=msgspec.json.encode(record).decode(),
+    )

@@ -1,0 +1,1 @@
+"""A local PostgreSQL and demo data for `queen dev`."""

@@ -1,0 +1,1 @@
+"""Move messages from an application's outbox to a server."""

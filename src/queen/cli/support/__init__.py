@@ -1,0 +1,1 @@
+"""Shared by commands: the client, output formats, exit codes and redaction."""

@@ -1,0 +1,108 @@
+"""What commands share that speak to a server: where it is, who calls, and asking first."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from queen import errors
+from queen.cli.support import exit_codes
+from queen.cli.support.output import Format
+
+if TYPE_CHECKING:
+    from queen import Queen
+
+T = TypeVar("T")
+
+Server = Annotated[
+    str | None,
+    typer.Option("--server", envvar="QUEEN_BASE_URL", show_envvar=False, help="URL of a server."),
+]
+Output = Annotated[
+    Format,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FORMAT",
+        help="table, wide, json, jsonl, yaml, csv or name.",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")]
+Reveal = Annotated[
+    bool, typer.Option("--reveal", help="Show what is encrypted, not masked; it is logged.")
+]
+Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="At most so many.")]
+
+
+def client(server: str | None) -> "Queen":
+    """A client of the server that flag, environment, context or default name."""
+    from queen import Queen
+    from queen.cli.commands.context import chosen
+    from queen.client.durations import seconds_of
+
+    where = chosen(server)
+    options: dict[str, Any] = {"retry_attempts": 2, "retry_delay_millis": 200}
+    options |= where.tls._asdict()
+    if where.token is not None:
+        options["bearer_token"] = where.token
+    if timeout := os.environ.get("QUEEN_TIMEOUT"):
+        options["timeout_millis"] = max(1, round(seconds_of(timeout) * 1000))
+    try:
+        return Queen(where.urls, **options)
+    except errors.BadSettings as error:
+        if where.source != "QUEEN_BASE_URL":
+            raise
+        raise errors.BadRequest(str(error)) from error
+
+
+def run(server: str | None, work: Callable[["Queen"], Awaitable[T]]) -> T:
+    """Do something with a client; `main` turns its errors into a sentence and an exit code."""
+    import asyncio
+
+    async def main() -> T:
+        async with client(server) as queen:
+            return await work(queen)
+
+    try:
+        return asyncio.run(main())
+    except KeyboardInterrupt as error:
+        raise typer.Exit(exit_codes.INTERRUPTED) from error
+    except Exception as error:
+        import json
+
+        import msgspec
+
+        if isinstance(error, msgspec.DecodeError | json.JSONDecodeError | UnicodeDecodeError):
+            raise errors.TransportError(
+                "what answers is not a Queen of this release: see --server"
+            ) from error
+        raise
+
+
+async def some(found: AsyncIterator[T], count: int) -> list[T]:
+    """The first of a list, no matter how many there are."""
+    rows: list[T] = []
+    async for each in found:
+        rows.append(each)
+        if len(rows) >= count:
+            break
+    return rows
+
+
+def confirm(what: str, *, yes: bool) -> None:
+    """Ask on a terminal; elsewhere --yes is needed."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        print(f"queen: {what}: say --yes", file=sys.stderr)
+        raise typer.Exit(exit_codes.USAGE)
+    try:
+        is_agreed = typer.confirm(f"{what}?", err=True)
+    except typer.Abort as error:  # Ctrl-C, or the end of what is typed.
+        raise typer.Exit(exit_codes.INTERRUPTED) from error
+    if not is_agreed:
+        print("queen: nothing was done", file=sys.stderr)
+        raise typer.Exit(exit_codes.FAILED)

@@ -1,0 +1,36 @@
+"""What commands share: the settings of this environment, and a store for a moment."""
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from queen.settings import Settings
+
+if TYPE_CHECKING:
+    from queen.store.store import Store
+
+T = TypeVar("T")
+
+
+def settings() -> Settings:
+    return Settings.from_environ(os.environ)
+
+
+def with_store(use: "Callable[[Store], Awaitable[T]]") -> T:
+    """Open the database of this environment for one command."""
+    import asyncio
+
+    from queen.store.connection.options import Connecting
+    from queen.store.store import Store
+
+    here = settings()
+
+    async def run() -> T:
+        connecting = Connecting(connections=1, is_pooled=here.db_pgbouncer)
+        store = await Store.open(here.dsn, connecting=connecting)
+        try:
+            return await use(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())

@@ -1,0 +1,1 @@
+"""The admin API: queues, groups, dead letters, API keys, analytics."""

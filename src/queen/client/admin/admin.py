@@ -1,0 +1,262 @@
+"""Management: queues, groups, messages, dead letters, operations, the system."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from queen.client.admin.analytics import Analytics
+from queen.client.admin.base import API, answer, name_of, query_of
+from queen.client.admin.pipelines import Pipelines
+from queen.client.admin.schedules import Schedules
+from queen.client.admin.tokens import Access
+from queen.wire import resources as wire
+
+
+class Admin(Analytics, Access, Schedules, Pipelines):
+    """
+    Everything that an operator may do, by the routes of the contract.
+
+    Usage::
+
+        async for queue in queen.admin.queues(namespace="shop"):
+            print(queue.name, queue.pending)
+    """
+
+    # Queues.
+
+    async def overview(self, *, worst: int = 0) -> wire.Overview:
+        """All queues as one, and so many of each kind that may need somebody."""
+        return await self._get("/resources/overview", wire.Overview, {"worst": worst or None})
+
+    def namespaces(self) -> AsyncIterator[wire.Scope]:
+        return self._pages("/resources/namespaces", wire.Namespaces, "namespaces", {})
+
+    def tasks(self) -> AsyncIterator[wire.Scope]:
+        return self._pages("/resources/tasks", wire.Tasks, "tasks", {})
+
+    def queues(self, **filters: Any) -> AsyncIterator[wire.QueueSummary]:  # noqa: ANN401
+        return self._pages("/resources/queues", wire.Queues, "queues", filters)
+
+    async def queue(self, name: str) -> wire.QueueDetail:
+        return await self._get(_queue(name), wire.QueueDetail)
+
+    def partitions(self, queue: str, **filters: Any) -> AsyncIterator[wire.PartitionInfo]:  # noqa: ANN401
+        return self._pages(f"{_queue(queue)}/partitions", wire.Partitions, "partitions", filters)
+
+    def deliveries(self, queue: str, **filters: Any) -> AsyncIterator[wire.DeliveryInfo]:  # noqa: ANN401
+        return self._pages(f"{_queue(queue)}/deliveries", wire.Deliveries, "deliveries", filters)
+
+    async def release_delivery(self, queue: str, delivery_id: str) -> wire.DeliveryReleased:
+        """Take a delivery from whoever holds it: by the ``id`` of ``deliveries``."""
+        path = f"{_queue(queue)}/deliveries/{name_of(delivery_id)}/release"
+        return await self._send("POST", path, None, wire.DeliveryReleased)
+
+    async def pause(self, queue: str) -> wire.Paused:
+        return await self._send("POST", f"{_queue(queue)}/pause", None, wire.Paused)
+
+    async def resume(self, queue: str) -> wire.Paused:
+        return await self._send("POST", f"{_queue(queue)}/resume", None, wire.Paused)
+
+    async def purge(self, queue: str, **request: Any) -> wire.Operation:  # noqa: ANN401 - of PurgeRequest
+        body = wire.PurgeRequest(**request)
+        return (
+            await self._send("POST", f"{_queue(queue)}/purge", body, wire.OperationStarted)
+        ).operation
+
+    async def count_purge(self, queue: str, **request: Any) -> wire.Counted:  # noqa: ANN401 - of PurgeRequest
+        """How many messages a purge would remove."""
+        body = wire.PurgeRequest(**request, dry_run=True)
+        return await self._send("POST", f"{_queue(queue)}/purge", body, wire.Counted)
+
+    async def delete_queue(self, queue: str) -> wire.Operation:
+        return (await self._send("DELETE", _queue(queue), None, wire.OperationStarted)).operation
+
+    # Groups.
+
+    def groups(self, **filters: Any) -> AsyncIterator[wire.GroupSummary]:  # noqa: ANN401
+        return self._pages("/consumer-groups", wire.Groups, "consumer_groups", filters)
+
+    def group_partitions(
+        self,
+        group: str,
+        queue: str,
+        **filters: Any,  # noqa: ANN401
+    ) -> AsyncIterator[wire.GroupPartition]:
+        path = f"{_group(group, queue)}/partitions"
+        return self._pages(path, wire.GroupPartitions, "partitions", filters)
+
+    async def seek(
+        self,
+        group: str,
+        queue: str,
+        *,
+        partition: str | None = None,
+        to: datetime | None = None,
+        to_start: bool = False,
+        to_end: bool = False,
+        offset: int | None = None,
+    ) -> wire.Sought:
+        path = _group(group, queue)
+        if partition is not None:
+            path += f"/partitions/{name_of(partition)}"
+        body = wire.SeekRequest(timestamp=to, to_start=to_start, to_end=to_end, offset=offset)
+        return await self._send("POST", f"{path}/seek", body, wire.Sought)
+
+    async def delete_group(self, group: str, queue: str | None = None) -> wire.GroupDeleted:
+        path = f"/consumer-groups/{name_of(group)}" if queue is None else _group(group, queue)
+        return await self._send("DELETE", path, None, wire.GroupDeleted)
+
+    # Messages and dead letters.
+
+    def messages(self, queue: str, **filters: Any) -> AsyncIterator[wire.MessageInfo]:  # noqa: ANN401
+        return self._pages("/messages", wire.Messages, "messages", {"queue": queue, **filters})
+
+    async def message(self, id_: str, *, reveal: bool = False) -> wire.MessageDetail:
+        """``reveal``: show also what is sealed; else it is ``masked``."""
+        path = f"/messages/{name_of(id_)}"
+        return await self._get(path, wire.MessageDetail, {"reveal": reveal or None})
+
+    async def retry(self, id_: str, group: str | None = None) -> wire.MessageChanged:
+        body = wire.RetryRequest(consumer_group=group)
+        path = f"/messages/{name_of(id_)}/retry"
+        return await self._send("POST", path, body, wire.MessageChanged)
+
+    async def give_up(
+        self, id_: str, group: str | None = None, *, error: str | None = None
+    ) -> wire.MessageChanged:
+        """Make a dead letter of a message now."""
+        body = wire.GiveUpRequest(consumer_group=group, error=error)
+        return await self._send("POST", f"/messages/{name_of(id_)}/dlq", body, wire.MessageChanged)
+
+    async def redact(self, id_: str) -> wire.MessageChanged:
+        path = f"/messages/{name_of(id_)}"
+        return await self._send("DELETE", path, None, wire.MessageChanged)
+
+    def dead_letters(self, **filters: Any) -> AsyncIterator[wire.DeadLetter]:  # noqa: ANN401
+        return self._pages("/dlq", wire.DeadLetters, "messages", filters)
+
+    async def dead_letter(self, id_: str, *, reveal: bool = False) -> wire.DeadLetter:
+        path = f"/dlq/{name_of(id_)}"
+        return await self._get(path, wire.DeadLetter, {"reveal": reveal or None})
+
+    async def dead_letter_errors(self, queue: str) -> wire.ErrorKinds:
+        return await self._get("/dlq/errors", wire.ErrorKinds, {"queue": queue})
+
+    async def redrive(self, **request: Any) -> wire.Counted | wire.Operation:  # noqa: ANN401 - of RedriveRequest
+        """Deliver dead letters again: a count at once, or the operation that goes on with it."""
+        return await self._begin("/dlq/redrive", msgspec.convert(request, wire.RedriveRequest))
+
+    async def _begin(self, path: str, request: object) -> wire.Counted | wire.Operation:
+        body = msgspec.json.encode(request)
+        reply = await self._queen.transport.exchange(
+            "POST", f"{API}{path}", body, is_repeatable=False
+        )
+        if reply.status == 202:
+            return answer(reply, wire.OperationStarted).operation
+        return answer(reply, wire.Counted)
+
+    async def delete_dead_letter(self, id_: str) -> wire.Counted:
+        return await self._send("DELETE", f"/dlq/{name_of(id_)}", None, wire.Counted)
+
+    async def delete_dead_letters(self, ids: Sequence[str]) -> wire.Counted | wire.Operation:
+        """Those alone: a count at once, or the operation that goes on with it."""
+        request = wire.PurgeLettersRequest(filter=wire.RedriveFilter(ids=list(ids)))
+        return await self._begin("/dlq/purge", request)
+
+    async def purge_dead_letters(self, queue: str, **filters: Any) -> wire.Operation:  # noqa: ANN401
+        path = f"/dlq{query_of({'queue': queue, **filters})}"
+        return (await self._send("DELETE", path, None, wire.OperationStarted)).operation
+
+    async def count_dead_letters(self, queue: str, **filters: Any) -> wire.Counted:  # noqa: ANN401
+        """How many of them a purge would remove."""
+        path = f"/dlq{query_of({'queue': queue, **filters, 'dryRun': 'true'})}"
+        return await self._send("DELETE", path, None, wire.Counted)
+
+    # Traces.
+
+    def traces(self, name: str) -> AsyncIterator[wire.TraceEvent]:
+        return self._pages(f"/traces/by-name/{name_of(name)}", wire.Traces, "traces", {})
+
+    def traces_of(self, partition_id: str, transaction_id: str) -> AsyncIterator[wire.TraceEvent]:
+        """Of one message."""
+        path = f"/traces/{name_of(partition_id)}/{name_of(transaction_id)}"
+        return self._pages(path, wire.Traces, "traces", {})
+
+    def trace_names(self, prefix: str = "") -> AsyncIterator[wire.TraceName]:
+        filters = {"prefix": prefix or None}
+        return self._pages("/traces/names", wire.TraceNames, "names", filters)
+
+    # Operations and the system.
+
+    def operations(self, **filters: Any) -> AsyncIterator[wire.Operation]:  # noqa: ANN401
+        return self._pages("/operations", wire.Operations, "operations", filters)
+
+    async def operation(self, id_: str) -> wire.Operation:
+        started = await self._get(f"/operations/{name_of(id_)}", wire.OperationStarted)
+        return started.operation
+
+    async def cancel_operation(self, id_: str) -> wire.Operation:
+        path = f"/operations/{name_of(id_)}"
+        return (await self._send("DELETE", path, None, wire.OperationStarted)).operation
+
+    async def finished(self, operation: wire.Operation) -> wire.Operation:
+        """Wait until long work has ended, well or not."""
+        pause = 0.05
+        while operation.state == "running":
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
+            operation = await self.operation(operation.id)
+        return operation
+
+    async def settings(self) -> wire.Config:
+        """The server's settings in force; secrets are masked."""
+        return await self._get("/system/config", wire.Config)
+
+    async def maintenance(self, *, of_pops: bool = False) -> wire.Maintenance:
+        return await self._get(_maintenance(of_pops), wire.Maintenance)
+
+    async def set_maintenance(self, enabled: bool, *, of_pops: bool = False) -> wire.Maintenance:
+        """Pushes go to disk, or pops get nothing, in the whole cluster."""
+        body = wire.MaintenanceRequest(enabled=enabled)
+        return await self._send("POST", _maintenance(of_pops), body, wire.Maintenance)
+
+    async def tables(self) -> wire.Tables:
+        return await self._get("/system/tables", wire.Tables)
+
+    async def migrations(self) -> wire.Migrations:
+        return await self._get("/system/migrations", wire.Migrations)
+
+    async def upkeep(self) -> wire.Duties:
+        """What removes and moves what is old, and when each duty was last done."""
+        return await self._get("/system/upkeep", wire.Duties)
+
+    async def buffer(self) -> wire.Buffer:
+        """What the server that answers has on disk because the database was away."""
+        return await self._get("/status/buffers", wire.Buffer)
+
+    async def flush_buffer(self) -> wire.Buffer:
+        """Store what is on disk now."""
+        return await self._send("POST", "/system/buffer/flush", None, wire.Buffer)
+
+    async def retry_failed_buffer(self, *, doubtful: bool = False) -> wire.BufferRetried:
+        """Try again what could not be stored; if asked for, also what may be stored already."""
+        path = f"/system/buffer/failed/retry{query_of({'doubtful': 'true' if doubtful else None})}"
+        return await self._send("POST", path, None, wire.BufferRetried)
+
+    def instances(self) -> AsyncIterator[wire.Instance]:
+        return self._pages("/system/instances", wire.Instances, "instances", {})
+
+
+def _queue(name: str) -> str:
+    return f"/resources/queues/{name_of(name)}"
+
+
+def _group(group: str, queue: str) -> str:
+    return f"/consumer-groups/{name_of(group)}/queues/{name_of(queue)}"
+
+
+def _maintenance(of_pops: bool) -> str:
+    return f"/system/maintenance{'/pop' if of_pops else ''}"

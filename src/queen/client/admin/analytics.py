@@ -1,0 +1,41 @@
+"""Figures over time, and how a server is."""
+
+from typing import Any
+
+import msgspec
+
+from queen.client.admin.base import Calls, name_of
+from queen.client.transport.http import decoded
+from queen.wire import analytics as wire
+
+
+class Analytics(Calls):
+    """The part of `queen.admin` that measures: ``from_``, ``to``, ``bucket_seconds`` everywhere."""
+
+    async def analytics(self, **query: Any) -> wire.ScopeAnalytics:  # noqa: ANN401 - of ScopeQuery
+        return await self._get("/analytics", wire.ScopeAnalytics, query)
+
+    async def analytics_of_queues(self, **query: Any) -> wire.QueuesAnalytics:  # noqa: ANN401
+        return await self._get("/analytics/queues", wire.QueuesAnalytics, query)
+
+    async def analytics_of_queue(self, queue: str, **query: Any) -> wire.QueueAnalytics:  # noqa: ANN401
+        return await self._get(f"/analytics/queue/{name_of(queue)}", wire.QueueAnalytics, query)
+
+    async def throughput(self, **query: Any) -> wire.Throughput:  # noqa: ANN401
+        return await self._get("/analytics/throughput", wire.Throughput, query)
+
+    async def queue_depths(self, **query: Any) -> wire.QueueDepths:  # noqa: ANN401
+        return await self._get("/analytics/queue-depths", wire.QueueDepths, query)
+
+    async def series(self, metric: str, **query: Any) -> wire.Series:  # noqa: ANN401
+        return await self._get("/analytics/series", wire.Series, {"metric": metric, **query})
+
+    async def health(self) -> dict[str, Any]:
+        """Raises DatabaseUnavailable, or whatever else is wrong."""
+        reply = await self._queen.transport.exchange("GET", "/health")
+        return decoded(reply, msgspec.json.decode)
+
+    async def metrics(self, *, per_object: bool = False) -> str:
+        """Prometheus text."""
+        path = "/metrics/per-object" if per_object else "/metrics"
+        return (await self._queen.transport.exchange("GET", path)).body.decode()

@@ -1,0 +1,16 @@
+"""Jobs on Spark."""
+
+from collections.abc import AsyncIterator
+
+from queen.client.admin.base import Calls, name_of
+from queen.wire import resources as wire
+
+
+class Pipelines(Calls):
+    """The part of `queen.admin` about pipelines."""
+
+    def pipelines(self) -> AsyncIterator[wire.Pipeline]:
+        return self._pages("/pipelines", wire.Pipelines, "pipelines", {})
+
+    async def pipeline(self, name: str) -> wire.Pipeline:
+        return await self._get(f"/pipelines/{name_of(name)}", wire.Pipeline)

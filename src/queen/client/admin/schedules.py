@@ -1,0 +1,55 @@
+"""Messages that come again and again."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from queen.client.admin.base import Calls, name_of
+from queen.wire import resources as wire
+from queen.wire.messages import Pushed
+
+
+class Schedules(Calls):
+    """The part of `queen.admin` about schedules."""
+
+    def schedules(self, **filters: Any) -> AsyncIterator[wire.Schedule]:  # noqa: ANN401
+        return self._pages("/schedules", wire.Schedules, "schedules", filters)
+
+    async def schedule(self, name: str, *, reveal: bool = False) -> wire.ScheduleDetail:
+        query = {"reveal": reveal or None}
+        return await self._get(_schedule(name), wire.ScheduleDetail, query)
+
+    async def put_schedule(
+        self,
+        name: str,
+        *,
+        queue: str,
+        cron: str,
+        data: Any = None,  # noqa: ANN401 - whatever JSON can hold
+        **options: Any,  # noqa: ANN401 - of ScheduleRequest
+    ) -> wire.ScheduleDetail:
+        """Make a schedule, or change the one of that name; its next tick stays if it can."""
+        payload = msgspec.json.encode(data)
+        body = wire.ScheduleRequest(
+            name=name, queue=queue, cron=cron, payload=msgspec.Raw(payload), **options
+        )
+        return await self._send("POST", "/schedules", body, wire.ScheduleDetail)
+
+    async def pause_schedule(self, name: str) -> wire.Schedule:
+        return await self._send("POST", f"{_schedule(name)}/pause", None, wire.Schedule)
+
+    async def resume_schedule(self, name: str) -> wire.Schedule:
+        """Go on with the next tick from now."""
+        return await self._send("POST", f"{_schedule(name)}/resume", None, wire.Schedule)
+
+    async def run_schedule(self, name: str) -> Pushed:
+        """Push its message now, besides its ticks."""
+        return await self._send("POST", f"{_schedule(name)}/run", None, Pushed)
+
+    async def delete_schedule(self, name: str) -> wire.ScheduleDeleted:
+        return await self._send("DELETE", _schedule(name), None, wire.ScheduleDeleted)
+
+
+def _schedule(name: str) -> str:
+    return f"/schedules/{name_of(name)}"

@@ -1,0 +1,37 @@
+"""Keys, who one is, and what was done."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from queen.client.admin.base import Calls, name_of
+from queen.wire import access as wire
+
+
+class Access(Calls):
+    """The part of `queen.admin` about access."""
+
+    async def me(self) -> wire.Me:
+        """Who this client is, and what it may do."""
+        return await self._get("/auth/me", wire.Me)
+
+    async def ticket(self) -> wire.Ticket:
+        """A one-time ticket for a WebSocket."""
+        return await self._send("POST", "/auth/ticket", None, wire.Ticket)
+
+    def tokens(self) -> AsyncIterator[wire.Token]:
+        return self._pages("/tokens", wire.TokenList, "tokens", {})
+
+    async def create_token(self, **request: Any) -> wire.NewToken:  # noqa: ANN401 - of TokenRequest
+        """A key; its secret is in this answer and nowhere else."""
+        body = wire.TokenRequest(**request)
+        return await self._send("POST", "/tokens", body, wire.NewToken)
+
+    async def rotate_token(self, id_: str, **request: Any) -> wire.NewToken:  # noqa: ANN401
+        body = wire.RotateRequest(**request)
+        return await self._send("POST", f"/tokens/{name_of(id_)}/rotate", body, wire.NewToken)
+
+    async def revoke_token(self, id_: str) -> wire.Revoked:
+        return await self._send("DELETE", f"/tokens/{name_of(id_)}", None, wire.Revoked)
+
+    def audit(self, **filters: Any) -> AsyncIterator[wire.AuditEntry]:  # noqa: ANN401
+        return self._pages("/audit", wire.AuditPage, "records", filters)

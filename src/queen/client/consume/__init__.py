@@ -1,0 +1,1 @@
+"""Pop messages, keep their leases, call handlers and acknowledge."""

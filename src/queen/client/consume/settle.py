@@ -1,0 +1,300 @@
+"""What became of messages: ack, nack, extend, release; always with their lease."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from queen import errors
+from queen.client import tracing
+from queen.client.connection import Connection
+from queen.client.durations import LONG_SECONDS, Duration, explicit_or, seconds_of
+from queen.client.message import Message
+from queen.client.named import Settleable, message_of
+from queen.client.transport.http import Reply, decoded
+from queen.wire.messages import (
+    Acknowledged,
+    Acknowledgment,
+    AckRequest,
+    AckResponse,
+    AckResult,
+    ExtendManyRequest,
+    ExtendManyResponse,
+)
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+_DECODE_ACK: Final = msgspec.json.Decoder(Acknowledged).decode
+_DECODE_ACKS: Final = msgspec.json.Decoder(AckResponse).decode
+_DECODE_EXTENDED: Final = msgspec.json.Decoder(ExtendManyResponse).decode
+_CONTEXT: Final = frozenset({"error", "group", "delay", "delaySeconds"})
+_STATUSES: Final = frozenset(
+    {"completed", "success", "acked", "ok", "failed", "retry", "dlq", "dead_letter"}
+)
+
+
+class _Brief(msgspec.Struct, rename="camel", gc=False):
+    """Of the answer to an acknowledgment what a consumer needs if all went well."""
+
+    index: int
+    success: bool
+    lease_released: bool = False
+
+
+class _Briefly(msgspec.Struct, gc=False):
+    success: bool
+    results: list[_Brief]
+
+
+_DECODE_BRIEFLY: Final = msgspec.json.Decoder(_Briefly).decode
+
+
+class Settling(Connection):
+    """The part of a client that says what became of messages."""
+
+    async def ack(
+        self,
+        messages: "Settleable | Sequence[Settleable]",
+        status: "bool | str" = True,
+        context: Mapping[str, Any] | None = None,
+    ) -> "Acknowledged | list[AckResult]":
+        """
+        Say what became of messages: True is done, False failed; or ``retry``, ``dlq``.
+
+        ``context``: ``error`` (why), ``group``, ``delay``. Raises LeaseLost when another consumer
+        has a message by now; of several, the others are settled all the same.
+
+        A message may be given as ``dict(message)`` or by its transactionId. Without ``leaseId``
+        the server settles the current delivery of the group.
+        """
+        if isinstance(messages, str | Mapping):
+            message = message_of(messages)
+            body = _ENCODE(self.acknowledgment(message, status, context))
+            with tracing.settling([message]):
+                answer = await self._ack(message, status, body)
+            _note(message, answer)
+            return answer
+        return await self.settle([(each, status, context) for each in messages])
+
+    async def _ack(self, message: Message[Any], status: "bool | str", body: bytes) -> Acknowledged:
+        try:
+            reply = await self.transport.exchange(
+                "POST",
+                "/api/v1/ack",
+                body,
+                key=_key(message),
+                # Without its lease a repeat could settle the next delivery, another consumer's.
+                is_repeatable=message.lease_id is not None,
+            )
+        except errors.LeaseLost as error:
+            if error.members.get("is_repeated") and _is_so(status, error.problem.settled):
+                # It was our own ack, whose answer got lost, that ended the lease.
+                return Acknowledged(
+                    transaction_id=message.transaction_id,
+                    success=True,
+                    noop=True,
+                    lease_released=True,
+                )
+            why = _why(message, error, error.problem.settled)
+            raise errors.LeaseLost(why, **error.members) from error
+        return decoded(reply, _DECODE_ACK)
+
+    async def settle(
+        self, outcomes: "Sequence[tuple[Settleable, bool | str, Mapping[str, Any] | None]]"
+    ) -> list[AckResult]:
+        """Say of each message what became of it, in one call; raises the first refusal."""
+        if not outcomes:
+            return []
+        messages = [message_of(message) for message, _, _ in outcomes]
+        acks = [
+            self.acknowledgment(message, status, context)
+            for message, (_, status, context) in zip(messages, outcomes, strict=True)
+        ]
+        replies = await self._send_acks(messages, acks)
+        return _noted(replies, messages, [status for _, status, _ in outcomes])
+
+    async def complete(self, messages: "Sequence[Message[Any]]") -> None:
+        """Say that messages are done, as `settle` would; cheaper, for no result is made of each."""
+        if not messages:
+            return
+        replies = await self._send_acks(messages, [message.done() for message in messages])
+        briefs = [(first, decoded(reply, _DECODE_BRIEFLY)) for first, reply in replies]
+        if not all(brief.success for _, brief in briefs):
+            _noted(replies, messages, [True] * len(messages))
+            return
+        for first, brief in briefs:
+            for result in brief.results:
+                message = messages[first + result.index]
+                message.is_settled = True
+                message.is_delivery_over = result.lease_released
+
+    async def _send_acks(
+        self, messages: "Sequence[Message[Any]]", acks: list[Acknowledgment]
+    ) -> list[tuple[int, Reply]]:
+        """
+        Each response, with the place of its first acknowledgment.
+
+        There are several if a server or a proxy on the way found one request too large.
+        """
+        body = _ENCODE(AckRequest(acknowledgments=acks))
+        try:
+            with tracing.settling(messages):
+                reply = await self.transport.exchange(
+                    "POST",
+                    "/api/v1/ack/batch",
+                    body,
+                    key=_key(messages[0]),
+                    is_repeatable=all(ack.lease_id is not None for ack in acks),
+                )
+            return [(0, reply)]
+        except (errors.BodyTooLarge, errors.TooManyItems):
+            if len(acks) == 1:
+                raise
+        half = len(acks) // 2
+        replies = await self._send_acks(messages[:half], acks[:half])
+        rest = await self._send_acks(messages[half:], acks[half:])
+        return [*replies, *((half + first, reply) for first, reply in rest)]
+
+    def acknowledgment(
+        self, message: Message[Any], status: "bool | str", context: Mapping[str, Any] | None
+    ) -> Acknowledgment:
+        """What is said of a message; always with its lease."""
+        if isinstance(status, bool):
+            status = "completed" if status else "failed"
+        elif status not in _STATUSES:
+            raise errors.InvalidStatus(f"{status!r} is no status: True, False, retry or dlq")
+        if context is None:
+            return msgspec.structs.replace(message.done(), status=status)
+        if unknown := context.keys() - _CONTEXT:
+            raise errors.BadRequest(f"an ack has no option {min(unknown)}")
+        return msgspec.structs.replace(
+            message.done(),
+            consumer_group=context.get("group", message.consumer_group),
+            status=status,
+            error=context.get("error"),
+            delay_seconds=explicit_or(context, "delaySeconds", "delay", most=LONG_SECONDS),
+        )
+
+    async def renew(
+        self, messages: "Settleable | Sequence[Settleable]", *, seconds: Duration | None = None
+    ) -> list[datetime]:
+        """
+        Keep messages longer, by one call; raises LeaseLost when a lease is gone.
+
+        Its member ``lost`` lists the messages that were under such a lease; the others are kept.
+        """
+        many = [messages] if isinstance(messages, str | Mapping) else messages
+        given = [message_of(each) for each in many]
+        for each in given:
+            if each.lease_id is None:
+                raise errors.AlreadySettled(f"{each}: its pop has settled it, so it has no lease")
+        leases = list(dict.fromkeys(each.lease_id for each in given if each.lease_id))
+        with tracing.settling(given):
+            ends = await self.extend(leases, seconds=seconds)
+        if lost := [each for each in given if ends[each.lease_id or ""] is None]:
+            gone = {each.lease_id for each in lost}
+            text = f"{len(gone)} of {len(leases)} leases are gone, that of {lost[0]} among them"
+            raise errors.LeaseLost(text, lost=lost)
+        return [until for lease in leases if (until := ends[lease]) is not None]
+
+    async def extend(
+        self, lease_ids: Sequence[str], *, seconds: Duration | None = None
+    ) -> dict[str, datetime | None]:
+        """Move the ends of leases; None for one that is lost."""
+        if not lease_ids:
+            return {}
+        request = ExtendManyRequest(
+            lease_ids=list(lease_ids),
+            seconds=None if seconds is None else seconds_of(seconds, "seconds"),
+        )
+        try:
+            reply = await self.transport.exchange("POST", "/api/v1/lease/extend", _ENCODE(request))
+        except (errors.TooManyItems, errors.BodyTooLarge):
+            if len(lease_ids) == 1:
+                raise
+            half = len(lease_ids) // 2
+            ends = await self.extend(lease_ids[:half], seconds=seconds)
+            return ends | await self.extend(lease_ids[half:], seconds=seconds)
+        results = decoded(reply, _DECODE_EXTENDED).results
+        return {each.lease_id: each.expires_at for each in results}
+
+    async def release(self, lease_id: str) -> None:
+        """Give back what is left of a delivery, at once and uncounted."""
+        await self.transport.exchange("POST", f"/api/v1/lease/{quote(lease_id, safe='')}/release")
+
+    async def record_trace(self, message: Message[Any], event: Mapping[str, Any]) -> None:
+        """Record an event of a message."""
+        body = {
+            "transactionId": message.transaction_id,
+            "partitionId": message.partition_id,
+            "consumerGroup": message.consumer_group,
+            **event,
+        }
+        # Repeated after a lost answer it would stand there twice.
+        await self.transport.exchange("POST", "/api/v1/traces", _ENCODE(body), is_repeatable=False)
+
+
+def _noted(
+    replies: Sequence[tuple[int, Reply]],
+    messages: "Sequence[Message[Any]]",
+    statuses: "Sequence[bool | str]",
+) -> list[AckResult]:
+    """Note on each message what the answers say of it; raises the first refusal."""
+    results: list[AckResult] = []
+    for first, reply in replies:
+        some = decoded(reply, _DECODE_ACKS).results
+        if first:
+            some = [msgspec.structs.replace(each, index=first + each.index) for each in some]
+        if reply.is_repeated:
+            some = [_ours(each, statuses[each.index]) for each in some]
+        results += some
+    refused: AckResult | None = None
+    for result in results:
+        if result.success:
+            messages[result.index].is_settled = True
+            messages[result.index].is_delivery_over = result.lease_released
+        elif refused is None:
+            refused = result
+    if refused is not None:
+        kind = errors.of_code(refused.code or "") or errors.RequestError
+        text = refused.error or "refused"
+        raise kind(_why(messages[refused.index], text, refused.settled), results=results)
+    return results
+
+
+def _is_so(status: "bool | str", is_settled: object) -> bool:
+    """Whether a message whose lease is gone is where a repeated ack wanted it."""
+    comes_again = status is False or status in ("failed", "retry")
+    return comes_again or is_settled is True
+
+
+def _why(message: Message[Any], text: object, is_settled: object) -> str:
+    """Whom a refusal is about, and whether it is one of what was done already."""
+    if is_settled is not True:
+        return f"{message}: {text}"
+    by_whom = "by this client" if message.is_settled else "by another consumer or a late ack"
+    return f"{message}: its lease is over, for it was settled before, {by_whom}"
+
+
+def _ours(result: AckResult, status: "bool | str") -> AckResult:
+    """A refusal that our own ack caused, whose answer got lost, is none."""
+    if result.success or result.code != "lease_lost" or not _is_so(status, result.settled):
+        return result
+    return AckResult(
+        index=result.index,
+        transaction_id=result.transaction_id,
+        success=True,
+        noop=True,
+        lease_released=True,
+    )
+
+
+def _note(message: Message[Any], answer: Acknowledged) -> None:
+    if answer.success:
+        message.is_settled = True
+        message.is_delivery_over = answer.lease_released
+
+
+def _key(message: Message[Any]) -> str:
+    return f"{message.queue}:{message.partition}:{message.consumer_group or ''}"

@@ -1,0 +1,1 @@
+"""Push messages, directly or through a client-side buffer."""

@@ -1,0 +1,112 @@
+"""Pushes: in requests that a server takes whole, each stored once however often it is sent."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from queen import errors
+from queen.client.connection import Connection
+from queen.client.producer_ids import Producer
+from queen.client.push.items import items_of
+from queen.client.transport.http import decoded
+from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+_DECODE: Final = msgspec.json.Decoder(PushResponse).decode
+_CHUNK_ITEMS: Final = 5_000
+_CHUNK_BYTES: Final = 16 * 2**20
+_POINTER: Final = re.compile(r"/items/(\d+)(?:/.*)?")
+
+
+class Pushing(Connection):
+    """The part of a client that pushes."""
+
+    async def push(
+        self,
+        items: "Sequence[PushItem | Mapping[str, Any]] | Mapping[str, Any]",
+        *,
+        key: str | None = None,
+    ) -> list[Pushed]:
+        """
+        Store items, durably; a repeat after a lost answer stores nothing twice.
+
+        An item names its queue: ``{"queue": …, "partition": …, "data": …}``.
+
+        A request is stored whole or not at all, and a push of more than 5,000 items is several
+        requests. Raises PushError when items were refused, or when only a part was stored.
+        """
+        results: list[Pushed] = []
+        items = items_of(items)
+        for chunk in _chunks(items):
+            try:
+                async with self.producers().lend() as producer:
+                    results += await self.send(chunk, producer, key=key)
+            except (errors.ApiError, errors.OutcomeUnknown) as error:
+                if not results and not refused_items(error):
+                    raise  # Nothing is stored, or nothing is known: the error says which.
+                raise _not_all(error, results, items[len(results) :]) from error
+        return results
+
+    async def send(
+        self, items: Sequence[PushItem], producer: Producer, *, key: str | None
+    ) -> list[Pushed]:
+        """One request under a producer's number: sent again with it, it is stored once."""
+        request = PushRequest(
+            items=list(items), producer_id=producer.id, sequence=producer.sequence
+        )
+        try:
+            body = _ENCODE(request)
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidItem(f"this cannot be sent as JSON: {error}") from error
+        reply = await self.transport.exchange("POST", "/api/v1/push", body, key=key)
+        return decoded(reply, _DECODE).messages
+
+
+def size_of(item: PushItem) -> int:
+    """About what an item adds to a request, in bytes."""
+    size = len(item.payload)
+    return size if item.headers is None else size + len(_ENCODE(item.headers))
+
+
+def refused_items(error: errors.QueenError) -> dict[int, str]:
+    """Which items of a request the server names as those that it refuses, and why."""
+    problem: Any = error.problem
+    if problem is None or problem.errors is msgspec.UNSET:
+        return {}
+    found = ((_POINTER.fullmatch(each.pointer), each.detail) for each in problem.errors)
+    return {int(match[1]): detail for match, detail in found if match is not None}
+
+
+def _not_all(
+    error: errors.QueenError, stored: list[Pushed], rest: Sequence[PushItem]
+) -> errors.PushError:
+    """Each item that is not durable: those refused, and those that stood beside or behind them."""
+    refused = refused_items(error)
+    failed = [
+        errors.Unstored(item, error.code, refused[at])
+        if at in refused
+        else errors.Unstored(item, "not_stored", "another item of the push was refused")
+        for at, item in enumerate(rest)
+    ]
+    if not refused:
+        failed = [errors.Unstored(item, error.code, str(error)) for item in rest]
+    text = f"{len(failed)} of {len(failed) + len(stored)} items are not stored: {error}"
+    return errors.PushError(text, stored=stored, failed=failed)
+
+
+def _chunks(items: Sequence[PushItem]) -> list[Sequence[PushItem]]:
+    """Requests that a server takes whole: bounded in items and bytes."""
+    size = sum(map(size_of, items))
+    if len(items) <= _CHUNK_ITEMS and size <= _CHUNK_BYTES:
+        return [items]
+    chunks: list[Sequence[PushItem]] = []
+    first = size = 0
+    for at, item in enumerate(items):
+        own = size_of(item)
+        if at > first and (at - first >= _CHUNK_ITEMS or size + own > _CHUNK_BYTES):
+            chunks.append(items[first:at])
+            first, size = at, 0
+        size += own
+    return [*chunks, items[first:]]

@@ -1,0 +1,1 @@
+"""Send requests to one of several servers over HTTP."""

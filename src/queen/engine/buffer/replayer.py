@@ -1,0 +1,363 @@
+"""Stores what was buffered while the database was away: in order, and each request once."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import Final
+
+from queen import errors
+from queen.engine.buffer import records
+from queen.engine.buffer.directory import Found
+from queen.engine.buffer.file_buffer import (
+    DOUBTFUL,
+    BufferedPush,
+    FileBuffer,
+    age_seconds,
+    encode_push,
+    part_of,
+)
+from queen.engine.buffer.reader import Replayed, end_of, merged, next_batch
+from queen.engine.buffer.retry_window import Doubts
+from queen.engine.caches.catalogue import Catalogue
+from queen.engine.caches.segments import SegmentCache
+from queen.engine.encryption.sealer import Seals
+from queen.engine.push.batches import PushUnit
+from queen.engine.push.layout import Flush
+from queen.engine.push.producers import Producer, is_another
+from queen.engine.push.pusher import Pushes, counts_of
+from queen.engine.runtime.periodic import Rounds
+from queen.settings import Settings
+from queen.store.store import Store
+from queen.wire.messages import Pushed
+
+_LOG: Final = logging.getLogger("queen.engine")
+_ROUNDS: Final = 10
+_LAST_BYTES: Final = 2**18
+_LAST_SECONDS: Final = 5.0
+_MOST_RETRY_SECONDS: Final = 2.0
+_SCOPE: Final = ""
+"""Of producers that are files: the one that servers of releases before scopes use, too."""
+_PRODUCER: Final = "__buffer:"
+"""Each file is a producer whose sequence is the number of its last stored record."""
+
+
+class _Done(Exception):
+    """Some of these records were stored before: an answer was lost."""
+
+
+class Replays(Rounds):
+    """
+    One process of a server does this, for the files of all of them.
+
+    A batch is one transaction, which also notes how far each file is stored: whatever is done
+    twice, after an answer that was lost or a process that was killed, is stored once.
+    """
+
+    def __init__(
+        self,
+        buffer: FileBuffer,
+        store: Store,
+        settings: Settings,
+        catalogue: Catalogue,
+        cache: SegmentCache,
+        pushes: Pushes,
+        seals: Seals,
+        doubts: Doubts,
+        *,
+        tell: Callable[[Iterable[int], bool], None],
+    ) -> None:
+        self._buffer = buffer
+        self._folder = buffer.folder
+        self._store = store
+        self._settings = settings
+        self._catalogue = catalogue
+        self._cache = cache
+        self._pushes = pushes
+        self._seals = seals
+        self._doubts = doubts
+        self._tell = tell
+        super().__init__(pause_seconds=settings.file_buffer_flush_ms / 1000)
+        self._retry_seconds = 0.0
+        self._round: asyncio.Future[None] | None = None
+        self._ends: dict[bytes, int] = {}
+        """How far each file is stored; a file that is not here is asked for in the database."""
+        self.is_held = False
+        """Maintenance: what is buffered stays so."""
+        self.stored = 0
+
+    async def flush(self) -> None:
+        """Try now, and wait for the end of it; raises why not."""
+        if not self._folder.is_closed:
+            return
+        if self._round is None:
+            self._round = asyncio.get_running_loop().create_future()
+        self.wake()
+        await asyncio.shield(self._round)
+
+    async def round(self) -> float:
+        """Store what is buffered; ever more seldom while that fails."""
+        waiting, self._round = self._round, None
+        outcome: errors.QueenError | None = None
+        try:
+            await self._drain()
+            self._retry_seconds = 0.0
+        except (errors.ServiceError, errors.OutcomeUnknown) as error:
+            outcome = error
+        except Exception as error:
+            # Whatever it was, the next round may find it gone.
+            _LOG.exception("what is buffered could not be stored")
+            outcome = errors.QueenError(str(error))
+        pause = self._settings.file_buffer_flush_ms / 1000
+        if outcome is not None:
+            self._retry_seconds = min(2 * max(self._retry_seconds, pause), _MOST_RETRY_SECONDS)
+        if waiting is not None and not waiting.done():
+            if outcome is None:
+                waiting.set_result(None)
+            else:
+                waiting.set_exception(outcome)
+                waiting.exception()  # Whoever waited may have gone.
+        return max(self._retry_seconds, pause) * random.uniform(0.5, 1.5)
+
+    async def _drain(self) -> None:
+        """Store everything, also what comes meanwhile, and open the gate."""
+        while self._folder.is_closed:
+            if self.is_held:
+                raise errors.DatabaseUnavailable("push maintenance is on")
+            if self._store.database.is_away:
+                raise errors.DatabaseUnavailable("the database is away")
+            if not self._folder.keep():
+                raise errors.Overloaded("another process of this server stores what is buffered")
+            try:
+                files = await asyncio.to_thread(self._files)
+                starts = {found.file_id: await self._start_of(found) for found in files}
+                left = sum(found.size_bytes - starts[found.file_id] for found in files)
+                if left > _LAST_BYTES:
+                    await self._pass(files)
+                    async with self._locked():
+                        gone = await asyncio.to_thread(self._folder.remove, self._ends)
+                    await self._forget(gone)
+                else:
+                    await self._finish()
+            except BaseException:
+                # How far it came is asked for in the database.
+                self._ends.clear()
+                raise
+
+    async def _finish(self) -> None:
+        """The few that are left, while whoever comes waits: so there is an end under any load."""
+        try:
+            async with self._locked(), asyncio.timeout(_LAST_SECONDS):
+                await self._pass(await asyncio.to_thread(self._folder.files))
+                gone = await asyncio.to_thread(self._folder.remove, self._ends)
+        except TimeoutError as error:
+            raise errors.OutcomeUnknown("the last of the buffer took too long") from error
+        self._ends.clear()
+        await self._forget(gone)
+
+    async def _forget(self, gone: Sequence[bytes]) -> None:
+        """Nobody asks any more how far these files are stored."""
+        # A mark that stays costs nothing.
+        with contextlib.suppress(errors.QueenError):
+            await self._store.messages.end_buffers([_producer(file_id) for file_id in gone])
+
+    @contextlib.asynccontextmanager
+    async def _locked(self) -> AsyncGenerator[None]:
+        locking = asyncio.ensure_future(asyncio.to_thread(self._folder.lock))
+        try:
+            lock = await asyncio.shield(locking)
+        except asyncio.CancelledError:
+            locking.add_done_callback(lambda done: os.close(done.result()))
+            raise
+        try:
+            yield
+        finally:
+            os.close(lock)
+
+    async def _pass(self, files: Sequence[Found]) -> None:
+        """Store what is in the files, and note how far that reaches."""
+        starts = {found.file_id: await self._start_of(found) for found in files}
+        reading = merged(files, starts, self._buffer.keyring)
+        try:
+            ahead: list[Replayed] = []
+            while True:
+                batch, ahead = await asyncio.to_thread(
+                    next_batch, reading, ahead, self._settings.file_buffer_max_batch
+                )
+                if not batch:
+                    break
+                await self._store_batch([await self._without_doubts(each) for each in batch])
+                messages = sum(len(each.push.items) for each in batch if each.push)
+                self._folder.progress(messages, ahead[0].number if ahead else 0)
+        finally:
+            # Cancelled while a thread reads, it is let go of with that thread.
+            with contextlib.suppress(ValueError):
+                reading.close()
+        for found in files:
+            end = self._ends.get(found.file_id, records.HEADER_BYTES)
+            # Behind the last whole record nothing was promised, unless the disk has damaged it.
+            if end != found.size_bytes:
+                _LOG.error(
+                    "%s is torn or damaged at byte %d, and is kept in failed", found.path.name, end
+                )
+            self._ends[found.file_id] = end if end == found.size_bytes else found.size_bytes + 1
+
+    def _files(self) -> list[Found]:
+        with self._folder.locked():
+            return self._folder.files()
+
+    async def _start_of(self, found: Found) -> int:
+        """Where the first record of a file is that is not stored."""
+        known = self._ends.get(found.file_id)
+        if known is not None and known <= found.size_bytes:
+            return known
+        last = await self._store.messages.last_request(_producer(found.file_id), _SCOPE)
+        start = records.HEADER_BYTES
+        if last is not None:
+            start = await asyncio.to_thread(end_of, found, last["sequence"])
+        self._ends[found.file_id] = start
+        return start
+
+    async def _store_batch(self, batch: Sequence[Replayed]) -> None:
+        """Store the records together; after an error of one of them, one by one."""
+        try:
+            await self._store_together(batch)
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            raise
+        except Exception as error:
+            if len(batch) > 1 and not isinstance(error, _Done):
+                for each in batch:
+                    await self._store_batch([each])
+                return
+            if isinstance(error, _Done):
+                raise errors.OutcomeUnknown("stored before") from error
+            (each,) = batch
+            await self._fail(each, each.body, error)
+            await self._store_together([each._replace(push=None, body=b"")])
+
+    async def _without_doubts(self, each: Replayed, *, is_counted: bool = True) -> Replayed:
+        """The record without those messages that may be stored already, which are set aside."""
+        if each.push is None:
+            return each
+        judged = await self._doubts.judge(each.push, is_counted=is_counted)
+        if judged.doubtful is None:
+            return each._replace(until=judged.until)
+        doubtful = encode_push(judged.doubtful, self._buffer.keyring)
+        reason = "whether it was stored at the first attempt is not known any more"
+        suffix = DOUBTFUL if is_counted else f"-stale{DOUBTFUL}"
+        await self._fail(each, doubtful, reason, suffix=suffix)
+        body = encode_push(judged.push, self._buffer.keyring) if judged.push else b""
+        return each._replace(push=judged.push, body=body, until=judged.until)
+
+    async def _store_together(self, batch: Sequence[Replayed]) -> None:
+        units: list[tuple[Replayed, PushUnit]] = []
+        for each in batch:
+            if each.push is not None:
+                units.append((each, await self._unit_of(each, each.push)))
+            elif each.body:
+                await self._fail(each, each.body, "this release cannot read it")
+        last = {each.found.file_id: each for each in batch}
+        progress = [
+            PushUnit((), producer=Producer(_producer(each.found.file_id), each.number, _SCOPE))
+            for each in last.values()
+        ]
+        await self._push(units, progress)
+        for each in last.values():
+            self._ends[each.found.file_id] = each.end
+        self.stored += sum(len(each.push.items) for each in batch if each.push)
+
+    async def _unit_of(self, each: Replayed, push: BufferedPush) -> PushUnit:
+        """What is to be stored of a record; what cannot be is set aside."""
+        items = [item.item(age_seconds(each.number)) for item in push.items]
+        parts, refused = await self._pushes.prepare(items, is_admitted=True)
+        for at, answer in refused.items():
+            await self._fail_item(each, push, at, answer)
+        producer = push.producer
+        if producer is not None and refused:
+            producer = producer._replace(digest=None)
+        return PushUnit(parts, producer=producer, are_minted=True)
+
+    async def _push(
+        self, replayed: Sequence[tuple[Replayed, PushUnit]], progress: Sequence[PushUnit]
+    ) -> None:
+        for _ in range(_ROUNDS):
+            units = [unit for _, unit in replayed]
+            lanes = await self._catalogue.lanes([p.lane for unit in units for p in unit.parts])
+            if not all(part.lane in lanes for unit in units for part in unit.parts):
+                if self._settings.auto_create:
+                    continue  # Deleted while it was being made.
+                raise errors.QueueNotFound("the queue was deleted")
+            data_keys, problems = await self._seals.keys(counts_of(units))
+            for problem in problems.values():
+                raise problem  # They stay where they are until the key is back.
+            flush = Flush([*units, *progress], lanes, self._settings, data_keys, self._store.shard)
+            if any(time.time() > each.until for each, _ in replayed):
+                raise errors.Overloaded("the buffer took too long to store")
+            rows = await self._store.messages.push(flush.push)
+            if not rows or rows[0]["kind"] == "stored":
+                flush.place(rows, self._cache)
+                self._tell(flush.queue_ids, not flush.push.scheduled_partition_ids)
+                for unit in units:
+                    self._pushes.count(unit.parts)
+                return
+            left = flush.without(rows, self._catalogue)
+            if any(unit not in left for unit in progress):
+                raise _Done
+            replayed = [
+                left
+                for each, unit in replayed
+                if (left := await self._left_of(each, unit)) is not None
+            ]
+        raise errors.Overloaded("the buffer met duplicates or removed partitions time and again")
+
+    async def _left_of(self, each: Replayed, unit: PushUnit) -> tuple[Replayed, PushUnit] | None:
+        """What is left to be stored of a request after a round that stored nothing."""
+        assert each.push is not None
+        if unit.is_replayed and not await self._is_reused(unit):
+            return None
+        if unit.done.done():
+            error = unit.done.exception()
+            if not unit.is_replayed and not isinstance(error, errors.SequenceStale):
+                await self._fail(each, each.body, error)
+                return None
+            # Its producer went on by another server, or gave its number to another request. This
+            # one has promised to store it, and the transactionIds, where it has any, tell whether
+            # it was stored there. Where it was sent before, nothing else does.
+            each = await self._without_doubts(each, is_counted=False)
+            if each.push is None:
+                return None
+            if each.push.tried_at is not None:
+                unit = await self._unit_of(each, each.push)
+            return each, PushUnit(unit.parts)
+        for part in unit.parts:
+            held = part.marked.scheduled if part.marked else []
+            for place, answer in (part.marked.refused if part.marked else {}).items():
+                await self._fail_item(each, each.push, held[-1 - place].item, answer)
+        return each, unit
+
+    async def _is_reused(self, unit: PushUnit) -> bool:
+        """Whether the request that was stored under this number is another one."""
+        producer = unit.producer
+        assert producer is not None
+        last = await self._store.messages.last_request(producer.id, producer.scope)
+        if last is None or last["sequence"] != producer.sequence:
+            return False  # It was stored, and its producer has gone on since.
+        return is_another(producer, last["digest"])
+
+    async def _fail_item(self, each: Replayed, push: BufferedPush, at: int, answer: Pushed) -> None:
+        rest = part_of(push, [push.items[at]])
+        body = encode_push(rest, self._buffer.keyring)
+        await self._fail(each, body, answer.error or "refused", suffix=f"-{at}")
+
+    async def _fail(
+        self, each: Replayed, body: bytes, reason: object, *, suffix: str = "-0"
+    ) -> None:
+        _LOG.error("a buffered push cannot be stored, and is kept in failed: %s", reason)
+        await self._buffer.set_aside(f"{each.name}{suffix}", each.number, body)
+
+
+def _producer(file_id: bytes) -> str:
+    return f"{_PRODUCER}{file_id.hex()}"

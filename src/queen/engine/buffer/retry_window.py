@@ -1,0 +1,77 @@
+"""Which buffered messages may be stored already with nothing left that would tell."""
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from msgspec import structs
+
+from queen.engine.buffer.file_buffer import BufferedPush, part_of
+from queen.engine.push.producers import Producer
+from queen.settings import Settings
+from queen.store.store import Store
+
+_DRIFT: Final = 0.001
+"""How far the clocks of this machine and the database may part, as a share of what passes."""
+
+
+class Judged(NamedTuple):
+    """A buffered request, taken apart."""
+
+    push: BufferedPush | None
+    """What may be stored; None: nothing of it."""
+    doubtful: BufferedPush | None
+    """What may not."""
+    until: float
+    """It must be sent by then, by this machine's clock."""
+
+
+class Doubts:
+    """
+    A push that was sent and never answered may be stored, or not.
+
+    Stored again it is recognised by its producer's sequence, else by the transactionIds of its
+    messages; but a database forgets both some day, and then it must not be stored again.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._producer_seconds = settings.producer_ttl_seconds
+        attempt_ms = settings.db_statement_timeout_ms + settings.db_connection_timeout_ms
+        self._sending_seconds = (1 + settings.db_max_retries) * attempt_ms / 1000
+
+    def seconds(self, known_seconds: float) -> float:
+        """How long after the first attempt another may begin, if that is known for so long."""
+        return known_seconds * (1 - _DRIFT) - self._sending_seconds
+
+    def is_repeatable(self, producer: Producer | None, known_seconds: Sequence[float]) -> bool:
+        """Whether a push may be sent again, for a while, that was sent now."""
+        if producer is not None:
+            return self.seconds(self._producer_seconds) > 0
+        return all(self.seconds(each) > 0 for each in known_seconds)
+
+    async def judge(self, push: BufferedPush, *, is_counted: bool = True) -> Judged:
+        """``is_counted``: its producer, if it has one, has not gone on since."""
+        if push.tried_at is None:
+            return Judged(push, None, math.inf)
+        tried_at, now = push.tried_at / 1e9, time.time()
+        if is_counted and push.producer_id is not None:
+            until = tried_at + self.seconds(self._producer_seconds)
+            if until > now:
+                return Judged(push, None, until)
+        # As they are, not as they are remembered: a window may have been made shorter.
+        rows = await self._store.queues.named([*{item.queue for item in push.items}])
+        windows: dict[str, float] = {row["name"]: row["dedup_seconds"] for row in rows}
+        # What is known for longer since then was not when it came.
+        untils = [
+            tried_at + self.seconds(min(item.known_seconds, windows.get(item.queue, math.inf)))
+            for item in push.items
+        ]
+        kept = [each for each, until in zip(push.items, untils, strict=True) if until > now]
+        lost = [each for each, until in zip(push.items, untils, strict=True) if until <= now]
+        return Judged(
+            structs.replace(push, items=kept, digest=None) if kept else None,
+            (part_of(push, lost) if kept else push) if lost else None,
+            min((until for until in untils if until > now), default=math.inf),
+        )

@@ -1,0 +1,1 @@
+"""Bounded caches of queues, partitions and recent segments."""

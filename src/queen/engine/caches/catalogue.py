@@ -1,0 +1,237 @@
+"""What this process remembers of queues and partitions, bounded and short-lived."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from queen import errors
+from queen.codec.schemas import PayloadSchema
+from queen.settings import Settings
+from queen.store.connection.database import Record
+from queen.store.store import Store
+
+_REFRESH_SHARE: Final = 0.2
+"""Of the time for which options are valid: in this last part a use of them reads them again."""
+LaneName = tuple[str, str, int]
+"""Queue, partition, level."""
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a queue that are enforced before the database is asked."""
+
+    id: int
+    name: str
+    namespace: str
+    task: str
+    is_ordered: bool
+    is_paused: bool
+    lease_seconds: float
+    retry_limit: int
+    max_payload_bytes: int | None
+    max_size: int
+    dedup_seconds: float
+    schema: PayloadSchema | None
+    is_encrypted: bool
+    may_be_sealed: bool
+    """It is encrypted, or was: some payloads are sealed perhaps."""
+
+    @property
+    def has_dedup(self) -> bool:
+        """It remembers transactionIds."""
+        return self.dedup_seconds > 0
+
+
+class Lane(NamedTuple):
+    """A partition, or the part of it for one priority."""
+
+    queue_id: int
+    partition_id: int
+
+
+Reading = asyncio.Task[dict[str, Queue | errors.QueenError]]
+"""A statement under way: what it finds, by name."""
+
+
+class Catalogue:
+    """Names to ids. A stale entry is refused by the database, forgotten here, asked for again."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._refresh_seconds = settings.catalogue_seconds * _REFRESH_SHARE
+        self._lanes: OrderedDict[LaneName, Lane] = OrderedDict()
+        self._lane_names: dict[int, LaneName] = {}
+        """The same by partition id."""
+        self._queues: dict[str, tuple[float, Queue]] = {}
+        """Until when the options of each are valid, and what they are."""
+        self._reading: dict[str, Reading] = {}
+        self._tasks: set[Reading] = set()
+
+    def lane(self, name: LaneName) -> Lane | None:
+        return self._lanes.get(name)
+
+    async def lanes(self, names: Sequence[LaneName]) -> dict[LaneName, Lane]:
+        """The lanes of these names; those that do not exist are made, if that is allowed."""
+        lanes: dict[LaneName, Lane] = {}
+        missing: list[LaneName] = []
+        for name in dict.fromkeys(names):
+            if (lane := self._lanes.get(name)) is not None:
+                lanes[name] = lane
+                self._lanes.move_to_end(name)
+            else:
+                missing.append(name)
+        if missing and not self._settings.auto_create:
+            queues = await self._store.queues.named(list({queue for queue, _, _ in missing}))
+            existing = {row["name"] for row in queues}
+            missing = [name for name in missing if name[0] in existing]
+        if not missing:
+            return lanes
+        found = await self._store.queues.partition_ids(missing, is_created=True)
+        for name, (queue_id, partition_id) in zip(missing, found, strict=True):
+            if queue_id is not None and partition_id is not None:
+                # Another call may have found an earlier partition of this name meanwhile.
+                if (old := self._lanes.get(name)) is not None:
+                    self._lane_names.pop(old.partition_id, None)
+                lanes[name] = self._lanes[name] = Lane(queue_id, partition_id)
+                self._lane_names[partition_id] = name
+        while len(self._lanes) > self._settings.catalogue_entries:
+            _, lane = self._lanes.popitem(last=False)
+            self._lane_names.pop(lane.partition_id, None)
+        return lanes
+
+    async def queues(self, names: Iterable[str]) -> dict[str, Queue]:
+        """Queues that exist, by name. Callers that miss the same queue share one statement."""
+        wanted = set(names)
+        known = {name: queue for name in wanted if (queue := self.known(name)) is not None}
+        missing = wanted - known.keys()
+        joined = missing & self._reading.keys()
+        known |= await self._read(missing)
+        # A read that began before this call may have missed a queue that was created meanwhile.
+        if unseen := joined - known.keys():
+            known |= await self._read(unseen)
+        return known
+
+    async def latest(self, names: Iterable[str]) -> dict[str, Queue]:
+        """Queues as they last were: waits only for those that were never read."""
+        wanted = set(names)
+        self.refresh(wanted)
+        known = self.remembered(wanted)
+        return known | await self._read(wanted - known.keys())
+
+    def known(self, name: str) -> Queue | None:
+        """A queue whose options are still valid; near their end they are read again meanwhile."""
+        entry = self._queues.get(name)
+        if entry is None:
+            return None
+        left = entry[0] - time.monotonic()
+        if left <= 0:
+            return None
+        if left < self._refresh_seconds:
+            self._begin([name])
+        return entry[1]
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Begin to read those queues whose options are not valid any more."""
+        self._begin([name for name in names if self.known(name) is None])
+
+    def _begin(self, names: Collection[str]) -> None:
+        """Read queues that are not being read already, all in one statement."""
+        if new := [name for name in names if name not in self._reading]:
+            reading = asyncio.get_running_loop().create_task(self._fetch(new))
+            self._reading.update(dict.fromkeys(new, reading))
+            self._tasks.add(reading)
+            reading.add_done_callback(self._end)
+
+    def _end(self, reading: Reading) -> None:
+        self._tasks.discard(reading)
+        for name in [name for name, each in self._reading.items() if each is reading]:
+            del self._reading[name]
+        if not reading.cancelled():
+            reading.exception()  # Each caller that waits gets it; there may be none.
+
+    async def _read(self, names: Collection[str]) -> dict[str, Queue]:
+        self._begin(names)
+        found: dict[str, Queue | errors.QueenError] = {}
+        for reading in {self._reading[name] for name in names}:
+            # A caller that goes away does not end what others wait for.
+            found |= await asyncio.shield(reading)
+        queues: dict[str, Queue] = {}
+        for name in names:
+            queue = found.get(name)
+            if isinstance(queue, errors.QueenError):
+                raise queue
+            if queue is not None:
+                queues[name] = queue
+        return queues
+
+    async def _fetch(self, names: Sequence[str]) -> dict[str, Queue | errors.QueenError]:
+        expires = time.monotonic() + self._settings.catalogue_seconds
+        found: dict[str, Queue | errors.QueenError] = {}
+        for row in await self._store.queues.named(names):
+            name = row["name"]
+            try:
+                found[name] = queue = _queue(row)
+            except errors.QueenError as error:
+                found[name] = error  # The other queues have nothing to do with it.
+                continue
+            # Unless its options have changed since they were asked for.
+            if self._reading.get(name) is asyncio.current_task():
+                self._queues[name] = (expires, queue)
+        while len(self._queues) > self._settings.catalogue_entries:
+            self._queues.pop(next(iter(self._queues)))
+        return found
+
+    def remembered(self, names: Iterable[str]) -> dict[str, Queue]:
+        """Queues as they last were, however long ago: for when nobody can be asked."""
+        return {name: entry[1] for name in names if (entry := self._queues.get(name))}
+
+    async def queue(self, name: str) -> Queue:
+        found = await self.queues([name])
+        if name not in found:
+            raise errors.QueueNotFound(f"there is no queue {name}")
+        return found[name]
+
+    def forget_lanes(self, partition_ids: Iterable[int]) -> None:
+        """These partitions are gone."""
+        for partition_id in partition_ids:
+            if (name := self._lane_names.pop(partition_id, None)) is not None:
+                del self._lanes[name]
+
+    def forget_options(self, queue_ids: Iterable[int] | None = None) -> None:
+        """Ask again what these queues are like; None: all of them."""
+        self._reading.clear()  # What is being read may be what they were before.
+        if queue_ids is None:
+            self._queues.clear()
+            return
+        changed = set(queue_ids)
+        for name in [name for name, (_, queue) in self._queues.items() if queue.id in changed]:
+            del self._queues[name]
+
+    def forget(self) -> None:
+        """Ask again about everything: this may be another database."""
+        self.forget_options()
+        self._lanes.clear()
+        self._lane_names.clear()
+
+
+def _queue(row: Record) -> Queue:
+    return Queue(
+        id=row["id"],
+        name=row["name"],
+        namespace=row["namespace"],
+        task=row["task"],
+        is_ordered=row["ordered"],
+        is_paused=row["paused"],
+        lease_seconds=row["lease_seconds"],
+        retry_limit=row["retry_limit"],
+        max_payload_bytes=row["max_payload_bytes"],
+        max_size=row["max_size"],
+        dedup_seconds=row["dedup_seconds"],
+        schema=None if row["schema"] is None else PayloadSchema(row["schema"]),
+        is_encrypted=row["encrypted"],
+        may_be_sealed=row["encrypted"] or row["has_data_keys"],
+    )

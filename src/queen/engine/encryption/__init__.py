@@ -1,0 +1,1 @@
+"""Encrypt and decrypt stored messages, and rotate master keys."""

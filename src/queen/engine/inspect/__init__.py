@@ -1,0 +1,1 @@
+"""Read messages without consuming them: browse, search, show and redact."""

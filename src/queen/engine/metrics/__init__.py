@@ -1,0 +1,1 @@
+"""Counters, samples and the time series built from them."""

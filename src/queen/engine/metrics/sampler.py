@@ -1,0 +1,118 @@
+"""Depths, ages and the sizes of tables, measured by one process of all that share a database."""
+
+import math
+import time
+from typing import Final
+
+from queen import telemetry
+from queen.engine.engine import Engine
+from queen.meters import Snapshot, Value
+from queen.settings import Settings
+from queen.store.connection.database import Record
+
+_QUEUES_PER_CALL: Final = 200
+_MOST_QUEUES: Final = 2_000
+"""Measured in one round; the next goes on behind the last of them."""
+_MOST_PARTITIONS: Final = 1_000
+"""Visited of each group; beyond, the depth is estimated from these."""
+_TABLES_SECONDS: Final = 60.0
+"""How often the tables are looked at, which change slowly, and what pipelines say of themselves."""
+_MOST_PIPELINES: Final = 100
+
+
+class Sampler:
+    """
+    One round each `step`, if this process holds the office or can have it.
+
+    The office is a row with an end: whoever dies loses it after three rounds. Nothing is kept on
+    a connection, so this works behind a pooler.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._database = engine.store.database
+        self._holder = engine.counters.process
+        self._most_queues = min(_MOST_QUEUES, settings.metrics_max_queues)
+        self._office_seconds = settings.sample_seconds * 3
+        self._after = 0
+        self._values: dict[int, list[Value]] = {}
+        """By queue, as last measured."""
+        self._tables = Snapshot()
+        self._tables_at = -math.inf
+
+    async def step(self) -> Snapshot:
+        """What there is to show; empty when another process shows it."""
+        (row,) = await self._database.fetch("lead_sampling", self._holder, self._office_seconds)
+        if not row["is_leader"]:
+            self._values.clear()
+            return Snapshot()
+        await self._measure()
+        if time.monotonic() - self._tables_at >= _TABLES_SECONDS:
+            self._tables = await self._look_at_tables()
+            self._tables_at = time.monotonic()
+        snapshot = Snapshot(values=list(self._tables.values))
+        snapshot.values.extend(each for values in self._values.values() for each in values)
+        snapshot.add(telemetry.UPKEEP, time.time(), "sample")
+        for row in await self._database.fetch("duties"):
+            if row["last_success_at"] is not None:
+                snapshot.add(telemetry.UPKEEP, row["last_success_at"].timestamp(), row["name"])
+                snapshot.add(telemetry.UPKEEP_LAG, row["lag_seconds"], row["name"])
+        return snapshot
+
+    async def _measure(self) -> None:
+        """Up to so many queues; a round that comes to the end begins anew with the next."""
+        began_at_start = self._after == 0
+        seen: set[int] = set()
+        while len(seen) < self._most_queues:
+            rows = await self._database.fetch(
+                "sample", self._after, _QUEUES_PER_CALL, _MOST_PARTITIONS
+            )
+            values: dict[int, list[Value]] = {}
+            for row in rows:
+                values.setdefault(row["queue_id"], []).extend(values_of(row))
+            self._values.update(values)
+            seen.update(values)
+            if len(values) < _QUEUES_PER_CALL:
+                self._after = 0
+                break
+            self._after = max(values)
+        if began_at_start and self._after == 0:
+            # All were seen: whatever is left was deleted.
+            self._values = {key: each for key, each in self._values.items() if key in seen}
+        while len(self._values) > self._most_queues:
+            self._values.pop(next(iter(self._values)))
+
+    async def _look_at_tables(self) -> Snapshot:
+        snapshot = Snapshot()
+        for row in await self._database.fetch("table_health"):
+            snapshot.add(telemetry.TABLE_DEAD, row["dead_tuples"], row["table"])
+            snapshot.add(telemetry.TABLE_BYTES, row["bytes"], row["table"])
+        (row,) = await self._database.fetch("oldest_transaction_age")
+        snapshot.add(telemetry.OLDEST_TRANSACTION, row["seconds"])
+        for row in await self._database.fetch("pipeline_lags", _MOST_PIPELINES):
+            snapshot.add(telemetry.PIPELINE_UPDATED, row["updated_at"].timestamp(), row["name"])
+            for metric, value in (
+                (telemetry.PIPELINE_LAG_MESSAGES, row["lag_messages"]),
+                (telemetry.PIPELINE_LAG, row["lag_seconds"]),
+            ):
+                if value is not None:
+                    snapshot.add(metric, value, row["name"])
+        return snapshot
+
+
+def values_of(row: Record) -> list[Value]:
+    """What was measured of a queue, or of a group, as it is served."""
+    snapshot = Snapshot()
+    queue = row["queue"]
+    if row["group_id"] == 0:
+        snapshot.add(telemetry.QUEUE_MESSAGES, row["depth"], queue)
+        snapshot.add(telemetry.QUEUE_BYTES, row["bytes"] or 0, queue)
+        for state in ("ready", "leased", "idle"):
+            snapshot.add(telemetry.PARTITIONS, row[f"{state}_partitions"] or 0, queue, state)
+        snapshot.add(telemetry.QUEUE_PAUSED, int(row["paused"]), queue)
+        snapshot.add(telemetry.DEAD_LETTERS, row["dead_letters"], queue)
+        snapshot.add(telemetry.SCHEDULED, row["scheduled"], queue)
+    elif row["group"] is not None:
+        snapshot.add(telemetry.GROUP_LAG, row["depth"], queue, row["group"])
+        snapshot.add(telemetry.OLDEST, row["oldest_age_seconds"] or 0, queue, row["group"])
+        snapshot.add(telemetry.DELIVERIES, row["deliveries"], queue, row["group"])
+    return snapshot.values

@@ -1,0 +1,1 @@
+"""Pop: claim positions for waiting consumers, read the messages, and build deliveries."""

@@ -1,0 +1,182 @@
+"""Positions that were claimed, joined with the bytes that are stored there."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from queen import errors
+from queen.codec.encryption.keys import is_sealed
+from queen.codec.segment import Segment
+from queen.engine.caches.segments import SegmentCache
+from queen.engine.encryption.sealer import Seals
+from queen.engine.pop.damage import Damaged
+from queen.engine.pop.delivery import Copy, Delivery, Lease, Run
+from queen.engine.pop.waiters import Target
+from queen.store import messages as rows
+from queen.store.store import Store
+
+_Problem = errors.EncryptionUnavailable | errors.MessagesDamaged
+
+
+class Served(NamedTuple):
+    """What each request was given, and why some were not, by their place."""
+
+    deliveries: list[list[Delivery]]
+    problems: dict[int, errors.EncryptionUnavailable]
+    damaged: list[Damaged]
+
+
+class Bodies:
+    """Segments from the cache, else by one read."""
+
+    def __init__(self, store: Store, cache: SegmentCache, seals: Seals) -> None:
+        self._store = store
+        self._cache = cache
+        self._seals = seals
+
+    async def deliveries(
+        self, target: Target, claimed: Sequence[rows.Record], count: int
+    ) -> Served:
+        """What each of so many requests was given."""
+        problems: dict[int, errors.EncryptionUnavailable] = {}
+        served: list[list[Delivery]] = [[] for _ in range(count)]
+        damaged: list[Damaged] = []
+        sources: dict[tuple[int, int], Segment | _Problem] = {}
+        missing: dict[tuple[int, int], int] = {}
+        for row in claimed:
+            if row["xid"] is not None:
+                place = (row["partition_id"], row["base_offset"])
+                if (cached := self._cache.get(*place, row["xid"])) is not None:
+                    sources[place] = cached
+                else:
+                    missing[place] = row["group_id"]
+        if missing:
+            queue_ids = dict(zip(target.group_ids, target.queue_ids, strict=True))
+            sources.update(
+                await self._read({place: queue_ids.get(g) for place, g in missing.items()})
+            )
+        delivery: Delivery | None = None
+        last: object = None
+        broken: int | None = None
+        claimed_ms = int(time.time() * 1000)
+        for row in claimed:
+            if row["request"] is None:
+                continue
+            place = (row["partition_id"], row["base_offset"])
+            source = await self._copy(row) if row["xid"] is None else sources.get(place)
+            if source is None:
+                continue  # Purged since the claim, and the lease with it.
+            if isinstance(source, errors.EncryptionUnavailable):
+                problems[row["request"] - 1] = source
+                continue
+            key = row["delivery_id"] or (row["request"], row["partition_id"], row["attempts"])
+            if key == broken:
+                continue
+            if isinstance(source, errors.MessagesDamaged):
+                damaged.append(Damaged(row, key != last, source))
+                # Only what a pop has acknowledged already is delivered from behind the damage.
+                broken = row["delivery_id"]
+                continue
+            if isinstance(source, Segment) and source.count < row["end_offset"] - place[1]:
+                continue  # Cut by a redaction since the claim: the lease brings it again.
+            if delivery is None or key != last:
+                last = key
+                delivery = self._delivery(target, row, claimed_ms)
+                request: int = row["request"]
+                served[request - 1].append(delivery)
+            delivery.runs.append(
+                Run(row["first_offset"], row["end_offset"], place[1], row["created_at"], source)
+            )
+        for request in problems:
+            served[request].clear()
+        return Served(served, problems, damaged)
+
+    async def _copy(self, row: rows.Record) -> Copy | errors.EncryptionUnavailable:
+        """What a redriven message carries."""
+        if not is_sealed(row["payload"]):
+            return Copy(row["payload"], row["extras"])
+        try:
+            return Copy(
+                *await self._seals.open_one(row["partition_id"], row["payload"], row["extras"])
+            )
+        except errors.EncryptionUnavailable as error:
+            return error
+
+    def _delivery(self, target: Target, row: rows.Record, claimed_ms: int) -> Delivery:
+        shard = self._store.shard
+        delivery_id = row["delivery_id"]
+        lease = None
+        if delivery_id is not None:
+            lease = Lease(shard, delivery_id, row["token"], claimed_ms)
+        return Delivery(
+            shard=shard,
+            queue=target.queues[row["group_id"]],
+            partition=row["partition"],
+            partition_id=row["partition_id"],
+            level=row["level"],
+            group=target.name.group,
+            group_id=row["group_id"],
+            lease=lease,
+            until=row["until"],
+            attempt=row["attempts"] + 1,
+        )
+
+    async def _read(
+        self, places: Mapping[tuple[int, int], int | None]
+    ) -> dict[tuple[int, int], Segment | _Problem]:
+        """Segments by place, each with the queue that it must be of."""
+        read: dict[tuple[int, int], Segment | _Problem] = {}
+        for row in await self._rows(sorted(places), read):
+            place = (row["partition_id"], row["base_offset"])
+            if row["body"] is None:
+                continue
+            stored = Segment(
+                xid=row["xid"],
+                count=row["message_count"],
+                body=row["body"],
+                ends=row["ends"],
+                extras=row["extras"],
+            )
+            try:
+                stored.check()
+                opened = await self._seals.open_segment(place[0], stored, queue_id=places[place])
+            except errors.EncryptionUnavailable as error:
+                read[place] = error
+            except errors.MessagesDamaged as error:
+                read[place] = _damaged(place, error)
+            except errors.QueenError:
+                raise  # The database has not answered: nothing is known of the segment.
+            except Exception as error:
+                # Whatever the bytes are, other segments can be delivered.
+                read[place] = _damaged(place, error)
+            else:
+                read[place] = opened
+                self._cache.put(*place, opened)
+        return read
+
+    async def _rows(
+        self,
+        places: Sequence[tuple[int, int]],
+        read: dict[tuple[int, int], Segment | _Problem],
+    ) -> list[rows.Record]:
+        """Stored segments; those that PostgreSQL itself cannot read are entered as damaged."""
+        try:
+            return await self._store.messages.segments(
+                [partition_id for partition_id, _ in places], [base for _, base in places]
+            )
+        except errors.MessagesDamaged as error:
+            if len(places) == 1:
+                read[places[0]] = _damaged(places[0], error)
+                return []
+        return [row for place in places for row in await self._rows([place], read)]
+
+
+def _damaged(place: tuple[int, int], error: Exception) -> errors.MessagesDamaged:
+    # What other exceptions say may quote payloads.
+    reason = error if isinstance(error, errors.MessagesDamaged) else type(error).__name__
+    partition_id, base = place
+    damaged = errors.MessagesDamaged(
+        f"the segment at offset {base} of partition {partition_id} is damaged: {reason}"
+    )
+    damaged.__cause__ = error
+    return damaged

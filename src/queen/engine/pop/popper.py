@@ -1,0 +1,489 @@
+"""What a pop gathers: many waiters, one claim call that hands out several deliveries."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final
+
+from msgspec import structs
+
+from queen import errors
+from queen.codec.names import check_name, check_queue_name
+from queen.engine.caches.catalogue import Catalogue
+from queen.engine.caches.segments import SegmentCache
+from queen.engine.encryption.sealer import Seals
+from queen.engine.metrics.counters import Counters
+from queen.engine.pop.answer_size import LENT_SECONDS, Portions
+from queen.engine.pop.body_reader import Bodies
+from queen.engine.pop.damage import Damage
+from queen.engine.pop.delivery import Delivery
+from queen.engine.pop.waiters import QUEUE_MODE, PopUnit, Target, TargetName, Waiters
+from queen.meters import Histogram
+from queen.settings import Settings
+from queen.store import messages as rows
+from queen.store.store import Store
+from queen.wire.messages import PopRequest
+
+_REQUESTS_PER_CALL: Final = 256
+_FILL_STEP: Final = 1_000
+
+
+class Marks:
+    """Where searches by time may start, per group: below it, what was seen was empty."""
+
+    __slots__ = ("due_since", "full_at", "ready_since", "searched_due_at")
+
+    def __init__(self) -> None:
+        self.ready_since: datetime | None = None
+        self.due_since: datetime | None = None
+        self.full_at = 0.0
+        self.searched_due_at = 0.0
+
+
+class Pops:
+    """Claims for whoever asks or waits, one call at a time per target."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        cache: SegmentCache,
+        counters: Counters,
+        catalogue: Catalogue,
+        seals: Seals,
+        *,
+        wake: Callable[[Iterable[int]], None],
+    ) -> None:
+        self._store = store
+        self._counters = counters
+        self._catalogue = catalogue
+        self.flush_seconds = Histogram()
+        self.flushed = Histogram()
+        """Messages that one claim handed out."""
+        self._settings = settings
+        self._bodies = Bodies(store, cache, seals)
+        self._portions = Portions(store, settings, wake=wake)
+        self._damage = Damage(store, counters, wake=wake)
+        self._wake = wake
+        self.waiters = Waiters(self._start)
+        self._lanes = asyncio.Semaphore(settings.pop_lanes)
+        self._marks: dict[int, Marks] = {}
+        self._groups: dict[tuple[str, str], tuple[int, int]] = {}
+        self._unfilled: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.waiting = 0
+        """Pops that have no answer yet."""
+        self._turns: dict[TargetName, int] = {}
+        """How often a target was searched: every fourth time another priority comes first."""
+        self._is_closed = False
+
+    async def close(self) -> None:
+        """Answer everybody who waits, and finish the calls that run."""
+        self._is_closed = True
+        for unit in self.waiters.all_units():
+            unit.finish([])
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def forget_marks(self) -> None:
+        """Search from the start again: what was seen to be empty may not be so any more."""
+        self._marks.clear()
+
+    def search_again(self, group_ids: Iterable[int]) -> None:
+        """
+        Search these groups from the start and wake who waits for them.
+
+        What a slow COMMIT brought lies below the marks that were made meanwhile.
+        """
+        groups = list(group_ids)
+        for group_id in groups:
+            if (mark := self._marks.get(group_id)) is not None:
+                mark.ready_since = mark.due_since = None
+        self.waiters.wake_groups(groups)
+
+    def forget_groups(self) -> None:
+        """Ask for the groups again: there may be others of the same names."""
+        self._groups.clear()
+        self._unfilled.clear()
+        self.waiters.forget_groups()
+
+    async def pop(self, request: PopRequest) -> list[Delivery]:
+        """Deliveries for one consumer; empty when there is nothing, or nothing came in time."""
+        if self._is_closed:
+            raise errors.Draining("this process is stopping")
+        if request.wait and self.waiting >= self._settings.max_waiters:
+            raise errors.TooManyWaiters(f"{self.waiting} pops are waiting; try again later")
+        request = self._bounded(request)
+        target = self.waiters.target(
+            TargetName(
+                queue=request.queue,
+                namespace=request.namespace,
+                task=request.task,
+                partition=request.partition,
+                group=request.consumer_group,
+                is_auto=request.auto_ack,
+                mode="time" if request.subscription_from else request.subscription_mode,
+                start_at=request.subscription_from and request.subscription_from.timestamp(),
+            )
+        )
+        unit = PopUnit(request, target)
+        if request.wait:
+            loop = asyncio.get_running_loop()
+            unit.timer = loop.call_later(request.timeout_seconds, self._time_out, target, unit)
+        self.waiting += 1
+        if not (request.wait and target.is_dry):
+            self.waiters.wake(target, is_new=request.wait)
+        try:
+            return await unit.answer
+        except asyncio.CancelledError:
+            self._abandon(unit)
+            raise
+        finally:
+            self.waiting -= 1
+            if unit.timer is not None:
+                unit.timer.cancel()
+
+    def _abandon(self, unit: PopUnit) -> None:
+        """Its caller has gone: what it was just given goes back, and nothing of it stays here."""
+        if unit.answer.cancelled():
+            unit.target.answered += 1
+            if not unit.target.is_running:
+                self._sweep(unit.target)
+        elif unit.answer.exception() is None and (deliveries := unit.answer.result()):
+            self._spawn(self.give_back(deliveries))
+
+    def _bounded(self, request: PopRequest) -> PopRequest:
+        settings = self._settings
+        if not (request.queue or request.namespace is not None or request.task is not None):
+            raise errors.BadRequest("a pop needs a queue, a namespace or a task")
+        names = (request.queue, request.namespace, request.task, request.partition)
+        for name in names:
+            if name:
+                check_name("name", name, settings.max_partition_bytes)
+        if request.consumer_group not in (None, QUEUE_MODE):
+            check_queue_name("consumerGroup", request.consumer_group or "", settings.max_name_bytes)
+        if request.batch < 1 or request.partitions < 1:
+            raise errors.BadRequest("batch and partitions must be at least 1")
+        if request.lease_seconds is not None and not (
+            0 < request.lease_seconds <= settings.max_lease_seconds
+        ):
+            raise errors.BadRequest(
+                f"leaseSeconds must be above 0 and at most {settings.max_lease_seconds}"
+            )
+        if (
+            request.batch <= settings.max_batch
+            and request.partitions <= settings.max_pop_partitions
+            and (request.timeout_seconds > 0 or not request.wait)
+        ):
+            return request
+        return structs.replace(
+            request,
+            batch=min(request.batch, settings.max_batch),
+            partitions=min(request.partitions, settings.max_pop_partitions),
+            # To wait for no time is not to wait: it looks once.
+            wait=request.wait and request.timeout_seconds > 0,
+        )
+
+    def _time_out(self, target: Target, unit: PopUnit) -> None:
+        if target.is_missing and target.name.queue is not None:
+            unit.fail(errors.QueueNotFound(f"there is no queue {target.name.queue}"))
+        elif unit.finish([]):
+            self._counters.count_empty(target.group_ids)
+        if not target.is_running:
+            self._sweep(target)
+
+    def _start(self, target: Target) -> None:
+        target.is_running = True
+        self._spawn(self._serve(target))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, target: Target) -> None:
+        """Search as long as that serves somebody; then let the rest sleep."""
+        try:
+            while target.is_hot and target.units:
+                # Those who were just answered may ask again: one turn lets them join this search.
+                await asyncio.sleep(0)
+                target.is_hot = False
+                if units := list(islice(target.asking(), _REQUESTS_PER_CALL)):
+                    await self._search(target, units)
+                # Who does not wait is answered now, however many waiters stand before it.
+                while units := list(islice(target.asking_now(), _REQUESTS_PER_CALL)):
+                    await self._search(target, units)
+                target.sweep()
+        except (errors.DatabaseUnavailable, errors.OutcomeUnknown) as error:
+            # Who waits goes on waiting: what was claimed for nobody comes back with its lease. Not
+            # so what is settled by being claimed, and of that they must hear.
+            is_told = self._is_closed or (target.name.is_auto and error.applied is None)
+            for unit in list(target.asking()):
+                if is_told or not unit.request.wait:
+                    unit.fail(error)
+            target.is_hot = False
+            self._sleep(target, random.uniform(0.25, 1.0))
+        except Exception as error:
+            for unit in list(target.asking()):
+                unit.fail(error)
+        finally:
+            target.is_running = False
+            self._sweep(target)
+            if target.is_hot and target.units:
+                self._start(target)
+
+    def _sweep(self, target: Target) -> None:
+        """Let go of units that were answered, and of a target without any."""
+        target.sweep()
+        if not target.units:
+            self.waiters.forget(target)
+
+    async def _search(self, target: Target, units: list[PopUnit]) -> None:
+        served: list[list[Delivery]] = [[] for _ in units]
+        wait_seconds: float | None = None
+        is_gone = False
+        claimed: list[rows.Record] | None = None
+        # Subscribing may wait for locks, so it takes no slot from other claims.
+        if await self._is_subscribed(target):
+            target.is_lent = target.name.is_auto and (
+                self._portions.is_lent(units) or await self._may_be_sealed(target)
+            )
+            async with self._lanes:
+                started_at = time.perf_counter()
+                claimed = await self._claim(target, units)
+                self.flush_seconds.observe(time.perf_counter() - started_at)
+        target.is_missing = claimed is None
+        if claimed is not None:
+            gone, wait_seconds = self._learn(target, claimed)
+            served = await self._hand_out(target, claimed, units)
+            self.flushed.observe(
+                sum(row["end_offset"] - row["first_offset"] for row in claimed if row["request"])
+            )
+            is_gone = bool(gone)
+            if gone:
+                # Deleted and perhaps made anew: look once more under the new id.
+                self._groups = {k: v for k, v in self._groups.items() if v[1] not in gone}
+                self.waiters.know(target, ())
+                target.is_hot = True
+        elif target.name.queue is not None:
+            error = errors.QueueNotFound(f"there is no queue {target.name.queue}")
+            for unit in units:
+                if not unit.request.wait:
+                    unit.fail(error)
+        unwanted: list[Delivery] = []
+        is_dry = False
+        for unit, deliveries in zip(units, served, strict=True):
+            if deliveries:
+                if unit.finish(deliveries):
+                    self._counters.count_popped(deliveries, target.group)
+                else:
+                    unwanted.extend(deliveries)
+                continue
+            is_dry = True
+            if not unit.request.wait or self._is_closed:
+                # Of a group that is gone nothing is said: the next search looks under its new id.
+                if not is_gone and unit.finish([]):
+                    self._counters.count_empty(target.group_ids)
+            elif wait_seconds is not None:
+                self._sleep(target, wait_seconds)
+                wait_seconds = None
+        if unwanted:
+            await self.give_back(unwanted)
+            target.is_hot = True
+        if not is_dry and target.answered < len(target.units):
+            target.is_hot = True
+        # Unless something was heard meanwhile.
+        target.is_dry = is_dry and not target.is_hot
+
+    async def _hand_out(
+        self, target: Target, claimed: Sequence[rows.Record], units: Sequence[PopUnit]
+    ) -> list[list[Delivery]]:
+        """The deliveries of each request; all go back if they cannot be read."""
+        try:
+            served = await self._bodies.deliveries(target, claimed, len(units))
+            if served.problems:
+                await self._refuse(claimed, units, served.problems)
+            if served.damaged:
+                is_served = [bool(each) for each in served.deliveries]
+                await self._damage.set_aside(target, units, served.damaged, is_served)
+            return await self._portions.fit(units, served.deliveries, is_lent=target.is_lent)
+        except Exception as error:
+            leases = {(row["delivery_id"], row["token"]) for row in claimed if row["delivery_id"]}
+            try:
+                if leases:
+                    await self._store.messages.release(sorted(leases))
+            except (errors.ServiceError, errors.OutcomeUnknown):
+                raise errors.OutcomeUnknown(f"claimed, but not read: {error}") from error
+            if not isinstance(error, errors.ServiceError | errors.OutcomeUnknown):
+                raise  # A bug: each caller gets the error, and the server logs it.
+            if target.name.is_auto:
+                raise errors.OutcomeUnknown(f"settled, but not read: {error}") from error
+            raise errors.DatabaseUnavailable(f"not read: {error}") from error
+
+    async def _refuse(
+        self,
+        claimed: Sequence[rows.Record],
+        units: Sequence[PopUnit],
+        problems: Mapping[int, errors.EncryptionUnavailable],
+    ) -> None:
+        """These requests were given what cannot be opened: it goes back, and they are told."""
+        theirs = [row for row in claimed if row["request"] and row["request"] - 1 in problems]
+        leases = {(row["delivery_id"], row["token"]) for row in theirs if row["delivery_id"]}
+        if leases:
+            await self._store.messages.release(sorted(leases))
+        for request, error in problems.items():
+            units[request].fail(error)
+
+    async def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """Their consumer has gone: they may be claimed at once, and nobody is blamed."""
+        leases = [(each.lease.delivery_id, each.lease.token) for each in deliveries if each.lease]
+        if leases:
+            # What cannot be given back now comes back when its lease ends.
+            with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+                await self._store.messages.release(leases)
+                self._wake({each.group_id for each in deliveries})
+
+    def _sleep(self, target: Target, seconds: float) -> None:
+        """Search again after so long at the latest; who sleeps until an earlier instant stays."""
+        loop = asyncio.get_running_loop()
+        if target.timer is not None:
+            if loop.time() < target.timer.when() <= loop.time() + seconds:
+                return
+            target.timer.cancel()
+        target.timer = loop.call_later(max(seconds, 0.001), self.waiters.wake, target)
+
+    async def _subscribe(self, target: Target) -> None:
+        """Find the groups that the target reads, and make those that are missing."""
+        name = target.name
+        group = target.group
+        if name.queue is not None:
+            queues = [name.queue]
+        else:
+            scope = await self._store.queues.in_scope(name.namespace, name.task)
+            queues = [row["name"] for row in scope]
+        start_at = next((u.request.subscription_from for u in target.units), None)
+        wish = (name.mode, start_at if name.mode == "time" else None)
+        missing = [
+            queue for queue in queues if name.mode is not None or (queue, group) not in self._groups
+        ]
+        if missing:
+            await self._find_or_create(missing, group, *wish)
+        found = [(*ids, queue) for queue in queues if (ids := self._groups.get((queue, group)))]
+        self.waiters.know(target, found)
+        while len(self._groups) > self._settings.catalogue_entries:
+            self._groups.pop(next(iter(self._groups)))
+
+    async def _find_or_create(
+        self, queues: Sequence[str], group: str, mode: str | None, start_at: datetime | None
+    ) -> None:
+        """Learn the group of each queue; those of queues that do not exist are forgotten."""
+        groups = self._store.groups
+        found = await groups.find(queues, group, mode=mode, start_at=start_at)
+        for queue in queues:
+            self._groups.pop((queue, group), None)
+        for each in found:
+            queue, row = each["queue"], each
+            if row["group_id"] is None:
+                # Made one at a time: each waits for a lock on its queue.
+                row = await groups.subscribe(queue, group, mode=mode, start_at=start_at)
+            if row is not None:
+                self._groups[queue, group] = (row["queue_id"], row["group_id"])
+                if not row["is_filled"]:
+                    self._unfilled.add(row["group_id"])
+
+    async def _fill(self, target: Target) -> None:
+        """A group that starts on many partitions gets its places in steps, before each search."""
+        if self._unfilled.isdisjoint(target.group_ids):
+            return
+        for group_id in self._unfilled.intersection(target.group_ids):
+            if await self._store.groups.fill(group_id, _FILL_STEP):
+                self._unfilled.discard(group_id)
+            else:
+                target.is_hot = True
+
+    async def _is_subscribed(self, target: Target) -> bool:
+        """Subscribe the target where it is not yet; False when there is no queue to look in."""
+        if not target.group_ids or target.name.queue is None:
+            await self._subscribe(target)
+        if not target.group_ids:
+            return False
+        await self._fill(target)
+        return True
+
+    async def _may_be_sealed(self, target: Target) -> bool:
+        """What cannot be opened must not be settled by its claim."""
+        try:
+            queues = await self._catalogue.queues(target.queues.values())
+        except errors.RequestError:
+            return True  # An option of theirs is not understood: whatever they are, this is safe.
+        return any(queue.may_be_sealed for queue in queues.values())
+
+    def _turn(self, name: TargetName) -> int:
+        turn = (self._turns.pop(name, 0) + 1) % 1_000_000
+        self._turns[name] = turn
+        while len(self._turns) > self._settings.catalogue_entries:
+            self._turns.pop(next(iter(self._turns)))
+        return turn
+
+    async def _claim(self, target: Target, units: Sequence[PopUnit]) -> list[rows.Record]:
+        now = time.monotonic()
+        is_auto = target.name.is_auto
+        is_lent = target.is_lent
+        marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
+        # Many wake-ups a second are for new messages alone.
+        is_new = not target.seeks_due and all(unit.request.wait for unit in units)
+        target.seeks_due = False
+        due: rows.Due = "never" if is_new else "last"
+        for mark in marks:
+            if now >= mark.full_at:
+                mark.full_at = now + self._settings.full_search_ms / 1000
+                mark.ready_since = mark.due_since = None
+            if now >= mark.searched_due_at + self._settings.due_search_ms / 1000:
+                mark.searched_due_at = now
+                due = "first"
+        if due == "never":
+            self._sleep(target, self._settings.due_search_ms / 1000)
+        wanted = rows.Pop(
+            group_ids=target.group_ids,
+            ready_since=[mark.ready_since for mark in marks],
+            due_since=[mark.due_since for mark in marks],
+            partition=target.name.partition,
+            batches=[unit.request.batch for unit in units],
+            partitions=[unit.request.partitions for unit in units],
+            leases=[LENT_SECONDS if is_lent else unit.request.lease_seconds for unit in units],
+            is_auto=is_auto and not is_lent,
+            due=due,
+            turn=self._turn(target.name),
+        )
+        try:
+            return await self._store.messages.pop(wanted)
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            self.forget_marks()
+            raise
+
+    def _learn(
+        self, target: Target, claimed: Sequence[rows.Record]
+    ) -> tuple[set[int], float | None]:
+        """Marks out of the rows about groups; which are gone, and how long to wait."""
+        gone: set[int] = set()
+        waits: list[float] = []
+        for row in reversed(claimed):
+            if row["request"] is not None:
+                continue
+            group_id = row["group_id"]
+            if row["code"] is not None:
+                gone.add(group_id)
+                self._marks.pop(group_id, None)
+                continue
+            mark = self._marks.setdefault(group_id, Marks())
+            mark.ready_since, mark.due_since = row["ready_since"], row["due_since"]
+            self._counters.count_search(row, target.queues[group_id], target.group)
+            if row["wait_seconds"] is not None:
+                waits.append(row["wait_seconds"])
+        while len(self._marks) > self._settings.catalogue_entries:
+            self._marks.pop(next(iter(self._marks)))
+        return gone, min(waits, default=None)

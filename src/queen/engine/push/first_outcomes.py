@@ -1,0 +1,156 @@
+"""What became of a producer's request the first time, kept in bytes for the answer to a repeat."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, overload
+
+import msgspec
+
+from queen.codec.ids import message_id, partition_ref
+from queen.engine.push.batches import Part, PushResult, PushUnit
+from queen.engine.push.producers import Producer
+from queen.store.connection.database import Record
+from queen.wire.messages import Pushed, PushItem
+
+_QUEUED: Final = 0
+"""Stored at an offset that counts from a base."""
+_ECHO: Final = 1
+"""A duplicate of a message that the same transaction stored at such an offset."""
+_DUPLICATE: Final = 2
+"""A duplicate of a message at that offset, from the start of its partition."""
+_HELD: Final = 3
+"""Stored for a later delivery: it has no offset yet."""
+
+Entries = Mapping[int, tuple[int, int]]
+"""By the id() of a part: the first entry of its lane, and where in the lane the part begins."""
+
+
+class _Run(NamedTuple):
+    """Items that follow each other in the request and were stored one behind the other."""
+
+    length: int
+    base: int
+    kind: int
+    value: int | None
+    """Of the first one; what it counts from, the kind says."""
+
+
+class _Outcome(msgspec.Struct, frozen=True, array_like=True):
+    partition_ids: list[int]
+    """One for each base."""
+    runs: list[_Run]
+    are_minted: bool
+    """Whether items that had no transactionId were given one, because they were buffered."""
+
+
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.Decoder(_Outcome).decode
+
+
+def encode_outcome(unit: PushUnit, entries: Entries) -> tuple[bytes, list[int]]:
+    """What became of each item of a unit, and the entries whose offsets are its bases."""
+    bases: dict[tuple[int, int], int] = {}
+    found: list[tuple[int, _Run]] = []
+    for part in unit.parts:
+        entry, start = entries.get(id(part), (-1, 0))
+        base = bases.setdefault((part.partition_id or 0, entry), len(bases))
+        if isinstance(part.items, range) and part.marked is None:
+            found.append((part.items.start, _Run(len(part.items), base, _QUEUED, start)))
+            continue
+        for place, item in enumerate(part.items):
+            found.append((item, _Run(1, base, *_outcome_at(part, place, start, entries))))
+        for at, held in enumerate(part.marked.scheduled if part.marked else ()):
+            found.append((held.item, _Run(1, base, *_outcome_at(part, -1 - at, start, entries))))
+    if len(found) > 1:
+        found.sort()
+    outcome = _Outcome(
+        [partition_id for partition_id, _ in bases],
+        _merged(run for _, run in found),
+        unit.are_minted,
+    )
+    return _ENCODE(outcome), [entry + 1 for _, entry in bases]
+
+
+def _outcome_at(part: Part, place: int, start: int, entries: Entries) -> tuple[int, int | None]:
+    """Kind and value of the message at a place of a part that begins at ``start`` of its lane."""
+    marked = part.marked
+    if marked is None:
+        return _QUEUED, start + place
+    if place in marked.echoes:
+        first, at = marked.echoes[place]
+        kind, value = _outcome_at(first, at, entries.get(id(first), (-1, 0))[1], entries)
+        return {_QUEUED: _ECHO, _HELD: _DUPLICATE}.get(kind, kind), value
+    if place in marked.duplicates:
+        return _DUPLICATE, marked.duplicates[place]
+    if place < 0:
+        return _HELD, None
+    return _QUEUED, start + place - bisect_left(marked.unstored(), place)
+
+
+def _merged(runs: Iterable[_Run]) -> list[_Run]:
+    """Runs that go on where the one before ends, as one."""
+    merged: list[_Run] = []
+    for run in runs:
+        last = merged[-1] if merged else None
+        if last is not None and last[1:] == (run.base, run.kind, _value_before(run, last.length)):
+            merged[-1] = last._replace(length=last.length + run.length)
+        else:
+            merged.append(run)
+    return merged
+
+
+def _value_before(run: _Run, count: int) -> int | None:
+    return None if run.value is None else run.value - count
+
+
+class FirstOutcome(PushResult):
+    """The answers that a request got when it was applied, for a repeat of it."""
+
+    __slots__ = ("_messages",)
+
+    def __init__(
+        self, row: Record, producer: Producer, items: Sequence[PushItem], *, shard: int
+    ) -> None:
+        stale: Sequence[int] = row["stale"] or ()
+        super().__init__(
+            len(items), (), {}, shard=shard, is_replayed=True, stale_advances=frozenset(stale)
+        )
+        self._messages = _messages(row, producer, items, shard)
+
+    @overload
+    def __getitem__(self, index: int) -> Pushed: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Pushed]: ...
+    def __getitem__(self, index: int | slice) -> Pushed | list[Pushed]:
+        return self._messages[index]
+
+
+def _messages(
+    row: Record, producer: Producer, items: Sequence[PushItem], shard: int
+) -> list[Pushed]:
+    if row["outcome"] is None:
+        # Stored by an earlier release or in parts: where, is not known.
+        return [Pushed(status="queued")] * len(items)
+    outcome = _DECODE(row["outcome"])
+    found: list[Pushed] = []
+    for run in outcome.runs:
+        offset = run.value
+        if offset is not None and run.kind in (_QUEUED, _ECHO):
+            offset += row["bases"][run.base]
+        for step in range(run.length):
+            at = len(found)
+            name = items[at].transaction_id
+            if name is None and (outcome.are_minted or run.kind == _HELD):
+                name = producer.mint(at)
+            partition_id = outcome.partition_ids[run.base]
+            id_ = None if offset is None else message_id(shard, partition_id, offset + step)
+            found.append(
+                Pushed(
+                    status="queued" if run.kind in (_QUEUED, _HELD) else "duplicate",
+                    id=id_,
+                    transaction_id=name or id_,
+                    partition_id=partition_ref(shard, partition_id),
+                    offset=None if offset is None else offset + step,
+                )
+            )
+    return found

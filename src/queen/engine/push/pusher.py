@@ -1,0 +1,410 @@
+"""What a push gathers into a flush: one segment a partition, one transaction for all."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from queen import errors
+from queen.codec.names import check_queue_name
+from queen.engine.caches.catalogue import Catalogue, Lane, LaneName, Queue
+from queen.engine.caches.segments import SegmentCache
+from queen.engine.encryption.sealer import Seals
+from queen.engine.metrics.counters import Counters
+from queen.engine.push.batches import Part, PushResult, PushUnit
+from queen.engine.push.first_outcomes import FirstOutcome
+from queen.engine.push.items import Items, refusal
+from queen.engine.push.layout import Flush
+from queen.engine.push.producers import Producer, is_another, stale
+from queen.engine.push.queue_sizes import Backlogs
+from queen.engine.runtime.batcher import Lanes
+from queen.meters import Histogram
+from queen.settings import Settings
+from queen.store.connection.database import Record
+from queen.store.messages import Push
+from queen.store.store import Store
+from queen.wire.messages import Pushed, PushItem
+from queen.wire.problems import Detail
+
+_ROUNDS: Final = 10
+
+
+class _TimeAndAgain(Exception):
+    """Units of one flush did not come to an end together."""
+
+
+class Pushes:
+    """Takes requests apart by lane, and stores what is waiting in as few transactions as it can."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        catalogue: Catalogue,
+        cache: SegmentCache,
+        backlogs: Backlogs,
+        counters: Counters,
+        seals: Seals,
+        *,
+        wake: Callable[[Iterable[int], bool], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._catalogue = catalogue
+        self._cache = cache
+        self._backlogs = backlogs
+        self._counters = counters
+        self._seals = seals
+        self.flushed = Histogram()
+        """Messages of a flush."""
+        self._wake = wake
+        self._items = Items(settings, has_dedup=store.queues.dedup_seconds > 0)
+        self._lanes = Lanes[PushUnit](
+            self._flush,
+            lanes=settings.push_lanes,
+            max_units=settings.segment_max_messages,
+            max_bytes=settings.flush_max_bytes,
+            max_queued=settings.max_queued_requests,
+            max_queued_bytes=settings.max_queued_bytes,
+        )
+
+    async def close(self) -> None:
+        await self._lanes.close()
+
+    async def push(
+        self,
+        items: Sequence[PushItem],
+        *,
+        producer: Producer | None = None,
+        is_json: bool = False,
+    ) -> PushResult:
+        """Store the items, durably, before this returns."""
+        shard = self._store.shard
+        if (part := self._plain(items, is_json)) is not None:
+            unit = PushUnit((part,), producer=producer)
+            self._lanes.submit(unit)
+            await unit.done
+            if producer is not None and unit.is_replayed:
+                return await self.repeated(producer, items)
+            return PushResult(len(items), unit.parts, {}, shard=shard)
+        parts, refused = await self.prepare(items, producer=producer)
+        if producer is not None:
+            if refused:
+                raise all_problems(refused)
+            unit = PushUnit(parts, producer=producer)
+            self._lanes.submit(unit)
+            await unit.done
+            if unit.is_replayed:
+                return await self.repeated(producer, items)
+            return PushResult(len(items), parts, refused, shard=shard)
+        if len(parts) == 1:
+            unit = PushUnit(parts)
+            self._lanes.submit(unit)
+            await unit.done
+        elif parts:
+            refused.update(await self._push_each(parts))
+        return PushResult(len(items), parts, refused, shard=shard)
+
+    def _plain(self, items: Sequence[PushItem], is_json: bool) -> Part | None:
+        """The part of a request that needs no sorting, for a lane that is known."""
+        if not items:
+            return None
+        first = items[0]
+        lane = (first.queue, first.partition, first.priority or 0)
+        queue = self._catalogue.known(first.queue)
+        if queue is None or queue.max_size or self._catalogue.lane(lane) is None:
+            return None
+        if first.priority and queue.is_ordered:
+            return None
+        if queue.is_encrypted and not self._seals.keyring:
+            return None
+        return self._items.plain(items, lane, queue, is_json)
+
+    async def repeat(
+        self, producer: Producer | None, items: Sequence[PushItem]
+    ) -> PushResult | None:
+        """
+        The first outcome, if this is the request that the producer sent last, and it was applied.
+
+        Raises SequenceReused if the producer's last request had the same number and other contents.
+        """
+        if producer is None:
+            return None
+        row = await self._store.messages.last_request(producer.id, producer.scope)
+        if row is None or row["sequence"] != producer.sequence:
+            return None
+        if is_another(producer, row["digest"]):
+            raise errors.SequenceReused(
+                f"Producer {producer.id} used sequence {producer.sequence} for another request, "
+                "so this one was not applied. Send it under a new sequence number."
+            )
+        return FirstOutcome(row, producer, items, shard=self._store.shard)
+
+    async def repeated(self, producer: Producer, items: Sequence[PushItem]) -> PushResult:
+        """The first outcome of a request that was found to be applied."""
+        result = await self.repeat(producer, items)
+        if result is None:
+            raise stale(producer)  # Its producer went on since.
+        return result
+
+    async def _push_each(self, parts: Sequence[Part]) -> dict[int, Pushed]:
+        """Lanes of one request stand alone: one that fails takes nothing from the others."""
+        units = [PushUnit((part,)) for part in parts]
+        self._lanes.submit(*units)
+        outcomes = await asyncio.gather(*(unit.done for unit in units), return_exceptions=True)
+        if failure := errors.worst(outcomes):
+            raise failure
+        refused: dict[int, Pushed] = {}
+        for part, outcome in zip(parts, outcomes, strict=True):
+            if isinstance(outcome, errors.QueenError):
+                refused.update(dict.fromkeys(part.all_items, refusal(outcome)))
+        return refused
+
+    async def prepare(
+        self,
+        items: Sequence[PushItem],
+        *,
+        is_admitted: bool = False,
+        producer: Producer | None = None,
+    ) -> tuple[list[Part], dict[int, Pushed]]:
+        """
+        Check the items and sort them by lane; those refused on their own are answered.
+
+        ``is_admitted``: they were taken on before, and neither a full queue nor its schema nor
+        their size keeps them out.
+        """
+        names = {item.queue for item in items}
+        queues = {name: queue for name in names if (queue := self._catalogue.known(name))}
+        if len(queues) < len(names):
+            for name in names:
+                check_queue_name("queue", name, self._settings.max_name_bytes)
+            queues = await self._catalogue.queues(names)
+        parts, refused = await self._items.sort(
+            items, queues, is_admitted=is_admitted, producer=producer
+        )
+        for queue in queues.values():
+            if queue.max_size and not is_admitted:
+                parts = await self._leave_out_full(queue, parts, refused)
+            if queue.is_encrypted and not is_admitted:
+                parts = await self._leave_out_unsealed(queue, parts, refused)
+        return parts, refused
+
+    async def admit(self, items: Sequence[PushItem]) -> dict[int, Pushed]:
+        """
+        Check items that are to be stored later; those refused on their own are answered.
+
+        Nobody can be asked about their queues: what is remembered of them has to do.
+        """
+        queues = self._catalogue.remembered({item.queue for item in items})
+        if not self._settings.auto_create and any(item.queue not in queues for item in items):
+            raise errors.DatabaseUnavailable("whether there is such a queue is not known now")
+        _, refused = await self._items.sort(items, queues)
+        for index, item in enumerate(items):
+            queue = queues.get(item.queue)
+            if queue is not None and queue.is_encrypted and not self._seals.keyring:
+                # With a key the whole buffer is sealed; without, this must not lie there.
+                error = errors.EncryptionUnavailable("the queue is encrypted, and there is no key")
+                refused.setdefault(index, refusal(error))
+        return refused
+
+    def known_seconds(self, items: Sequence[PushItem]) -> list[float]:
+        """For how long each, if it is stored now, is known by its transactionId; 0: not at all."""
+        queues = self._catalogue.remembered({item.queue for item in items})
+        default = self._store.queues.dedup_seconds
+        return [
+            0.0
+            if item.transaction_id is None
+            else queues[item.queue].dedup_seconds
+            if item.queue in queues
+            else default
+            for item in items
+        ]
+
+    async def _leave_out_full(
+        self, queue: Queue, parts: list[Part], refused: dict[int, Pushed]
+    ) -> list[Part]:
+        of_queue = [part for part in parts if part.lane[0] == queue.name]
+        items = [item for part in of_queue for item in part.all_items]
+        if not items or await self._backlogs.admits(queue, len(items)):
+            return parts
+        answer = refusal(
+            errors.QueueFull(f"queue {queue.name} has {queue.max_size} messages to settle")
+        )
+        refused.update(dict.fromkeys(items, answer))
+        return [part for part in parts if part.lane[0] != queue.name]
+
+    async def _leave_out_unsealed(
+        self, queue: Queue, parts: list[Part], refused: dict[int, Pushed]
+    ) -> list[Part]:
+        """Without those for a queue that this process has no key for: never as plain text."""
+        try:
+            await self._seals.check(queue.id)
+        except errors.EncryptionUnavailable as error:
+            items = [each for p in parts if p.lane[0] == queue.name for each in p.all_items]
+            refused.update(dict.fromkeys(items, refusal(error)))
+            return [part for part in parts if part.lane[0] != queue.name]
+        except errors.QueueNotFound:
+            self._catalogue.forget_options([queue.id])  # Deleted: it may be another by now.
+        return parts
+
+    async def _flush(self, units: list[PushUnit]) -> None:
+        """Store the units: a refusal concerns one alone; after any other error, half by half."""
+        while units:
+            taken, units = _one_per_producer(units)
+            try:
+                await self._store_units(taken)
+            except (errors.ServiceError, errors.OutcomeUnknown) as error:
+                for unit in (*taken, *units):
+                    unit.fail(error)
+                return
+            except Exception as error:
+                if len(taken) == 1:
+                    taken[0].fail(error)
+                    continue
+                # The culprit is found in few steps, and all others are stored in batches.
+                left = [unit for unit in taken if not unit.done.done()]
+                half = len(left) // 2
+                await self._flush(left[:half])
+                await self._flush(left[half:])
+
+    async def _store_units(self, units: list[PushUnit]) -> None:
+        for _ in range(_ROUNDS):
+            lanes = await self._catalogue.lanes([p.lane for unit in units for p in unit.parts])
+            if not all(part.lane in lanes for unit in units for part in unit.parts):
+                if self._settings.auto_create:
+                    continue  # Deleted while it was being made.
+                units = self._leave_out_missing(units, lanes)
+            data_keys, problems = await self._seals.keys(counts_of(units))
+            if problems:
+                units = _leave_out(units, problems)
+            flush = Flush(units, lanes, self._settings, data_keys, self._store.shard)
+            if flush.is_empty:
+                break
+            stored = await self._store.messages.push(flush.push)
+            if not stored or stored[0]["kind"] == "stored":
+                flush.place(stored, self._cache)
+                self._wake(flush.queue_ids, not flush.push.scheduled_partition_ids)
+                break
+            units = flush.without(stored, self._catalogue)
+        else:
+            if len(units) > 1:
+                raise _TimeAndAgain  # One of them, perhaps: each half is tried alone.
+            raise errors.Overloaded("the push met duplicates or removed partitions time and again")
+        messages = 0
+        for unit in units:
+            messages += self.count(unit.parts)
+            unit.finish()
+        self.flushed.observe(messages)
+
+    async def store_with(
+        self,
+        parts: Sequence[Part],
+        send: Callable[[Push], Awaitable[list[Record]]],
+        *,
+        refusal_kind: str,
+    ) -> int | None:
+        """
+        Store parts by a call that does something else as well, both or neither.
+
+        Answers how many messages there were; None when the call refused that other thing, which
+        it says by a row of ``refusal_kind``.
+        """
+        units = [PushUnit(parts)] if parts else []
+        for _ in range(_ROUNDS):
+            lanes = await self._catalogue.lanes([part.lane for part in parts])
+            if not all(part.lane in lanes for part in parts):
+                continue  # Deleted while it was being made.
+            data_keys, problems = await self._seals.keys(counts_of(units))
+            for problem in problems.values():
+                raise problem
+            flush = Flush(units, lanes, self._settings, data_keys, self._store.shard)
+            rows = await send(flush.push)
+            if not rows or rows[0]["kind"] == "stored":
+                flush.place(rows, self._cache)
+                self._wake(flush.queue_ids, not flush.push.scheduled_partition_ids)
+                return self.count(parts)
+            if rows[0]["kind"] == refusal_kind:
+                return None
+            flush.without(rows, self._catalogue)
+        raise errors.Overloaded("what was to be stored met duplicates or removed partitions")
+
+    def count(self, parts: Sequence[Part]) -> int:
+        """Count what was stored; answers how many messages there were."""
+        messages = 0
+        for part in parts:
+            lane = self._catalogue.lane(part.lane)
+            if lane is not None:
+                self._counters.count_pushed(lane.queue_id, part)
+            messages += len(part.items)
+        return messages
+
+    @property
+    def shard(self) -> int:
+        return self._store.shard
+
+    @property
+    def flush_seconds(self) -> Histogram:
+        return self._lanes.seconds
+
+    def _leave_out_missing(
+        self, units: list[PushUnit], lanes: Mapping[LaneName, Lane]
+    ) -> list[PushUnit]:
+        """Without those for a queue that is gone: it was deleted since they were taken apart."""
+        left: list[PushUnit] = []
+        for unit in units:
+            if lost := [part.lane for part in unit.parts if part.lane not in lanes]:
+                unit.fail(errors.QueueNotFound(f"there is no queue {lost[0][0]}"))
+            else:
+                left.append(unit)
+        return left
+
+
+def counts_of(units: Iterable[PushUnit]) -> dict[str, int]:
+    """How many messages there are for each queue."""
+    counts: dict[str, int] = {}
+    for unit in units:
+        for part in unit.parts:
+            held = len(part.marked.scheduled) if part.marked else 0
+            counts[part.lane[0]] = counts.get(part.lane[0], 0) + len(part.items) + held
+    return counts
+
+
+def _leave_out(units: list[PushUnit], problems: Mapping[str, errors.QueenError]) -> list[PushUnit]:
+    """Without those for a queue that has a problem."""
+    left: list[PushUnit] = []
+    for unit in units:
+        if lost := [part.lane[0] for part in unit.parts if part.lane[0] in problems]:
+            unit.fail(problems[lost[0]])
+        else:
+            left.append(unit)
+    return left
+
+
+def _one_per_producer(units: list[PushUnit]) -> tuple[list[PushUnit], list[PushUnit]]:
+    """Two requests of one producer must not be judged by the same state."""
+    taken: list[PushUnit] = []
+    later: list[PushUnit] = []
+    producers: set[str] = set()
+    for unit in units:
+        if unit.producer is not None:
+            if unit.producer.key in producers:
+                later.append(unit)
+                continue
+            producers.add(unit.producer.key)
+        taken.append(unit)
+    return taken, later
+
+
+def all_problems(refused: dict[int, Pushed]) -> errors.QueenError:
+    """The first one's error, which says of each item that was refused why."""
+    error = first_problem(refused)
+    error.members["errors"] = [
+        Detail(pointer=f"/items/{at}", detail=each.error or each.code or "refused")
+        for at, each in sorted(refused.items())
+    ]
+    return error
+
+
+def first_problem(refused: dict[int, Pushed]) -> errors.QueenError:
+    """The error of the first item that was refused, where one refusal refuses all."""
+    first = refused[min(refused)]
+    return (errors.of_code(first.code or "") or errors.InvalidItem)(first.error)

@@ -1,0 +1,1 @@
+"""Building blocks for concurrency: batching, periodic tasks and yielding to the event loop."""

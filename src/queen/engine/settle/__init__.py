@@ -1,0 +1,1 @@
+"""Acknowledge, retry, release and extend deliveries, and publish their outcomes."""

@@ -1,0 +1,377 @@
+"""The contract's form of an ack: messages by id or transactionId, each with what became of it."""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from queen import errors
+from queen.codec.ids import partition_of, place_of, places_of
+from queen.codec.names import check_name
+from queen.engine.pop.delivery import Lease
+from queen.engine.pop.popper import QUEUE_MODE
+from queen.engine.settle.results import Results
+from queen.engine.settle.settler import Acks, refusal
+from queen.settings import Settings
+from queen.store import messages as rows
+from queen.store.store import Store
+from queen.wire.messages import Acknowledged, Acknowledgment
+
+KINDS: Final = {
+    "completed": "completed",
+    "success": "completed",
+    "acked": "completed",
+    "ok": "completed",
+    "failed": "failed",
+    "retry": "retry",
+    "dlq": "dead",
+}
+"""Words of the contract to words of the database."""
+_COMPLETED: Final = frozenset(word for word, kind in KINDS.items() if kind == "completed")
+
+
+class Acknowledgments:
+    """Finds the deliveries that are meant, has them settled, and answers message by message."""
+
+    def __init__(self, store: Store, settings: Settings, acks: Acks, results: Results) -> None:
+        self._store = store
+        self._settings = settings
+        self._acks = acks
+        self._results = results
+
+    async def acknowledge(
+        self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
+    ) -> list[Acknowledged]:
+        """Settle messages; one answer each."""
+        if not 0 < len(acknowledgments) <= self._settings.max_items:
+            raise errors.TooManyItems(f"1 to {self._settings.max_items} acknowledgments fit a call")
+        if group:
+            check_name("consumerGroup", group, self._settings.max_name_bytes)
+        answers = await self._complete(acknowledgments)
+        if answers is None:
+            answers = await self._settle(acknowledgments, group)
+        if answers[0].code is not None or any(answer.code is not None for answer in answers):
+            await self._say_settled(acknowledgments, group, answers)
+        return answers
+
+    async def _complete(
+        self, acknowledgments: Sequence[Acknowledgment]
+    ) -> list[Acknowledged] | None:
+        """What a consumer says of a batch that went well, at little cost; None for all else."""
+        meant = _one_delivery(acknowledgments)
+        if meant is None:
+            return None
+        lease, partition_id, offsets = meant
+        self._check_texts(acknowledgments[0])
+        kept: list[tuple[int, rows.Kept]] = []
+        if any(each.result is not msgspec.UNSET for each in acknowledgments):
+            results = await self._results.kept([(partition_id, each) for each in acknowledgments])
+            kept = [(at, each) for at, each in zip(offsets, results, strict=True) if each]
+        row = await self._acks.complete(lease, partition_id, offsets, kept)
+        if row["refused"] is not None:
+            settlements = [
+                rows.Settlement(
+                    lease.delivery_id,
+                    lease.token,
+                    partition_id,
+                    offset,
+                    "completed",
+                    None,
+                    None,
+                    lease.claimed_ms,
+                )
+                for offset in offsets
+            ]
+            records = await self._acks.each(row, settlements)
+            return list(map(_answer, acknowledgments, settlements, records))
+        if row["code"] is not None:
+            error = refusal(row["code"])
+            return [_refused(each, error) for each in acknowledgments]
+        is_over = bool(row["is_over"])
+        return [
+            Acknowledged(transaction_id=each.transaction_id, success=True, lease_released=is_over)
+            for each in acknowledgments
+        ]
+
+    async def _settle(
+        self, acknowledgments: Sequence[Acknowledgment], group: str | None
+    ) -> list[Acknowledged]:
+        answers: dict[int, Acknowledged] = {}
+        by_lease: dict[tuple[int, UUID], list[tuple[int, rows.Settlement]]] = {}
+        seen: set[tuple[int, int]] = set()
+        meant = await self.resolve(acknowledgments, group)
+        for index, (each, settlement) in enumerate(zip(acknowledgments, meant, strict=True)):
+            if isinstance(settlement, errors.InvalidStatus | errors.BadRequest):
+                raise settlement
+            if isinstance(settlement, errors.RequestError):
+                answers[index] = _refused(each, settlement)
+                continue
+            if settlement is None:
+                answers[index] = Acknowledged(
+                    transaction_id=each.transaction_id, success=True, noop=True
+                )
+                continue
+            if (settlement.delivery_id, settlement.offset) in seen:
+                raise errors.BadRequest(
+                    f"message {each.id or each.transaction_id} is acknowledged twice"
+                )
+            seen.add((settlement.delivery_id, settlement.offset))
+            pair = (settlement.delivery_id, settlement.token)
+            by_lease.setdefault(pair, []).append((index, settlement))
+        if by_lease:
+            settled = await self._acks.settle(
+                [[settlement for _, settlement in of_lease] for of_lease in by_lease.values()]
+            )
+            failures = [each for each in settled if isinstance(each, BaseException)]
+            if len(failures) == len(settled) and (failure := errors.worst(failures)):
+                raise failure
+            for of_lease, outcome in zip(by_lease.values(), settled, strict=True):
+                answers.update(_answers(acknowledgments, of_lease, outcome))
+        if None in meant:
+            # Settled by another call, whose commit a standby may not have confirmed yet.
+            await self._store.messages.confirm()
+        return [answers[index] for index in range(len(acknowledgments))]
+
+    async def _say_settled(
+        self,
+        acknowledgments: Sequence[Acknowledgment],
+        group: str | None,
+        answers: list[Acknowledged],
+    ) -> None:
+        """Beside a lost lease: whether the group is done with the message all the same."""
+        indexes: list[int] = []
+        messages: list[tuple[str, int, int | None, str | None]] = []
+        for index, (each, answer) in enumerate(zip(acknowledgments, answers, strict=True)):
+            if answer.code != errors.LeaseLost.code or each.lease_id is None:
+                continue
+            of_group = each.consumer_group or group or QUEUE_MODE
+            partition_id = None if each.partition_id is None else partition_of(each.partition_id)
+            if (place := place_of(each.id or each.transaction_id or "")) is not None:
+                indexes.append(index)
+                messages.append((of_group, place.partition_id, place.offset, None))
+            elif partition_id is not None and each.transaction_id is not None:
+                indexes.append(index)
+                messages.append((of_group, partition_id, None, each.transaction_id))
+        if not messages:
+            return
+        # An answer without it is right as well.
+        with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+            are_settled = await self._store.messages.are_settled(messages)
+            if any(are_settled):
+                await self._store.messages.confirm()
+            for index, is_settled in zip(indexes, are_settled, strict=True):
+                if is_settled:
+                    answers[index] = msgspec.structs.replace(answers[index], settled=True)
+
+    async def resolve(
+        self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
+    ) -> list[rows.Settlement | errors.RequestError | None]:
+        """
+        The delivery and offset that each acknowledgment means, or why it means none.
+
+        None for a completed message that is settled already: there is nothing left to do. All that
+        must be looked up is looked up at once.
+        """
+        found: list[rows.Settlement | errors.RequestError | None] = []
+        sought: dict[int, rows.Sought] = {}
+        for index, each in enumerate(acknowledgments):
+            try:
+                named = self._named(each, group)
+            except errors.RequestError as error:
+                named = error
+            if isinstance(named, rows.Sought):
+                sought[index] = named
+                found.append(None)
+            else:
+                found.append(named)
+        if sought:
+            matches = await self._store.messages.find_deliveries(list(sought.values()))
+            for (index, named), of_it in zip(sought.items(), matches, strict=True):
+                try:
+                    found[index] = self._found(acknowledgments[index], named, of_it)
+                except errors.RequestError as error:
+                    found[index] = error
+        for index, each in enumerate(acknowledgments):
+            if each.result is not msgspec.UNSET and isinstance(
+                meant := found[index], rows.Settlement
+            ):
+                found[index] = await self._with_result(each, meant)
+        return found
+
+    async def _with_result(
+        self, each: Acknowledgment, settlement: rows.Settlement
+    ) -> rows.Settlement | errors.RequestError:
+        if settlement.kind != "completed":
+            return errors.BadRequest("only a message that is completed has a result")
+        assert settlement.partition_id is not None
+        try:
+            (kept,) = await self._results.kept([(settlement.partition_id, each)])
+        except errors.RequestError as error:
+            return error
+        return settlement._replace(kept=kept)
+
+    def _named(self, each: Acknowledgment, group: str | None) -> rows.Settlement | rows.Sought:
+        """What an acknowledgment says itself: all of it, or what must be looked for."""
+        kind = KINDS.get(each.status)
+        if kind is None:
+            raise errors.InvalidStatus(
+                f"status {each.status!r}: it must be one of {', '.join(KINDS)}"
+            )
+        delay, most = each.delay_seconds, self._settings.max_delay_seconds
+        if delay is not None and not 0 <= delay <= most:
+            raise errors.BadRequest(f"delaySeconds must be from 0 to {most}")
+        self._check_texts(each)
+        lease = Lease.parse(each.lease_id) if each.lease_id is not None else None
+        name = each.id or each.transaction_id
+        if not name:
+            raise errors.BadRequest("an acknowledgment needs the id or transactionId of a message")
+        place = place_of(name)
+        partition_id = None if each.partition_id is None else partition_of(each.partition_id)
+        if each.partition_id is not None and partition_id is None:
+            raise errors.MessageNotFound(f"{each.partition_id!r} is not the id of a partition")
+        if each.id is not None:
+            if place is None:
+                raise errors.MessageNotFound(f"{each.id!r} is not the id of a message")
+            if partition_id not in (None, place.partition_id):
+                raise errors.MessageNotFound(
+                    f"message {each.id!r} is not in partition {each.partition_id!r}"
+                )
+            # An id names a place; a message elsewhere that has it as transactionId is not meant.
+            partition_id = place.partition_id
+            if lease is not None:
+                # What the SDK sends: nothing to look up.
+                return self._settlement(
+                    each, lease.delivery_id, lease.token, place.partition_id, place.offset
+                )
+        return rows.Sought(
+            each.consumer_group or group or QUEUE_MODE,
+            lease and lease.delivery_id,
+            lease and lease.token,
+            partition_id,
+            name,
+            place and place.partition_id,
+            place and place.offset,
+        )
+
+    def _found(
+        self, each: Acknowledgment, sought: rows.Sought, matches: Sequence[rows.Record]
+    ) -> rows.Settlement | None:
+        """What an acknowledgment means by what was found of it."""
+        name, has_lease = sought.transaction_id, sought.delivery_id is not None
+        if len(matches) > 1:
+            raise errors.AmbiguousMessage(f"several messages are {name!r}; name the partition")
+        row = matches[0] if matches else None
+        if row is None or (row["id"] is None and not row["is_settled"]):
+            if has_lease:
+                raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
+            raise errors.MessageNotFound(f"message {name!r} is not out with this group")
+        if has_lease and row["id"] not in (None, sought.delivery_id):
+            raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
+        if row["id"] is None:
+            if KINDS[each.status] == "completed":
+                return None
+            raise errors.AlreadySettled(f"this group is done with message {name!r}")
+        return self._settlement(each, row["id"], row["token"], row["partition_id"], row["offset"])
+
+    def _settlement(
+        self, each: Acknowledgment, delivery_id: int, token: UUID, partition_id: int, offset: int
+    ) -> rows.Settlement:
+        claimed_ms = 0 if each.lease_id is None else Lease.parse(each.lease_id).claimed_ms
+        error = each.error and _storable(each.error, self._settings.max_error_bytes)
+        return rows.Settlement(
+            delivery_id,
+            token,
+            partition_id,
+            offset,
+            KINDS[each.status],
+            error,
+            each.delay_seconds,
+            claimed_ms,
+        )
+
+    def _check_texts(self, each: Acknowledgment) -> None:
+        """What no push or pop would accept is nobody's name, and PostgreSQL may not hold it."""
+        names = (("transactionId", each.transaction_id), ("consumerGroup", each.consumer_group))
+        for what, name in names:
+            if name:
+                try:
+                    check_name(what, name, self._settings.max_name_bytes)
+                except errors.InvalidName as error:
+                    raise errors.BadRequest(str(error)) from error
+
+
+def _one_delivery(
+    acknowledgments: Sequence[Acknowledgment],
+) -> tuple[Lease, int, list[int]] | None:
+    """Lease, partition and offsets, if all are completed, of one lease, by id, each named once."""
+    first = acknowledgments[0]
+    lease_id, partition_ref = first.lease_id, first.partition_id
+    if lease_id is None or (partition_ref is not None and partition_of(partition_ref) is None):
+        return None
+    ids: list[str] = []
+    for each in acknowledgments:
+        if (
+            each.id is None
+            or each.lease_id != lease_id
+            or each.status not in _COMPLETED
+            or each.partition_id != partition_ref
+            or each.consumer_group != first.consumer_group
+            or each.delay_seconds is not None
+        ):
+            return None
+        ids.append(each.id)
+    places = places_of(ids)
+    if places is None or len(set(places[1])) < len(ids):
+        return None
+    if partition_ref is not None and partition_of(partition_ref) != places[0]:
+        return None
+    try:
+        return Lease.parse(lease_id), *places
+    except errors.LeaseLost:
+        return None
+
+
+def _answers(
+    acknowledgments: Sequence[Acknowledgment],
+    settlements: Sequence[tuple[int, rows.Settlement]],
+    outcome: list[rows.Record] | BaseException,
+) -> dict[int, Acknowledged]:
+    """The answers to the acknowledgments of one delivery, by their place in the call."""
+    if isinstance(outcome, BaseException):
+        if not isinstance(outcome, errors.QueenError):
+            raise outcome
+        return {index: _refused(acknowledgments[index], outcome) for index, _ in settlements}
+    return {
+        index: _answer(acknowledgments[index], settlement, row)
+        for (index, settlement), row in zip(settlements, outcome, strict=True)
+    }
+
+
+def _answer(each: Acknowledgment, settlement: rows.Settlement, row: rows.Record) -> Acknowledged:
+    if row["code"] is not None:
+        return _refused(each, refusal(row["code"]))
+    if settlement.kind == "completed":
+        return Acknowledged(
+            transaction_id=each.transaction_id, success=True, lease_released=bool(row["is_over"])
+        )
+    return Acknowledged(
+        transaction_id=each.transaction_id,
+        success=True,
+        dlq=bool(row["is_dead"]),
+        lease_released=bool(row["is_over"]),
+        retry_at=row["due_at"],
+    )
+
+
+def _refused(each: Acknowledgment, error: errors.QueenError) -> Acknowledged:
+    return Acknowledged(
+        transaction_id=each.transaction_id, success=False, code=error.code, error=str(error)
+    )
+
+
+def _storable(text: str, max_bytes: int) -> str:
+    """An error text that PostgreSQL can hold, cut at a character."""
+    encoded = text.replace("\0", "\ufffd").encode("utf-8", "replace")[:max_bytes]
+    return encoded.decode("utf-8", "ignore")

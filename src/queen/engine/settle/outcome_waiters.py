@@ -1,0 +1,226 @@
+"""Those who wait for the end of a message or a workflow: woken by name, or by one look for all."""
+
+import asyncio
+import logging
+import random
+import time
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+from queen import errors
+from queen.engine.caches.catalogue import Queue
+from queen.engine.runtime.periodic import Rounds
+from queen.engine.settle.results import Outcome, Results
+from queen.settings import Settings
+from queen.store.results import Place
+from queen.store.store import Store
+
+_LOG: Final = logging.getLogger("queen.engine")
+_IDLE_SECONDS: Final = 3_600.0
+"""Nobody waits: the first who does wakes it."""
+_PER_LOOK: Final = 500
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class Endings(Rounds, Generic[K, T]):
+    """Those of one process who wait, by what they wait for, and what is told of its end."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._most = settings.max_waiters
+        self._waiting: dict[K, list[asyncio.Future[T | None]]] = {}
+        self._count = 0
+        self._is_closed = False
+        super().__init__(pause_seconds=_IDLE_SECONDS)
+
+    @abstractmethod
+    async def look(self, keys: Sequence[K]) -> Mapping[K, T]:
+        """Those of some that have ended."""
+
+    def due(self) -> list[K]:
+        """Those to look at now."""
+        return list(self._waiting)
+
+    @abstractmethod
+    async def rest(self, took_seconds: float) -> float:
+        """After a look: how long until the next."""
+
+    async def end_of(self, key: K, seconds: float, *, is_looked_at: bool) -> T | None:
+        """
+        What became of it, as soon as it has ended; None after so long.
+
+        ``is_looked_at``: look at it before waiting. Raises TooManyWaiters.
+        """
+        if self._is_closed or seconds <= 0:
+            return None
+        if self._count >= self._most:
+            raise errors.TooManyWaiters(f"{self._count} wait already")
+        future: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+        # Before it is looked at: an end in between wakes it.
+        waiting = self._waiting.setdefault(key, [])
+        waiting.append(future)
+        self._count += 1
+        try:
+            if is_looked_at and (found := await self.look([key])):
+                return found[key]
+            if self._count == 1:
+                self.wake()  # There is somebody to look for now and then.
+            async with asyncio.timeout(seconds):
+                return await future
+        except TimeoutError:
+            return None
+        finally:
+            self._count -= 1
+            waiting.remove(future)
+            if not waiting and self._waiting.get(key) is waiting:
+                del self._waiting[key]
+
+    def tell(self, ended: Mapping[K, T]) -> None:
+        """These have ended."""
+        for key, end in ended.items():
+            for future in self._waiting.get(key, ()):
+                if not future.done():
+                    future.set_result(end)
+
+    async def round(self) -> float:
+        """Look which of those that somebody waits for have ended."""
+        if not self._waiting:
+            return _IDLE_SECONDS
+        began = time.monotonic()
+        try:
+            keys = self.due()
+            for first in range(0, len(keys), _PER_LOOK):
+                self.tell(await self.look(keys[first : first + _PER_LOOK]))
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            pass  # The database is away, or busy: later.
+        except Exception:
+            _LOG.exception("ends could not be looked for")
+        return await self.rest(time.monotonic() - began)
+
+    async def close(self) -> None:
+        self.release()
+        await super().close()
+
+    def release(self) -> None:
+        """Answer those who wait, and let nobody wait."""
+        self._is_closed = True
+        for waiting in self._waiting.values():
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+
+class WorkflowEndings(Endings[str, bool]):
+    """
+    By the id of a workflow.
+
+    The process that ends one wakes its own by name. What other processes have ended is found by
+    one statement for all who wait, when they say so, and now and then.
+    """
+
+    _LOOK_SECONDS: Final = 5.0
+    """The safety net behind the notification."""
+    _POOLED_LOOK_SECONDS: Final = 1.0
+    """Where nobody is told that a workflow has ended."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        super().__init__(settings)
+
+    async def wait(self, id_: str, seconds: float) -> None:
+        """Come back when it has ended or is gone, or after so long."""
+        await self.end_of(id_, seconds, is_looked_at=True)
+
+    def tell_of(self, ids: Iterable[str]) -> None:
+        self.tell(dict.fromkeys(ids, True))
+
+    async def look(self, keys: Sequence[str]) -> Mapping[str, bool]:
+        still = await self._store.workflows.open_of(keys)
+        return {id_: True for id_ in keys if id_ not in still}
+
+    async def rest(self, took_seconds: float) -> float:
+        is_pooled = self._store.database.is_pooled
+        seconds = self._POOLED_LOOK_SECONDS if is_pooled else self._LOOK_SECONDS
+        return seconds * random.uniform(0.8, 1.2)
+
+
+MessageKey = tuple[int, str, str]
+"""The queue's id, a transactionId and the partition."""
+
+
+class MessageEndings(Endings[MessageKey, Outcome]):
+    """
+    By the name of a message.
+
+    An ack of this process tells in which partition something was settled, if it knows; what other
+    processes have settled is found by looks at all.
+    """
+
+    _LOOK_SECONDS = 0.1
+    """Between two looks at all."""
+    _GAP_SECONDS: Final = 0.005
+    _REST: Final = 4.0
+    """After a look, as a multiple of what it took: the database is for others too."""
+
+    def __init__(self, results: Results, settings: Settings) -> None:
+        self._results = results
+        self._places: dict[MessageKey, Place | None] = {}
+        self._settled: set[int | None] = set()
+        self._all_at = 0.0
+        super().__init__(settings)
+
+    def stir(self, partition_ids: Iterable[int | None] = (None,)) -> None:
+        """Something was settled here, in these partitions; None: in any. Look now."""
+        if self._waiting:
+            self._settled.update(partition_ids)
+            self.wake()
+
+    def due(self) -> list[MessageKey]:
+        settled, self._settled = self._settled, set()
+        now = time.monotonic()
+        if None in settled or now >= self._all_at:
+            self._all_at = now + self._LOOK_SECONDS
+            return super().due()
+        places = self._places
+        return [
+            key
+            for key in self._waiting
+            if (place := places.get(key)) is None or place.partition_id in settled
+        ]
+
+    async def wait(
+        self, queue: Queue, transaction_id: str, *, partition: str, seconds: float
+    ) -> Outcome:
+        """What became of a message, as soon as it has come to an end, or after so many seconds."""
+        found = await self._results.find(queue, transaction_id, partition=partition)
+        if found.is_end or seconds <= 0:
+            return found
+        key = (queue.id, transaction_id, partition)
+        self._places[key] = found.place
+        try:
+            ended = await self.end_of(key, seconds, is_looked_at=False)
+        finally:
+            if key not in self._waiting:
+                self._places.pop(key, None)
+        return ended or await self._results.find(queue, transaction_id, partition=partition)
+
+    async def look(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, Outcome]:
+        unplaced = [
+            key for key in keys if (place := self._places.get(key)) is None or place.offset is None
+        ]
+        if unplaced:
+            self._places.update(await self._results.places(unplaced))
+        outcomes = await self._results.look([(*key[:2], self._places.get(key)) for key in keys])
+        for key in self._places.keys() - self._waiting.keys():
+            del self._places[key]
+        return {
+            key: outcome
+            for key, outcome in zip(keys, outcomes, strict=True)
+            if outcome is not None and outcome.is_end
+        }
+
+    async def rest(self, took_seconds: float) -> float:
+        await asyncio.sleep(max(self._GAP_SECONDS, self._REST * took_seconds))
+        return max(0.0, self._all_at - time.monotonic())

@@ -1,0 +1,289 @@
+"""What messages came to: results, progress, cancellations."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from queen import errors
+from queen.codec.encryption.keys import is_sealed
+from queen.codec.ids import place_of
+from queen.codec.names import check_name
+from queen.engine.caches.catalogue import Catalogue, Queue
+from queen.engine.caches.queue_lookup import Owners
+from queen.engine.encryption.sealer import Seals
+from queen.engine.inspect.browse import MOST_READ
+from queen.engine.pop.delivery import Lease
+from queen.engine.pop.waiters import QUEUE_MODE
+from queen.settings import Settings
+from queen.store.connection.database import Record
+from queen.store.messages import Kept
+from queen.store.results import Place
+from queen.store.store import Store
+from queen.wire.messages import Acknowledgment
+
+DEFAULT_SECONDS: Final = 86_400.0
+"""For how long a result is kept if nobody says."""
+_ROUNDS: Final = 1_000
+_NULL: Final = b"null"
+
+OutcomeStatus = Literal[
+    "scheduled", "pending", "processing", "failed", "completed", "dead_letter", "cancelled"
+]
+_ENDS: Final = frozenset({"completed", "dead_letter", "cancelled"})
+
+
+class Outcome(NamedTuple):
+    """What became of a message that is read without a group."""
+
+    status: OutcomeStatus
+    place: Place | None
+    """None: nothing but its result is known any more."""
+    attempts: int | None = None
+    until: datetime | None = None
+    """The end of its lease, or the instant of its next attempt."""
+    error: str | None = None
+    dead_letter_id: int | None = None
+    settled_at: datetime | None = None
+    result: bytes | None = None
+    progress: bytes | None = None
+    """As stored, like the result: sealed in an encrypted queue."""
+    partition_id: int = 0
+    """Which they are sealed for."""
+
+    @property
+    def is_sealed(self) -> bool:
+        return any(each and is_sealed(each) for each in (self.result, self.progress))
+
+    @property
+    def is_end(self) -> bool:
+        return self.status in _ENDS
+
+
+class Results:
+    """What is remembered of messages, and what became of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        catalogue: Catalogue,
+        owners: Owners,
+        seals: Seals,
+        *,
+        changed: Callable[[Iterable[int]], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._catalogue = catalogue
+        self._owners = owners
+        self._seals = seals
+        self._changed = changed
+        """Called with the groups that a message was taken from."""
+
+    # Kept with acks.
+
+    async def kept(
+        self, acknowledgments: Sequence[tuple[int, Acknowledgment]]
+    ) -> list[Kept | None]:
+        """What to keep of acknowledgments, each with its partition, sealed where need be."""
+        found: list[Kept | None] = []
+        places: dict[int, list[int]] = {}
+        for at, (partition_id, each) in enumerate(acknowledgments):
+            payload = self.result_of(each)
+            if payload is None:
+                found.append(None)
+                continue
+            assert each.transaction_id is not None
+            seconds = self.seconds_of(each.result_seconds)
+            found.append(Kept(each.transaction_id, payload, seconds))
+            places.setdefault(partition_id, []).append(at)
+        for partition_id, of_it in places.items():
+            kept = [each for at in of_it if (each := found[at]) is not None]
+            sealed = await self._sealed(partition_id, [each.result for each in kept])
+            for at, each, result in zip(of_it, kept, sealed, strict=True):
+                found[at] = each._replace(result=result)
+        return found
+
+    def result_of(self, each: Acknowledgment) -> bytes | None:
+        """The result that an acknowledgment brings, or None; raises where it may not."""
+        if each.result is msgspec.UNSET:
+            return None
+        if each.transaction_id is None:
+            raise errors.BadRequest("a result is kept under the transactionId of its message")
+        check_name("transactionId", each.transaction_id, self._settings.max_name_bytes)
+        payload = bytes(each.result)
+        self._check_size(payload)
+        return None if payload == _NULL else payload
+
+    def seconds_of(self, seconds: float | None) -> float:
+        """For how long something is remembered."""
+        most = self._settings.max_delay_seconds
+        if seconds is not None and not 0 < seconds <= most:
+            raise errors.BadRequest(f"resultSeconds must be above 0 and at most {most}")
+        return DEFAULT_SECONDS if seconds is None else seconds
+
+    def _check_size(self, payload: bytes) -> None:
+        if len(payload) > (most := self._settings.max_payload_bytes):
+            raise errors.PayloadTooLarge(f"it has {len(payload)} bytes; at most {most} fit")
+
+    async def _sealed(self, partition_id: int, payloads: list[bytes]) -> list[bytes]:
+        name = (await self._owners.of_partitions([partition_id])).get(partition_id)
+        if name is None:
+            return payloads  # Its deliveries are gone with it: the ack will be refused.
+        keys, problems = await self._seals.keys({name: len(payloads)})
+        for problem in problems.values():
+            raise problem
+        for key in keys.values():
+            payloads = key.seal(self._store.shard, partition_id, payloads)
+        return payloads
+
+    # Looked for.
+
+    async def find(
+        self, queue: Queue, transaction_id: str, *, partition: str = "Default"
+    ) -> Outcome:
+        """What became of a message. Raises MessageNotFound."""
+        place = await self.place(queue.id, transaction_id, partition)
+        (found,) = await self.look([(queue.id, transaction_id, place)])
+        if found is None and place is None:
+            # Nothing is remembered of it: perhaps it stands in the log all the same.
+            place = await self.place(queue.id, transaction_id, partition, most=MOST_READ)
+            if place is not None:
+                (found,) = await self.look([(queue.id, transaction_id, place)])
+        if found is None:
+            raise errors.MessageNotFound(
+                f"queue {queue.name} has no message {transaction_id} in partition {partition}"
+            )
+        return found
+
+    async def look(self, messages: Sequence[tuple[int, str, Place | None]]) -> list[Outcome | None]:
+        """The same of several: queue id, transactionId and place; None where nothing is known."""
+        outcomes: list[Outcome | None] = [
+            Outcome("scheduled", place) if place and place.offset is None else None
+            for _, _, place in messages
+        ]
+        asked = [at for at, outcome in enumerate(outcomes) if outcome is None]
+        if asked:
+            named = [
+                (queue_id, name, place and place.partition_id, place and place.offset)
+                for queue_id, name, place in (messages[at] for at in asked)
+            ]
+            rows = await self._store.results.find(named, QUEUE_MODE)
+            for at, row in zip(asked, rows, strict=True):
+                if row["status"] is not None:
+                    outcomes[at] = _outcome(row)
+        return outcomes
+
+    async def reveal(self, outcome: Outcome) -> Outcome:
+        """The same with result and progress open. Raises EncryptionUnavailable."""
+        opened = [
+            each and (await self._seals.open_one(outcome.partition_id, each, None))[0]
+            for each in (outcome.result, outcome.progress)
+        ]
+        return outcome._replace(result=opened[0], progress=opened[1])
+
+    async def place(
+        self, queue_id: int, transaction_id: str, partition: str, *, most: int = 0
+    ) -> Place | None:
+        """Where a message is: as its id says, by its key, else among the newest ``most``."""
+        named = place_of(transaction_id)
+        if named is not None and named.shard == self._store.shard:
+            return Place(named.partition_id, named.offset)
+        return await self._store.results.find_place(queue_id, partition, transaction_id, most)
+
+    async def places(
+        self, messages: Sequence[tuple[int, str, str]]
+    ) -> dict[tuple[int, str, str], Place | None]:
+        """The same of several (queue id, transactionId, partition), by their ids and keys."""
+        places: dict[tuple[int, str, str], Place | None] = {}
+        unnamed: list[tuple[int, str, str]] = []
+        for each in messages:
+            named = place_of(each[1])
+            if named is not None and named.shard == self._store.shard:
+                places[each] = Place(named.partition_id, named.offset)
+            else:
+                unnamed.append(each)
+        if unnamed:
+            found = await self._store.results.find_places(unnamed)
+            places.update(zip(unnamed, found, strict=True))
+        return places
+
+    # Changed.
+
+    async def cancel(
+        self, queue: Queue, transaction_id: str, *, partition: str, seconds: float | None
+    ) -> OutcomeStatus:
+        """
+        Nobody gets this message any more; answers what it was: scheduled, pending or processing.
+
+        Raises MessageNotFound, and AlreadySettled for one that has come to an end.
+        """
+        kept_seconds = self.seconds_of(seconds)
+        await self._store.groups.subscribe(queue.name, QUEUE_MODE, mode=None, start_at=None)
+        for _ in range(_ROUNDS):
+            found = await self.find(queue, transaction_id, partition=partition)
+            if found.is_end or found.place is None:
+                raise errors.AlreadySettled(f"{transaction_id} has come to an end: {found.status}")
+            row = await self._store.results.cancel(
+                queue.id, transaction_id, QUEUE_MODE, found.place, kept_seconds
+            )
+            if row is not None:
+                self._changed([] if row["group_id"] is None else [row["group_id"]])
+                return row["status"]
+        raise errors.Overloaded("the message moves all the time; try again")
+
+    async def cancelled(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """Which of these (transactionId, message id) were cancelled."""
+        numbers: list[int] = []
+        named: list[tuple[str, int, int]] = []
+        for number, (transaction_id, message_id) in enumerate(messages):
+            if (place := place_of(message_id)) is not None:
+                numbers.append(number)
+                named.append((transaction_id, place.partition_id, place.offset))
+        return [numbers[at] for at in await self._store.results.cancelled(named)]
+
+    async def report_progress(
+        self,
+        queue: Queue,
+        transaction_id: str,
+        lease_id: str,
+        progress: bytes,
+        *,
+        partition: str,
+        seconds: float | None,
+    ) -> None:
+        """Say how far a message has come. Raises LeaseLost, MessageNotFound."""
+        self._check_size(progress)
+        lease = Lease.parse(lease_id)
+        kept_seconds = self.seconds_of(seconds)
+        place = (await self.find(queue, transaction_id, partition=partition)).place
+        if place is None or place.offset is None:
+            raise errors.MessageNotFound(f"queue {queue.name} has no message {transaction_id}")
+        (sealed,) = await self._sealed(place.partition_id, [progress])
+        is_kept = await self._store.results.report_progress(
+            (lease.delivery_id, lease.token),
+            transaction_id,
+            place,
+            sealed,
+            kept_seconds,
+        )
+        if not is_kept:
+            raise errors.LeaseLost("this lease is not the current one of the message")
+
+
+def _outcome(row: Record) -> Outcome:
+    partition_id, offset = row["partition_id"], row["offset"]
+    return Outcome(
+        row["status"],
+        None if offset is None else Place(partition_id, offset),
+        row["attempts"],
+        row["until"],
+        row["error"],
+        row["dead_letter_id"],
+        row["settled_at"],
+        row["result"],
+        row["progress"],
+        partition_id,
+    )

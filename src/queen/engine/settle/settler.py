@@ -1,0 +1,311 @@
+"""What acks, nacks, extends and releases gather: whole deliveries fold into one statement."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from uuid import UUID
+
+from queen import errors
+from queen.engine.metrics.counters import Counters
+from queen.engine.pop.delivery import Lease
+from queen.engine.runtime.batcher import Lanes
+from queen.meters import Histogram
+from queen.settings import Settings
+from queen.store import messages as rows
+from queen.store.store import Store
+from queen.wire.messages import Extended
+
+
+class AckUnit:
+    """What one call says of one delivery: all of it done, or each message on its own."""
+
+    __slots__ = (
+        "done",
+        "kept",
+        "keys",
+        "lease",
+        "offsets",
+        "partition_id",
+        "settlements",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        lease: Lease,
+        *,
+        offsets: Sequence[int] | None = None,
+        partition_id: int | None = None,
+        settlements: Sequence[rows.Settlement] = (),
+        kept: Sequence[tuple[int, rows.Kept]] = (),
+    ) -> None:
+        self.lease = lease
+        self.offsets = offsets
+        self.kept = kept
+        self.partition_id = partition_id
+        self.settlements = settlements
+        self.size_bytes = 100 + 8 * len(offsets or ()) + 50 * len(settlements)
+        if kept:
+            self.size_bytes += sum(len(each.result) + 100 for _, each in kept)
+        self.done: asyncio.Future[list[rows.Record]] = asyncio.get_running_loop().create_future()
+        # A delivery stands in one flush once: whoever comes second meets what the first left.
+        self.keys: tuple[Hashable, ...] = (lease.delivery_id,)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()
+
+    def finish(self, answer: list[rows.Record]) -> None:
+        if not self.done.done():
+            self.done.set_result(answer)
+
+
+class Acks:
+    """Settles deliveries, many in one transaction."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        counters: Counters,
+        *,
+        wake: Callable[[Iterable[int]], None],
+        settled: Callable[[Iterable[int | None]], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._wake = wake
+        self._tell_settled = settled
+        self._counters = counters
+        self.flushed = Histogram()
+        """Deliveries of a flush."""
+        self._lanes = Lanes[AckUnit](
+            self._flush,
+            lanes=settings.ack_lanes,
+            max_units=2_000,
+            max_bytes=settings.flush_max_bytes,
+            max_queued=settings.max_queued_requests,
+            max_queued_bytes=settings.max_queued_bytes,
+        )
+
+    @property
+    def flush_seconds(self) -> Histogram:
+        return self._lanes.seconds
+
+    async def close(self) -> None:
+        await self._lanes.close()
+
+    async def ack(self, lease: Lease, offsets: Sequence[int] | None = None) -> int:
+        """Settle a delivery, or some of its messages; answers how many were settled by this."""
+        unit = AckUnit(lease, offsets=offsets)
+        self._lanes.submit(unit)
+        (row,) = await unit.done
+        if row["code"] is not None:
+            raise refusal(row["code"])
+        return row["settled"]
+
+    async def settle(
+        self, deliveries: Sequence[Sequence[rows.Settlement]]
+    ) -> list[list[rows.Record] | BaseException]:
+        """
+        Say what became of messages, a sequence a delivery; all of them are taken on, or none.
+
+        Of each delivery one row a message, refusals as codes, or why nothing is known of it.
+        """
+        units = [self._unit(settlements) for settlements in deliveries]
+        self._lanes.submit(*units)
+        return await asyncio.gather(
+            *map(self._settled, units, deliveries),
+            return_exceptions=True,
+        )
+
+    async def complete(
+        self,
+        lease: Lease,
+        partition_id: int,
+        offsets: Sequence[int],
+        kept: Sequence[tuple[int, rows.Kept]] = (),
+    ) -> rows.Record:
+        """Settle these messages; one row for all, which names those that were refused."""
+        unit = AckUnit(lease, offsets=offsets, partition_id=partition_id, kept=kept)
+        self._lanes.submit(unit)
+        (row,) = await unit.done
+        return row
+
+    def _unit(self, settlements: Sequence[rows.Settlement]) -> AckUnit:
+        first = settlements[0]
+        lease = Lease(self._store.shard, first.delivery_id, first.token, first.claimed_ms)
+        if all(
+            each.kind == "completed" and each.partition_id == first.partition_id
+            for each in settlements
+        ):
+            offsets = [each.offset for each in settlements]
+            kept = [(each.offset, each.kept) for each in settlements if each.kept is not None]
+            return AckUnit(lease, offsets=offsets, partition_id=first.partition_id, kept=kept)
+        return AckUnit(lease, settlements=settlements)
+
+    async def _settled(
+        self, unit: AckUnit, settlements: Sequence[rows.Settlement]
+    ) -> list[rows.Record]:
+        found = await unit.done
+        return found if unit.settlements else await self.each(found[0], settlements)
+
+    async def each(
+        self, row: rows.Record, settlements: Sequence[rows.Settlement]
+    ) -> list[rows.Record]:
+        """A row for each of the messages that one row is about."""
+        if row["refused"] is None:
+            return [row] * len(settlements)
+        refused = {offset for each in row["refused"] for offset in range(each.lower, each.upper)}
+        # Of these each hears why.
+        rest = [each for each in settlements if each.offset in refused]
+        lease = Lease(self._store.shard, rest[0].delivery_id, rest[0].token, rest[0].claimed_ms)
+        again = AckUnit(lease, settlements=rest)
+        self._lanes.submit(again)
+        reasons = iter(await again.done)
+        return [next(reasons) if each.offset in refused else row for each in settlements]
+
+    async def extend(self, lease_ids: Sequence[str], seconds: float | None) -> list[Extended]:
+        """Move the ends of leases; what was never a lease is lost like one that was."""
+        if seconds is not None and not 0 < seconds <= self._settings.max_lease_seconds:
+            raise errors.BadRequest(
+                f"seconds must be above 0 and at most {self._settings.max_lease_seconds}"
+            )
+        if not 0 < len(lease_ids) <= self._settings.max_items:
+            raise errors.TooManyItems(f"1 to {self._settings.max_items} leases fit a call")
+        leases: dict[str, tuple[int, UUID]] = {}
+        for lease_id in lease_ids:
+            with contextlib.suppress(errors.LeaseLost):
+                lease = Lease.parse(lease_id)
+                leases[lease_id] = (lease.delivery_id, lease.token)
+        moved: dict[str, rows.Record] = {}
+        if leases:
+            found = await self._store.messages.extend(
+                list(leases.values()), [seconds] * len(leases)
+            )
+            moved = dict(zip(leases, found, strict=True))
+        extended = sum(row["code"] is None for row in moved.values())
+        self._counters.extended += extended
+        if extended < len(lease_ids):
+            self._counters.count_refused("extend", len(lease_ids) - extended)
+        lost = refusal("QN002")
+        return [
+            Extended(lease_id=each, success=True, expires_at=moved[each]["until"])
+            if each in moved and moved[each]["code"] is None
+            else Extended(lease_id=each, success=False, code=lost.code, error=str(lost))
+            for each in lease_ids
+        ]
+
+    async def release(self, lease: Lease) -> None:
+        """Give back what is left of a delivery, at once and uncounted."""
+        (row,) = await self._store.messages.release([(lease.delivery_id, lease.token)])
+        if row["code"] is not None:
+            self._counters.count_refused("release")
+            raise refusal(row["code"])
+        self._wake((row["group_id"],))
+
+    async def _flush(self, units: list[AckUnit]) -> None:
+        self.flushed.observe(len(units))
+        taken: dict[int, AckUnit] = {}
+        later: list[AckUnit] = []
+        for unit in units:
+            if unit.lease.delivery_id in taken:
+                later.append(unit)
+            else:
+                taken[unit.lease.delivery_id] = unit
+        acks = [unit for unit in taken.values() if not unit.settlements]
+        nacks = [unit for unit in taken.values() if unit.settlements]
+        if acks:
+            await self._by_halves(acks, self._ack)
+        if nacks:
+            await self._by_halves(nacks, self._nack)
+        if later:
+            await self._flush(later)
+
+    async def _by_halves(
+        self, units: list[AckUnit], flush: Callable[[list[AckUnit]], Awaitable[None]]
+    ) -> None:
+        """Flush; after an error that concerns one of them, the halves, until that one is alone."""
+        try:
+            await flush(units)
+        except (errors.ServiceError, errors.OutcomeUnknown) as error:
+            for unit in units:
+                unit.fail(error)
+        except Exception as error:
+            if len(units) == 1:
+                units[0].fail(error)
+                return
+            half = len(units) // 2
+            await self._by_halves(units[:half], flush)
+            await self._by_halves(units[half:], flush)
+
+    async def _ack(self, units: list[AckUnit]) -> None:
+        acks = [
+            rows.Ack(
+                unit.lease.delivery_id,
+                unit.lease.token,
+                _ranges(unit.offsets),
+                unit.partition_id,
+                unit.kept,
+            )
+            for unit in units
+        ]
+        if any(unit.kept for unit in units):
+            settled = await self._store.messages.ack_keeping(acks)
+        else:
+            settled = await self._store.messages.ack(acks)
+        for unit, row in zip(units, settled, strict=True):
+            if row["code"] is None:
+                self._counters.count_settled(row["group_id"], "acked", unit.lease, row["settled"])
+            else:
+                self._counters.count_refused("ack")
+            unit.finish([row])
+        self._wake({row["group_id"] for row in settled if row["has_more"]})
+        self._tell_settled({unit.partition_id for unit in units})
+
+    async def _nack(self, units: list[AckUnit]) -> None:
+        settlements = [each for unit in units for each in unit.settlements]
+        settled = await self._store.messages.nack(settlements)
+        at = 0
+        for unit in units:
+            for each, row in zip(unit.settlements, settled[at:], strict=False):
+                if row["code"] is None:
+                    self._counters.count_settled(row["group_id"], _became(each, row), unit.lease)
+                else:
+                    self._counters.count_refused("nack")
+            unit.finish(settled[at : at + len(unit.settlements)])
+            at += len(unit.settlements)
+        # Also for what waits for its backoff: the search that finds nothing learns until when.
+        self._wake({row["group_id"] for row in settled if row["group_id"] is not None})
+        self._tell_settled({each.partition_id for each in settlements})
+
+
+def _became(settlement: rows.Settlement, row: rows.Record) -> str:
+    """What a settlement came to, in the words of those who count."""
+    if settlement.kind == "completed":
+        return "acked"
+    if row["is_dead"]:
+        return "buried"
+    return "nacked" if row["due_at"] is not None else "dropped"
+
+
+def _ranges(offsets: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None:
+    if offsets is None:
+        return None
+    ordered = sorted(set(offsets))
+    if ordered and ordered[-1] - ordered[0] == len(ordered) - 1:
+        return ((ordered[0], ordered[-1] + 1),)
+    ranges: list[tuple[int, int]] = []
+    for offset in ordered:
+        if ranges and ranges[-1][1] == offset:
+            ranges[-1] = (ranges[-1][0], offset + 1)
+        else:
+            ranges.append((offset, offset + 1))
+    return tuple(ranges)
+
+
+def refusal(code: str) -> errors.QueenError:
+    """The error that a code of a row means, in its own words."""
+    error = errors.of_sqlstate(code) or errors.RequestError
+    return error((error.__doc__ or code).strip().splitlines()[0])

@@ -1,0 +1,1 @@
+"""Pushes without a caller: the outbox, schedules and workflows."""

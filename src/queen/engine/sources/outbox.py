@@ -1,0 +1,203 @@
+"""Moves what applications enqueued in their own transactions to the log: once, and soon."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from queen import errors
+from queen.engine.encryption.sealer import Seals
+from queen.engine.push.batches import Part
+from queen.engine.push.pusher import Pushes
+from queen.engine.runtime.periodic import Rounds
+from queen.settings import Settings
+from queen.store.connection.database import Record
+from queen.store.store import Store
+from queen.wire.messages import PushItem, Request
+
+_LOG: Final = logging.getLogger("queen.engine")
+_LIMIT: Final = 1_000
+_ROUNDS: Final = 10
+_OFFICE_SECONDS: Final = 3.0
+_STEP_SECONDS: Final = 0.005
+"""Between two looks while applications put something down."""
+_LONG_STEP_SECONDS: Final = 2.0
+"""The same, asleep, while a transaction is open that may have put something down before."""
+_AWAKE_SECONDS: Final = 1.0
+"""Without anything new, before it sleeps."""
+_POLL_SECONDS: Final = 10.0
+"""Asleep: the safety net behind the notification."""
+
+
+class OutboxItem(Request, frozen=True, kw_only=True):
+    """An item of a push without its payload, as ``queen.enqueue`` puts it down."""
+
+    queue: str
+    partition: str = "Default"
+    transaction_id: str | None = None
+    trace_id: str | None = None
+    headers: dict[str, str] | None = None
+    available_at: datetime | None = None
+    ttl_seconds: float | None = None
+    priority: int | None = None
+
+
+_DECODE: Final = msgspec.json.Decoder(OutboxItem).decode
+
+
+class Appender(Rounds):
+    """
+    One process of all that share a database does this, by an office with an end.
+
+    A message leaves the outbox in the transaction that pushes it. While messages come, it looks
+    again and again; then it says that it sleeps, and waits until every transaction that may not
+    have seen this has ended, so that none is left lying.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        pushes: Pushes,
+        seals: Seals,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._pushes = pushes
+        self._seals = seals
+        self._holder = random.getrandbits(62)
+        self._most = min(_LIMIT, settings.max_items)
+        super().__init__(pause_seconds=self._poll_seconds())
+        self._first_xid = 0
+        """All that older transactions put down was seen."""
+        self.moved = 0
+
+    def _poll_seconds(self) -> float:
+        is_pooled = self._store.database.is_pooled
+        seconds = self._settings.safety_poll_ms / 1000 if is_pooled else _POLL_SECONDS
+        return seconds * random.uniform(0.8, 1.2)
+
+    async def round(self) -> float:
+        try:
+            await self._serve()
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            return random.uniform(0.1, 1.0)
+        except Exception:
+            # Whatever it was, the next round may find it gone.
+            _LOG.exception("the outbox could not be moved")
+        return self._poll_seconds()
+
+    async def _serve(self) -> None:
+        """Move what there is, and what comes meanwhile."""
+        self._first_xid = 0
+        if not await self._step() or not await self._lead(is_awake=True):
+            return
+        led_at = last_at = time.monotonic()
+        while (now := time.monotonic()) < last_at + _AWAKE_SECONDS:
+            if now > led_at + _OFFICE_SECONDS / 3:
+                if not await self._lead(is_awake=True):
+                    return
+                led_at = now
+            if moved := await self._step():
+                last_at = time.monotonic()
+            if moved < self._most:
+                await asyncio.sleep(_STEP_SECONDS)
+        if await self._lead(is_awake=False):
+            await self._see_off()
+
+    async def _see_off(self) -> None:
+        """Until all who may have seen that this is awake have ended."""
+        next_xid = await self._store.outbox.next_xid()
+        open_xid, pause = 0, _STEP_SECONDS
+        while open_xid < next_xid:
+            open_xid = await self._store.outbox.open_xid()
+            if await self._step():
+                self.wake()
+                return
+            if open_xid < next_xid:
+                # Whoever puts something down now calls, and is looked for at once: with the last
+                # look behind, a call must not be taken here. What is open for long is not hurried.
+                await self.until_called(pause)
+                pause = min(2 * pause, _LONG_STEP_SECONDS)
+
+    async def _lead(self, *, is_awake: bool) -> bool:
+        return await self._store.outbox.lead(self._holder, _OFFICE_SECONDS, is_awake=is_awake)
+
+    async def _step(self) -> int:
+        """Move up to so many messages; answers how many were found that need not wait."""
+        found = await self._store.outbox.read(self._first_xid, self._most)
+        if not found:
+            return 0
+        try:
+            are_moved, count = await self._move(found)
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            raise
+        except Exception as error:
+            are_moved, count = await self._move_each(found, error)
+        # What somebody else has moved some of is left, and is older than what is open now.
+        if are_moved and len(found) < self._most:
+            self._first_xid = found[0]["open_xid"]
+        return count
+
+    async def _move_each(self, rows: Sequence[Record], error: Exception) -> tuple[bool, int]:
+        """One of them keeps all others from being moved: it is found, and stays alone."""
+        if len(rows) == 1:
+            await self._set_aside({rows[0]["id"]: str(error) or type(error).__name__})
+            return True, 1
+        are_moved, count = True, 0
+        for row in rows:
+            try:
+                is_moved, one = await self._move([row])
+            except (errors.ServiceError, errors.OutcomeUnknown):
+                raise
+            except Exception as own:
+                is_moved, one = await self._move_each([row], own)
+            are_moved, count = are_moved and is_moved, count + one
+        return are_moved, count
+
+    async def _move(self, rows: Sequence[Record]) -> tuple[bool, int]:
+        """Move these together; whether nobody else did, and how many need not wait for a key."""
+        items: list[PushItem] = []
+        reasons: dict[int, str] = {}
+        ids: list[int] = []
+        for row in rows:
+            try:
+                items.append(_item(row))
+                ids.append(row["id"])
+            except msgspec.MsgspecError as error:
+                reasons[row["id"]] = str(error)
+        # Without their key they stay where they are, until it is back.
+        _, locked = await self._seals.keys({item.queue: 0 for item in items})
+        ids = [id_ for id_, item in zip(ids, items, strict=True) if item.queue not in locked]
+        items = [item for item in items if item.queue not in locked]
+        if not items and not reasons:
+            return True, 0
+        parts, refused = await self._pushes.prepare(items, is_admitted=True) if items else ([], {})
+        reasons |= {ids[index]: answer.error or "" for index, answer in refused.items()}
+        if reasons:
+            await self._set_aside(reasons)
+        are_moved = await self._append([each for each in ids if each not in reasons], parts)
+        return are_moved, len({*ids, *reasons})
+
+    async def _set_aside(self, reasons: dict[int, str]) -> None:
+        _LOG.warning("%d messages of the outbox cannot be pushed", len(reasons))
+        await self._store.outbox.set_aside(reasons)
+
+    async def _append(self, ids: Sequence[int], parts: Sequence[Part]) -> bool:
+        """Push them and take them out of the outbox; False when some of them were out of it."""
+        moved = await self._pushes.store_with(
+            parts, lambda push: self._store.outbox.append(ids, push), refusal_kind="outbox"
+        )
+        self.moved += moved or 0
+        return moved is not None  # Else somebody else was faster.
+
+
+def _item(row: Record) -> PushItem:
+    said = _DECODE(row["item"])
+    fields = {name: getattr(said, name) for name in said.__struct_fields__}
+    return PushItem(payload=msgspec.Raw(row["payload"].encode()), **fields)

@@ -1,0 +1,257 @@
+"""Pushes messages again and again, by cron expressions: each tick once, whichever process does."""
+
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from queen import errors
+from queen.codec.names import check_name
+from queen.engine.caches.catalogue import Catalogue
+from queen.engine.encryption.sealer import Seals
+from queen.engine.push.pusher import Pushes, first_problem
+from queen.engine.runtime.periodic import Rounds
+from queen.engine.sources import cron as ticks
+from queen.settings import Settings
+from queen.store.connection.database import Record
+from queen.store.schedules import Move
+from queen.store.store import Store
+from queen.wire.messages import Payload, PushItem, Wire
+
+_LOG: Final = logging.getLogger("queen.engine")
+_OFFICE_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 30.0
+"""The longest sleep: the safety net behind the notification."""
+_POOLED_POLL_SECONDS: Final = 5.0
+"""Where nobody is told that there is a new schedule."""
+_AGAIN_SECONDS: Final = 10.0
+"""Before a tick that could not be pushed is tried again."""
+_EARLY_SECONDS: Final = 0.001
+_SCHEDULES: Final = 50
+"""Together in one transaction, with so many ticks each."""
+_TICKS: Final = 20
+_ROUNDS: Final = 10
+_MOST_NAME_BYTES: Final = 200
+"""So that there is room for an instant behind it."""
+_MOST_ERROR: Final = 1_000
+_NOT_ITS_FAULT: Final = (errors.DatabaseUnavailable, errors.Draining, errors.OutcomeUnknown)
+SCHEDULE_HEADER: Final = "queen-schedule"
+TICK_HEADER: Final = "queen-tick"
+
+
+class Recurring(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """What each message of a schedule is, but for its place."""
+
+    payload: Payload
+    headers: dict[str, str] | None = None
+    ttl_seconds: float | None = None
+    priority: int | None = None
+
+
+_DECODE: Final = msgspec.json.Decoder(Recurring).decode
+
+
+class Schedules(Rounds):
+    """
+    One process of all that share a database does this, by an office with an end.
+
+    A schedule moves to its next tick in the transaction that pushes the message of this one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        catalogue: Catalogue,
+        pushes: Pushes,
+        seals: Seals,
+        *,
+        tell_of_change: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._catalogue = catalogue
+        self._pushes = pushes
+        self._seals = seals
+        self._tell_of_change = tell_of_change
+        self._holder = random.getrandbits(62)
+        super().__init__(pause_seconds=self._poll_seconds())
+
+    async def put(
+        self,
+        name: str,
+        *,
+        queue: str,
+        cron: str,
+        message: Recurring,
+        partition: str = "Default",
+        time_zone: str = "UTC",
+        missed: str = "once",
+        is_paused: bool | None = None,
+        queues: Iterable[str] = (),
+    ) -> Record:
+        """
+        Make a schedule, or change it.
+
+        ``queues``: whose it may have been before, besides this one's.
+        """
+        check_name("schedule", name, _MOST_NAME_BYTES)
+        now = await self._now()
+        next_at = ticks.next_tick(cron, time_zone, now)
+        if next_at is None:
+            raise errors.InvalidOption(f"cron {cron}: there is no such day in 50 years")
+        known = await self._catalogue.queues([queue])
+        if queue not in known and not self._settings.auto_create:
+            raise errors.QueueNotFound(f"there is no queue {queue}")
+        if refused := await self._pushes.admit([_item(name, queue, partition, message, now)]):
+            raise first_problem(refused)
+        row = await self._store.schedules.put(
+            name,
+            queue=queue,
+            partition=partition,
+            cron=cron,
+            time_zone=time_zone,
+            missed=missed,
+            message=await self._sealed(queue, msgspec.json.encode(message)),
+            is_paused=is_paused,
+            next_at=next_at,
+            queues=[queue, *queues],
+        )
+        if row is None:
+            raise errors.VersionMismatch(f"schedule {name} was changed at the same time")
+        self._change()
+        return row
+
+    async def pause(self, name: str, *, is_paused: bool) -> Record:
+        """Let it rest, or go on with the next tick from now: those meanwhile were not missed."""
+        row = await self.one(name)
+        next_at = None
+        if not is_paused:
+            next_at = ticks.next_tick(row["cron"], row["time_zone"], await self._now())
+        changed = await self._store.schedules.pause(name, is_paused=is_paused, next_at=next_at)
+        if changed is None:
+            raise _missing(name)
+        self._change()
+        return changed
+
+    async def delete(self, name: str) -> None:
+        """No further tick; messages that were pushed stay."""
+        if not await self._store.schedules.delete(name):
+            raise _missing(name)
+
+    async def find(self, name: str) -> Record | None:
+        """The schedule of a name, if there is one."""
+        check_name("schedule", name, _MOST_NAME_BYTES)
+        return await self._store.schedules.one(name)
+
+    async def one(self, name: str) -> Record:
+        row = await self.find(name)
+        if row is None:
+            raise _missing(name)
+        return row
+
+    async def item(self, row: Record) -> PushItem:
+        """The message of a schedule for now, apart from its ticks."""
+        message = await self.message(row)
+        item = _item(row["name"], row["queue"], row["partition"], message, await self._now())
+        return msgspec.structs.replace(item, transaction_id=None)
+
+    async def message(self, row: Record) -> Recurring:
+        """What each message of a schedule is. Raises EncryptionUnavailable."""
+        opened, _ = await self._seals.open_one(0, row["message"], None)
+        return _DECODE(opened)
+
+    async def round(self) -> float:
+        try:
+            while True:
+                found = await self._store.schedules.due(self._holder, _OFFICE_SECONDS, _SCHEDULES)
+                if not found or found[0]["name"] is None:
+                    break
+                await self._fire_all(found)
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            return random.uniform(0.1, 1.0)
+        except Exception:
+            # Whatever it was, the next round may find it gone.
+            _LOG.exception("schedules could not be seen to")
+            return self._poll_seconds()
+        wait = found[0]["wait_seconds"] + _EARLY_SECONDS if found else _POLL_SECONDS
+        return min(wait, self._poll_seconds())
+
+    def _poll_seconds(self) -> float:
+        is_pooled = self._store.database.is_pooled
+        return (_POOLED_POLL_SECONDS if is_pooled else _POLL_SECONDS) * random.uniform(0.8, 1.2)
+
+    def _change(self) -> None:
+        """The next tick is another now, here and for the process that sees to them."""
+        self.wake()
+        self._tell_of_change()
+
+    async def _now(self) -> datetime:
+        return (await self._store.database.fetch("now"))[0]["now"]
+
+    async def _sealed(self, queue: str, message: bytes) -> bytes:
+        keys, problems = await self._seals.keys({queue: 1})
+        for problem in problems.values():
+            raise problem
+        for key in keys.values():
+            # No partition has the id 0: it opens as what it is, and nowhere else.
+            (message,) = key.seal(self._store.shard, 0, [message])
+        return message
+
+    async def _fire_all(self, rows: Sequence[Record]) -> None:
+        """Together; or one by one, where one of them has a problem, which is its alone."""
+        try:
+            await self._fire(rows)
+        except _NOT_ITS_FAULT:
+            raise
+        except Exception as error:
+            if len(rows) > 1:
+                for row in rows:
+                    await self._fire_all([row])
+                return
+            (row,) = rows
+            _LOG.warning("schedule %s could not be pushed: %s", row["name"], error)
+            text = (str(error) or type(error).__name__)[:_MOST_ERROR]
+            await self._store.schedules.defer(row["name"], row["next_at"], _AGAIN_SECONDS, text)
+
+    async def _fire(self, rows: Sequence[Record]) -> None:
+        items: list[PushItem] = []
+        moves: list[Move] = []
+        most = min(_TICKS, self._settings.max_items)
+        for row in rows:
+            now, next_at = row["now"], row["next_at"]
+            rule = row["cron"], row["time_zone"]
+            found, next_ = ticks.due(*rule, next_at, now, missed=row["missed"], most=most)
+            if found:
+                message = await self.message(row)
+                where = row["name"], row["queue"], row["partition"]
+                items += [_item(*where, message, tick) for tick in found]
+            moves.append(Move(row["name"], next_at, found[-1] if found else None, next_))
+        parts, refused = await self._pushes.prepare(items, is_admitted=True) if items else ([], {})
+        if refused:
+            raise first_problem(refused)
+        # None: somebody else was faster, or it was changed; the next look tells.
+        await self._pushes.store_with(
+            parts, lambda push: self._store.schedules.fire(moves, push), refusal_kind="schedule"
+        )
+
+
+def _item(name: str, queue: str, partition: str, message: Recurring, instant: datetime) -> PushItem:
+    """The message of one tick: its transactionId is that of no other."""
+    tick = instant.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    return PushItem(
+        queue=queue,
+        partition=partition,
+        payload=message.payload,
+        transaction_id=f"{name}@{tick}",
+        headers={**(message.headers or {}), SCHEDULE_HEADER: name, TICK_HEADER: tick},
+        ttl_seconds=message.ttl_seconds,
+        priority=message.priority,
+    )
+
+
+def _missing(name: str) -> errors.NotFound:
+    return errors.NotFound(f"there is no schedule {name}")

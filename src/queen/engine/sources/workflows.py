@@ -1,0 +1,196 @@
+"""Starts workflows, drives them, and wakes those who wait for their ends."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+from uuid import UUID, uuid4
+
+import msgspec
+
+from queen import errors
+from queen.codec import payload
+from queen.codec.names import check_name, check_queue_name
+from queen.engine.caches.catalogue import Catalogue
+from queen.engine.settle.outcome_waiters import WorkflowEndings
+from queen.engine.settle.results import Results
+from queen.settings import Settings
+from queen.store.connection.database import Record
+from queen.store.messages import Advance
+from queen.store.store import Store
+from queen.wire.messages import AdvanceOperation
+from queen.wire.workflow_plan import Plan
+
+_MOST_ERROR: Final = 10_000
+_MOST_TAKEN: Final = 500
+"""Messages that a cancel takes away; the others are run and settled."""
+_OUTER_LEVELS: Final = 8
+"""More than a message nests what it carries of a step: data in it, results by name, in lists."""
+
+
+class Workflows:
+    """Runs of steps that follow each other; their state machine is SQL."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        catalogue: Catalogue,
+        results: Results,
+        *,
+        tell_of_end: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._catalogue = catalogue
+        self._results = results
+        self._tell_of_end = tell_of_end
+        self.endings = WorkflowEndings(store, settings)
+
+    async def start(
+        self,
+        id_: str | None,
+        plan: Plan,
+        *,
+        headers: dict[str, str] | None = None,
+        trace_id: str | None = None,
+    ) -> tuple[str, bool]:
+        """Start one; its id, and whether it is new: a repeat is not."""
+        await self._check_queues(plan)
+        name = id_ or str(uuid4())
+        is_new = await self._store.workflows.start(
+            name,
+            name=plan.name,
+            digest=plan.digest(),
+            metadata=msgspec.json.encode(plan.metadata).decode(),
+            correlation_id=plan.correlation_id,
+            tags=plan.tags,
+            headers=None if not headers else msgspec.json.encode(headers).decode(),
+            trace_id=trace_id,
+            steps=plan.encoded_steps().decode(),
+            templates=[each.template for each in plan.steps],
+            items=[each.items for each in plan.steps],
+        )
+        return name, is_new
+
+    async def signal(self, id_: str, signal: str, outcome: str, data: bytes | None) -> int:
+        """Tell it what its steps wait for; how many took it."""
+        self._check_json("the data", data)
+        text = None if data is None else data.decode()
+        row = await self._store.workflows.signal(id_, signal, outcome, text)
+        if not row["steps"]:
+            raise errors.NotFound(f"no step of workflow {id_} is for a signal {signal}")
+        self.stir([id_] if row["has_ended"] else [])
+        return row["taken"]
+
+    async def cancel(self, id_: str, reason: str | None, *, is_undone: bool) -> None:
+        """Let nothing begin any more, and undo what was done."""
+        row = await self._store.workflows.cancel(id_, reason, is_undone=is_undone)
+        has_ended: bool = row["has_ended"]
+        if not has_ended:
+            has_ended = await self._take_away(id_)
+        self.stir([id_] if has_ended else [])
+
+    async def _take_away(self, id_: str) -> bool:
+        """Cancel messages that are out, unless their steps would have to be undone."""
+        taken: list[Record] = []
+        for each in await self._store.workflows.messages(id_, _MOST_TAKEN):
+            # Who is faster has settled it, with its step.
+            with contextlib.suppress(errors.RequestError):
+                queue = await self._catalogue.queue(each["queue"])
+                await self._results.cancel(
+                    queue, each["transaction_id"], partition=each["partition"], seconds=None
+                )
+                taken.append(each)
+        return bool(taken) and await self._store.workflows.drop(id_, taken)
+
+    async def fail_step(self, id_: str, step: str, part: int | None, token: str) -> None:
+        """Its message was cancelled, so nobody will settle it; stale, nothing changes."""
+        with contextlib.suppress(ValueError):  # What is no token is no step's.
+            has_ended = await self._store.workflows.fail_step(
+                id_, step, part, UUID(token), "its job was cancelled"
+            )
+            self.stir([id_] if has_ended else [])
+
+    async def retry(self, id_: str, from_step: str | None) -> None:
+        """Let it go on from what failed."""
+        has_ended = await self._store.workflows.retry(id_, from_step)
+        self.stir([id_] if has_ended else [])
+
+    async def delete(self, id_: str) -> None:
+        """Forget one that has ended."""
+        await self._store.workflows.delete(id_)
+
+    async def one(self, id_: str) -> Record:
+        row = await self._store.workflows.one(id_)
+        if row is None:
+            raise errors.WorkflowNotFound(f"there is no workflow {id_}")
+        return row
+
+    def stir(self, ended: Iterable[str]) -> None:
+        """These have ended, here: who waits for them is woken, in all processes."""
+        if ids := list(ended):
+            self.endings.tell_of(ids)
+            self._tell_of_end()
+
+    def advances(self, operations: Sequence[AdvanceOperation]) -> list[Advance]:
+        """Operations as rows; raises BadRequest of the first that cannot be one."""
+        found: list[Advance] = []
+        for number, each in enumerate(operations):
+            try:
+                found.append(self._advance(each))
+            except errors.RequestError as error:
+                error.members["failed"] = ("advance", number)
+                raise
+        return found
+
+    def _advance(self, each: AdvanceOperation) -> Advance:
+        try:
+            token = UUID(each.token)
+        except ValueError as error:
+            raise errors.BadRequest("the token is not one that a message brought") from error
+        check_name("workflow", each.workflow, self._settings.max_name_bytes)
+        check_name("step", each.step, self._settings.max_name_bytes)
+        result = None if each.result is msgspec.UNSET else bytes(each.result)
+        self._check_json("the result", result)
+        if any(not 0 <= (number or 0) < 2**31 for number in (each.part, each.attempt)):
+            raise errors.BadRequest("part and attempt count from 0 and 1")
+        return Advance(
+            each.workflow,
+            each.step,
+            each.part,
+            token,
+            each.outcome,
+            None if result is None else result.decode(),
+            None if each.error is None else each.error.replace("\0", "")[:_MOST_ERROR],
+            each.attempt,
+        )
+
+    def _check_json(self, what: str, value: bytes | None) -> None:
+        most = self._settings.max_payload_bytes
+        if value is None:
+            return
+        if len(value) > most:
+            raise errors.PayloadTooLarge(f"{what} has {len(value)} bytes; at most {most} fit")
+        payload.check(value, self._settings.max_json_depth - _OUTER_LEVELS)
+
+    async def _check_queues(self, plan: Plan) -> None:
+        for name in plan.queues:
+            check_queue_name("queue", name, self._settings.max_name_bytes)
+        for step in plan.steps:
+            if step.partition is not None:
+                check_name("key", step.partition, self._settings.max_partition_bytes)
+            for text in (step.template, step.items):
+                self._check_json(f"step {step.name}", None if text is None else text.encode())
+        known = await self._catalogue.queues(plan.queues)
+        for name in sorted(plan.queues - known.keys()):
+            # One that a message would make is ordered: better to hear of a misspelt name.
+            raise errors.QueueNotFound(f"there is no queue {name}: configure it, ordered: false")
+        for name, queue in sorted(known.items()):
+            if queue.is_ordered:
+                raise errors.InvalidWorkflow(
+                    f"queue {name} is ordered, and steps are jobs: configure it with ordered: false"
+                )
+            if queue.is_encrypted:
+                raise errors.InvalidWorkflow(
+                    f"queue {name} is encrypted, and data and results of steps are kept in plain"
+                )

@@ -1,0 +1,102 @@
+"""The routes under `/jobs`, asked from Python."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+
+from queen.client.admin.base import API, Calls, answer, name_of, query_of
+from queen.wire.jobs import (
+    AllMetrics,
+    CleanRequest,
+    HeldJob,
+    JobChanged,
+    JobInfo,
+    JobRequest,
+    Jobs,
+    QueueMetrics,
+    RenewRequest,
+    RenewResponse,
+    WorkerInfo,
+    WorkerReport,
+    Workers,
+)
+from queen.wire.resources import Operation, OperationStarted
+
+
+class JobCalls(Calls):
+    """What is asked of the server about jobs."""
+
+    async def job(
+        self,
+        queue: str,
+        id_: str,
+        *,
+        key: str | None = None,
+        wait_seconds: float = 0,
+        reveal: bool = False,
+    ) -> JobInfo:
+        """A job; with ``wait_seconds`` as soon as it has come to an end."""
+        query: dict[str, Any] = {"key": key, "reveal": reveal or None}
+        if wait_seconds > 0:
+            query |= {"wait": "true", "timeout": round(wait_seconds * 1000)}
+        reply = await self._queen.transport.exchange(
+            "GET", f"{API}{_job(queue, id_)}{query_of(query)}", wait_seconds=wait_seconds
+        )
+        return answer(reply, JobInfo)
+
+    def jobs(self, queue: str, **filters: Any) -> AsyncIterator[JobInfo]:  # noqa: ANN401
+        """Jobs of a queue, newest first."""
+        return self._pages("/jobs", Jobs, "jobs", {"queue": queue, **filters})
+
+    async def cancel(self, queue: str, id_: str, *, key: str | None = None) -> JobChanged:
+        return await self._change(queue, id_, "cancel", key)
+
+    async def retry(self, queue: str, id_: str, *, key: str | None = None) -> JobChanged:
+        return await self._change(queue, id_, "retry", key)
+
+    async def _change(self, queue: str, id_: str, verb: str, key: str | None) -> JobChanged:
+        body = JobRequest(key=key or "Default")
+        return await self._send("POST", f"{_job(queue, id_)}/{verb}", body, JobChanged)
+
+    async def report_progress(
+        self, queue: str, id_: str, lease_id: str, progress: msgspec.Raw, key: str
+    ) -> None:
+        """Say how far a job has come; repeated, it says the same."""
+        body = {"leaseId": lease_id, "progress": progress, "key": key}
+        await self._queen.transport.exchange(
+            "POST", f"{API}{_job(queue, id_)}/progress", msgspec.json.encode(body)
+        )
+
+    async def renew(
+        self,
+        lease_ids: Sequence[str],
+        seconds: float,
+        jobs: Sequence[HeldJob],
+        report: WorkerReport | None = None,
+    ) -> RenewResponse:
+        """Keep what a worker holds, and learn what of it was cancelled."""
+        body = RenewRequest(
+            lease_ids=list(lease_ids), seconds=seconds, jobs=list(jobs), report=report
+        )
+        reply = await self._queen.transport.exchange(
+            "POST", f"{API}/jobs/renew", msgspec.json.encode(body)
+        )
+        return answer(reply, RenewResponse)
+
+    async def metrics(self, queue: str | None = None) -> list[QueueMetrics]:
+        """Figures of one queue, or of all that have jobs."""
+        pages = self._pages("/jobs/metrics", AllMetrics, "queues", {"queue": queue})
+        return [each async for each in pages]
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Workers that are heard of."""
+        return (await self._send("GET", "/jobs/workers", None, Workers)).workers
+
+    async def clean(self, request: CleanRequest) -> Operation:
+        """Remove old jobs; the operation goes on in the server."""
+        return (await self._send("POST", "/jobs/clean", request, OperationStarted)).operation
+
+
+def _job(queue: str, id_: str) -> str:
+    return f"/jobs/{name_of(queue)}/{name_of(id_)}"

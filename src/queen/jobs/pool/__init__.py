@@ -1,0 +1,1 @@
+"""Run workers in several processes, and scale them with the backlog."""

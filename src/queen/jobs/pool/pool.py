@@ -1,0 +1,164 @@
+"""Worker processes: started, started again when they die, drained when there are too many."""
+
+import asyncio
+import logging
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from queen import errors
+from queen.jobs.pool.process import NOW, STOP, Report, Task
+
+_LOG: Final = logging.getLogger("queen.jobs")
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 30.0
+_HEALTHY_SECONDS: Final = 10.0
+"""Who has lived so long is started again without delay."""
+_START_SECONDS: Final = 60.0
+_GRACE_SECONDS: Final = 5.0
+"""Beyond the time for its jobs; then a process is killed."""
+_DECODE: Final = msgspec.json.Decoder(Report).decode
+
+
+class Place:
+    """A place of the pool: a process, and after its death the next."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._leaves = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self.starts = 0
+        self.report: Report | None = None
+        """The last of the process that runs now; None until it is ready."""
+        self.is_ready = asyncio.Event()
+        """Set as well when the first process ends without ever having been."""
+        self.has_been_ready = False
+        """A process that was ready and died since is started again: that is no bad start."""
+        self.work = asyncio.create_task(self._keep())
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that runs now."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._leaves.is_set()
+
+    def leave(self, *, now: bool = False) -> None:
+        """Drain the process and start no other; ``now``: its jobs get no time to end."""
+        self._leaves.set()
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(NOW if now else STOP)
+
+    async def gone(self) -> None:
+        """Wait for the end of what was told to leave, for as long as its jobs may take."""
+        seconds = self._task.shutdown_seconds + _GRACE_SECONDS
+        done, _ = await asyncio.wait([self.work], timeout=seconds)
+        if not done and self._process is not None:
+            _LOG.error("jobs.process_killed: %d did not end in %.0f s", self._process.pid, seconds)
+            self._process.kill()
+        await self.work
+
+    async def _keep(self) -> None:
+        pause = _FIRST_PAUSE
+        while not self.is_leaving:
+            began = time.monotonic()
+            try:
+                code = await self._run()
+            except OSError as error:  # No more processes, or no memory for one.
+                _LOG.error("jobs.process_not_started: %s", error)
+                code = -1
+            if self.is_leaving:
+                break
+            if time.monotonic() - began > _HEALTHY_SECONDS:
+                pause = _FIRST_PAUSE
+            _LOG.warning("jobs.process_died: code %d, the next starts in %.1f s", code, pause)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._leaves.wait()
+            except TimeoutError:
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _run(self) -> int:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-c",  # Not by -m: the package has loaded the module by then.
+                "from queen.jobs.pool.process import main; main()",
+                msgspec.json.encode(self._task).decode(),
+                str(theirs.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+            )
+        self.starts += 1
+        reader, self._writer = await asyncio.open_connection(sock=ours)
+        if self.is_leaving:
+            self._writer.write(STOP)
+        try:
+            while line := await reader.readline():
+                self.report = _DECODE(line)
+                self.has_been_ready = True
+                self.is_ready.set()
+        except ConnectionError:
+            pass
+        finally:
+            self.report = None
+            self._writer.close()
+        code = await self._process.wait()
+        self.is_ready.set()
+        return code
+
+
+class Pool:
+    """So many worker processes as it was last told."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.places: list[Place] = []
+        self._leaving: dict[asyncio.Task[None], Place] = {}
+        """Those that were too many, until they have drained."""
+
+    @property
+    def size(self) -> int:
+        return len(self.places)
+
+    def scale(self, count: int) -> list[Place]:
+        """Start processes, or drain the youngest; neither is waited for. Those that are new."""
+        new = [Place(self.task) for _ in range(count - len(self.places))]
+        self.places += new
+        while len(self.places) > count:
+            place = self.places.pop()
+            place.leave()
+            task = asyncio.create_task(place.gone())
+            self._leaving[task] = place
+            task.add_done_callback(self._leaving.pop)
+        return new
+
+    async def ready(self, new: Sequence[Place]) -> None:
+        """Wait for the first report of each; raises when a process ends unasked before it."""
+        async with asyncio.timeout(_START_SECONDS):
+            for place in new:
+                await place.is_ready.wait()
+        if any(not (place.has_been_ready or place.is_leaving) for place in new):
+            raise errors.BadRequest("a worker process ended before it was ready; see what it said")
+
+    def hurry(self) -> None:
+        """Give the jobs of all no more time, also of those that drain since the last `scale`."""
+        for place in (*self.places, *self._leaving.values()):
+            place.leave(now=True)
+
+    async def close(self, *, now: bool = False) -> None:
+        """Drain all of them; ``now``: their jobs get no time to end."""
+        for place in self.places:
+            place.leave()
+        if now:
+            self.hurry()
+        await asyncio.gather(*(place.gone() for place in self.places), *self._leaving)

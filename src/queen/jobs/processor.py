@@ -1,0 +1,181 @@
+"""Processors: plain typed functions that run the jobs of a name, with what is said of them."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+import msgspec
+
+from queen import errors
+from queen.client.durations import Duration
+from queen.client.payloads import Codec
+from queen.jobs.chains import link_of
+from queen.jobs.handle import JobHandle
+from queen.jobs.job import Job
+from queen.jobs.options import (
+    Backoff,
+    BackoffRule,
+    JobOptions,
+    LinkOptions,
+    durations_of,
+    rule_of,
+)
+from queen.wire.jobs import Link
+
+if TYPE_CHECKING:
+    from queen.jobs.app import QueueManager
+
+T = TypeVar("T")
+R = TypeVar("R")
+X = TypeVar("X")
+
+DEFAULT_ATTEMPTS: Final = 3
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How jobs of a processor are run, where they do not say it themselves."""
+
+    attempts: int = DEFAULT_ATTEMPTS
+    backoff: BackoffRule = Backoff()
+    timeout_seconds: float | None = None
+    result_seconds: float | None = None
+    is_process: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        attempts: int,
+        backoff: BackoffRule | Mapping[str, Any] | None,
+        timeout: Duration | None,
+        result_ttl: Duration | None,
+        process: bool,
+    ) -> "Settings":
+        if attempts < 1:
+            raise errors.BadRequest("a job has at least one attempt")
+        return cls(
+            attempts=attempts,
+            backoff=Backoff() if backoff is None else rule_of(backoff),
+            is_process=process,
+            **durations_of({"timeout": timeout, "result_ttl": result_ttl}),
+        )
+
+
+class Processor(Generic[T, R, X]):
+    """
+    A function that runs jobs of one name; called, it is that function.
+
+    ``T`` is the data, ``R`` what the function returns, ``X`` the result once that is awaited.
+    """
+
+    __name__: str
+
+    def __init__(
+        self,
+        app: "QueueManager",
+        queue: str,
+        name: str | None,
+        function: Callable[[Job[T]], R],
+        settings: Settings,
+    ) -> None:
+        self._app = app
+        self.queue = queue
+        self.name = name
+        """None: of every name in the queue that has no processor of its own."""
+        self.function = function
+        self.settings = settings
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - is it a coroutine function, not: is it there
+        )
+        if self.is_async and settings.is_process:
+            raise errors.BadRequest("process=True is for plain functions: a coroutine needs a loop")
+        data_type, result_type = _types_of(function)
+        self.codec: Codec[T] = Codec(data_type)
+        self.result_codec: Codec[X] = Codec(result_type)
+        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+            if hasattr(function, attribute):
+                setattr(self, attribute, getattr(function, attribute))
+
+    def __call__(self, job: Job[T]) -> R:
+        return self.function(job)
+
+    async def add(self, data: T, **options: Unpack[JobOptions]) -> JobHandle[X]:
+        """Add a job for this processor."""
+        return await self._app.add_job(
+            self.queue, self._own_name(), data, codec=self.result_codec, **options
+        )
+
+    def s(self, data: Any = msgspec.UNSET, **fields: Any) -> Link:  # noqa: ANN401 - of the data
+        """
+        A job of a chain: its data, or the fields of it.
+
+        Without either its data is the result of the job before. For options: `link`.
+        """
+        if fields:
+            if data is not msgspec.UNSET:
+                raise errors.BadRequest("give the data, or its fields, not both")
+            data = fields
+        return link_of(self.queue, self._own_name(), data, {})
+
+    def link(self, data: Any = msgspec.UNSET, **options: Unpack[LinkOptions]) -> Link:  # noqa: ANN401
+        """A job of a chain with options."""
+        return link_of(self.queue, self._own_name(), data, options)
+
+    def _own_name(self) -> str:
+        if self.name is None:
+            raise errors.BadRequest(
+                f"this processor runs every job of {self.queue}: add_job says the name"
+            )
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Processor({self.queue}/{self.name or '*'})"
+
+
+class Decorator:
+    """What `QueueManager.processor` returns: it makes a processor of a function."""
+
+    def __init__(self, make: Callable[[Callable[..., Any]], Processor[Any, Any, Any]]) -> None:
+        self._make = make
+
+    # A function that is awaited has the result that comes of it.
+    @overload
+    def __call__(
+        self, function: Callable[[Job[T]], Awaitable[X]]
+    ) -> "Processor[T, Awaitable[X], X]": ...
+    @overload
+    def __call__(self, function: Callable[[Job[T]], X]) -> "Processor[T, X, X]": ...
+    def __call__(self, function: Callable[..., Any]) -> Processor[Any, Any, Any]:
+        return self._make(function)
+
+
+def _types_of(function: Callable[..., Any]) -> tuple[type[Any] | None, type[Any] | None]:
+    """The types of data and result, as far as the function says them."""
+    try:
+        hints = get_type_hints(function)
+    except (NameError, TypeError):
+        # Names that only a type checker knows, or something that is no function: any JSON.
+        return None, None
+    result = hints.pop("return", None)
+    data: Any = None
+    for hint in hints.values():
+        if get_origin(hint) is Job:
+            data = get_args(hint)[0]
+        break
+    if data in (Any, type(None)) or isinstance(data, TypeVar):
+        data = None
+    if result in (Any, type(None)):
+        result = None
+    return cast("type[Any] | None", data), cast("type[Any] | None", result)

@@ -1,0 +1,1 @@
+"""Run jobs in one process: fetch, execute, renew leases, acknowledge."""

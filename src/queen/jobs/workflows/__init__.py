@@ -1,0 +1,1 @@
+"""Define workflows and follow their runs."""

@@ -1,0 +1,224 @@
+"""Workflows: declared in Python or JSON, and checked before they start."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from queen import errors
+from queen.client.durations import LONG_SECONDS, Duration, seconds_of
+from queen.client.payloads import encode
+from queen.jobs.options import Backoff
+from queen.jobs.workflows.runs import WorkflowCalls, WorkflowHandle
+from queen.wire import workflows as wire
+from queen.wire.workflow_plan import plan_of
+
+if TYPE_CHECKING:
+    from queen.client.client import Queen
+
+_SEED_NAMES: Final = {"queue_name": "queue", "job_name": "job"}
+"""Members as they were called elsewhere."""
+
+
+class _Nothing:
+    """No data were given; None is data."""
+
+
+NOTHING: Final = _Nothing()
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    A step: a job of a queue, or, with ``signal``, what waits for one.
+
+    Usage::
+
+        Step("email", "send-welcome", {"userId": 1}, on_success=[Step("crm", "add-contact")])
+        Step("work", "count-words", over="split")
+        Step(signal="approved", timeout="2d")
+
+    Steps that follow are given in place or by name. ``over`` makes a job of each item: of a list,
+    or of the result of the step that it names.
+    """
+
+    queue: str | None = None
+    job: str | None = None
+    data: Any = NOTHING
+    name: str | None = field(default=None, kw_only=True)
+    """The job's or the signal's if not said."""
+    over: str | Sequence[Any] | None = field(default=None, kw_only=True)
+    signal: str | None = field(default=None, kw_only=True)
+    timeout: Duration | None = field(default=None, kw_only=True)
+    """Of a job: each attempt may take so long. Of a signal: it is waited for so long."""
+    key: str | None = field(default=None, kw_only=True)
+    priority: int | None = field(default=None, kw_only=True)
+    delay: Duration | None = field(default=None, kw_only=True)
+    attempts: int | None = field(default=None, kw_only=True)
+    backoff: Any = field(default=None, kw_only=True)
+    after: Sequence[str] = field(default=(), kw_only=True)
+    on_success: "Sequence[str | Step | Mapping[str, Any]]" = field(default=(), kw_only=True)
+    on_failure: "Sequence[str | Step | Mapping[str, Any]]" = field(default=(), kw_only=True)
+    join: Literal["all", "any"] | None = field(default=None, kw_only=True)
+    compensate: "Step | Mapping[str, Any] | None" = field(default=None, kw_only=True)
+    """What undoes it if the workflow fails later: a job that is given the step's result."""
+
+    @classmethod
+    def of(cls, given: "Step | Mapping[str, Any]") -> "Step":
+        """A step as it is, or as a mapping of its members; camelCase will do."""
+        if isinstance(given, Step):
+            return given
+        members = {_SEED_NAMES.get(snake := _snake(name), snake): given[name] for name in given}
+        for duration in ("timeout", "delay"):
+            if (seconds := members.pop(f"{duration}_seconds", None)) is not None:
+                members[duration] = _exact(seconds)
+        try:
+            return cls(**members)
+        except TypeError as error:
+            raise errors.InvalidWorkflow(f"this is no step: {error}") from error
+
+    def wire(self) -> dict[str, Any]:
+        """The step as it is sent; what is not given is left out."""
+        found: dict[str, Any] = {
+            "name": self.name,
+            "queue": self.queue,
+            "job": self.job,
+            "signal": self.signal,
+            "timeoutSeconds": _seconds(self.timeout, "timeout"),
+            "key": self.key,
+            "priority": None if self.priority is None else int(self.priority),
+            "delaySeconds": _seconds(self.delay, "delay"),
+            "attempts": self.attempts,
+            "backoff": None if self.backoff is None else Backoff.of(self.backoff).wire,
+            "after": list(self.after) or None,
+            "onSuccess": _following(self.on_success),
+            "onFailure": _following(self.on_failure),
+            "join": self.join,
+        }
+        if self.data is not NOTHING:
+            found["data"] = encode(self.data)
+        if self.over is not None:
+            is_name = isinstance(self.over, str)
+            found["over"] = self.over if is_name else [encode(item) for item in self.over]
+        if self.compensate is not None:
+            found["compensate"] = Step.of(self.compensate).wire()
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _seconds(duration: Duration | None, name: str) -> float | None:
+    return None if duration is None else seconds_of(duration, name, most=LONG_SECONDS)
+
+
+def _exact(seconds: Duration) -> Duration:
+    """A number whose field has the unit in its name, so that no bound applies to it."""
+    return timedelta(seconds=seconds) if isinstance(seconds, int | float) else seconds
+
+
+def _following(steps: "Iterable[str | Step | Mapping[str, Any]]") -> list[Any] | None:
+    found = [each if isinstance(each, str) else Step.of(each).wire() for each in steps]
+    return found or None
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workflow:
+    """
+    Steps that follow each other. Each method gives a new one.
+
+    Usage::
+
+        flow = (
+            Workflow(name="report")
+            .step("split", "work", "split-file", {"path": "a.csv"})
+            .map("count", "work", "count-lines", over="split")
+            .step("sum", "work", "sum-up", after=["count"])
+        )
+        handle = await jobs.execute_workflow(flow)
+    """
+
+    name: str
+    id: str | None = None
+    """Names the run: started again with the same id, it is the same run."""
+    steps: Sequence[Step | Mapping[str, Any]] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """``correlationId`` and ``tags`` can be searched for."""
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Workflow":
+        """A workflow as JSON has it: id, name, steps, metadata."""
+        try:
+            given = msgspec.json.decode(text, type=dict[str, Any])
+            return cls(**given)
+        except (msgspec.DecodeError, TypeError) as error:
+            raise errors.InvalidWorkflow(f"this is no workflow: {error}") from error
+
+    def step(
+        self,
+        name: str,
+        queue: str,
+        job: str,
+        data: object = NOTHING,
+        **members: Any,  # noqa: ANN401 - of Step
+    ) -> "Workflow":
+        """Add a job; ``members`` are those of ``Step``."""
+        return self.add(Step(queue, job, data, name=name, **members))
+
+    def map(
+        self,
+        name: str,
+        queue: str,
+        job: str,
+        *,
+        over: "str | Sequence[Any]",
+        **members: Any,  # noqa: ANN401 - of Step
+    ) -> "Workflow":
+        """Add a job an item; its result is the list of theirs, in the order of the items."""
+        return self.add(Step(queue, job, name=name, over=over, **members))
+
+    def wait_for(
+        self,
+        signal: str,
+        *,
+        name: str | None = None,
+        timeout: Duration | None = None,
+        **members: Any,  # noqa: ANN401 - of Step
+    ) -> "Workflow":
+        """Add a step that waits for a signal; its result is what the signal brings."""
+        return self.add(Step(name=name, signal=signal, timeout=timeout, **members))
+
+    def add(self, *steps: Step | Mapping[str, Any]) -> "Workflow":
+        return replace(self, steps=(*self.steps, *steps))
+
+    def request(self) -> wire.WorkflowRequest:
+        """The workflow as it is sent; raises InvalidWorkflow where it could not run."""
+        body = {
+            "name": self.name,
+            "id": self.id,
+            "steps": [Step.of(step).wire() for step in self.steps],
+            "metadata": dict(self.metadata),
+        }
+        try:
+            # Structs check what they are decoded from, not what they are made of.
+            request = msgspec.json.decode(msgspec.json.encode(body), type=wire.WorkflowRequest)
+        except msgspec.ValidationError as error:
+            raise errors.InvalidWorkflow(f"this is no workflow: {error}") from error
+        plan_of(request)
+        return request
+
+    def to_json(self) -> bytes:
+        """As ``from_json`` and ``POST /api/v1/workflows`` take it; checked."""
+        return msgspec.json.encode(self.request())
+
+
+async def execute_workflow(
+    queen: "Queen", workflow: Workflow | Mapping[str, Any]
+) -> WorkflowHandle:
+    """Check a workflow and start it; the server checks it again as a whole."""
+    given = workflow if isinstance(workflow, Workflow) else Workflow(**workflow)
+    started = await WorkflowCalls(queen).start(given.request())
+    return WorkflowHandle(queen, started.id, is_new=started.new)

@@ -1,0 +1,1 @@
+"""Authentication and permissions. Knows nothing of HTTP calls."""

@@ -1,0 +1,290 @@
+"""API keys: how they look, how they are told from forged ones, what this process remembers."""
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from queen import errors
+from queen.redacted import redacted
+from queen.server import logs
+from queen.server.auth.known_keys import KnownKeys
+from queen.server.auth.permissions import Caller, permissions_of
+from queen.store.connection.database import Record
+from queen.store.keys import Keys as StoredKeys
+from queen.telemetry import Event
+from queen.wire.access import Scope, Token
+
+_ID: Final = re.compile(r"[0-9a-f]{12}", re.ASCII)
+_SHAPE: Final = re.compile(r"qk_([0-9a-f]{12})_[0-9a-f]{64}", re.ASCII)
+_MOST_KEYS: Final = 10_000
+BELIEVED_SECONDS: Final = 0.5
+"""How long a key is taken without asking again: a revoked one is refused within a second."""
+
+
+KeyRow = Mapping[str, Any]
+"""A key as ``find_keys`` returns it."""
+
+
+class NewKey(NamedTuple):
+    """A key that was just made: the only moment at which it is known."""
+
+    id: str
+    text: str
+
+    def __repr__(self) -> str:
+        return redacted(self, ("text",))
+
+    @property
+    def digest(self) -> bytes:
+        return digest_of(self.text)
+
+
+def new_key(id_: str | None = None) -> NewKey:
+    """A key of 256 random bits; with an id, the next key of that name."""
+    id_ = id_ or secrets.token_hex(6)
+    return NewKey(id_, f"qk_{id_}_{secrets.token_hex(32)}")
+
+
+def is_id(text: str) -> bool:
+    """Whether a key may be called this."""
+    return _ID.fullmatch(text) is not None
+
+
+def id_of(text: str) -> str | None:
+    """The name of a key; None for what cannot be one."""
+    match = _SHAPE.fullmatch(text)
+    return match[1] if match else None
+
+
+def digest_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+class _Entry(NamedTuple):
+    """The secrets of one key that the database accepts, the current one first; none: rejected."""
+
+    secrets: tuple["_Secret", ...]
+    until: float
+    read_at: float
+
+    def caller(self, digest: bytes) -> Caller | None:
+        """The caller that this secret belongs to, unless the secret has ended."""
+        found: Caller | None = None
+        for secret in self.secrets or _NO_SECRETS:
+            is_it = hmac.compare_digest(digest, secret.digest)
+            if is_it and (secret.ends_at is None or secret.ends_at > time.time()):
+                found = secret.caller
+        return found
+
+
+class _Secret(NamedTuple):
+    digest: bytes
+    caller: Caller | None
+    ends_at: float | None
+    """Seconds since 1970 by this machine's clock; None: never."""
+
+
+_NO_SECRETS: Final = (_Secret(secrets.token_bytes(32), None, None),)
+"""Compared with if there is no such key, so that the response time reveals nothing."""
+
+
+class Keys:
+    """
+    Keys that were seen lately.
+
+    Each is asked for again after half a second of use, many in one statement and one statement at a
+    time: whoever tries keys at random costs the database no more than that.
+    """
+
+    def __init__(
+        self, stored: StoredKeys, *, grace_seconds: float, known: KnownKeys | None = None
+    ) -> None:
+        """``known``: the keys that are accepted for as long as the database is unavailable."""
+        self._stored = stored
+        self._known = known
+        self._grace_seconds = grace_seconds
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._wanted: dict[str, asyncio.Future[_Entry]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._unreadable: set[str] = set()
+        """Ids of keys that this release cannot read, each logged once."""
+
+    async def caller(self, text: str) -> Caller:
+        """Who holds this key; raises Unauthorized."""
+        id_ = id_of(text)
+        if id_ is None:
+            raise errors.Unauthorized("this is not a key of this server")
+        caller = (await self._entry(id_)).caller(digest_of(text))
+        if caller is None:
+            raise errors.Unauthorized("this key is not known, has expired or was revoked")
+        return caller
+
+    async def is_valid(self, caller: Caller) -> bool:
+        """Whether the secret that let this caller in is still accepted."""
+        if caller.key_id is None or caller.digest is None:
+            return False
+        return (await self._entry(caller.key_id)).caller(caller.digest) is not None
+
+    async def revoked(self, callers: Collection[Caller]) -> list[Caller]:
+        """
+        The callers whose secrets are no longer accepted: one statement for all of them.
+
+        While the database is unavailable, secrets end by this machine's clock only.
+        """
+        asked = [(each, each.key_id, each.digest) for each in callers]
+        reads = {id_: self._read(id_) for _, id_, _ in asked if id_}
+        if reads:
+            await asyncio.wait(reads.values())
+        found: list[Caller] = []
+        for caller, id_, digest in asked:
+            if id_ is None or digest is None:
+                continue
+            is_read = reads[id_].exception() is None
+            entry = reads[id_].result() if is_read else self._entries.get(id_)
+            if entry is not None and entry.caller(digest) is None:
+                found.append(caller)
+        return found
+
+    async def refresh(self, key_id: str) -> None:
+        """Use the key as it is now: it was changed here."""
+        self._entries.pop(key_id, None)
+        if self._known is not None:
+            await self._known.refresh()
+
+    async def _entry(self, id_: str) -> _Entry:
+        entry = self._entries.get(id_)
+        if entry is not None and entry.until > time.monotonic():
+            return entry
+        reading = self._read(id_)
+        # Not after a failed read: as soon as the database is back, what it says of the key counts.
+        if self._stored.is_away and (spare := await self._spare(id_, entry)) is not None:
+            return spare
+        try:
+            return await asyncio.shield(reading)
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            spare = await self._spare(id_, entry)
+            if spare is None:
+                raise
+            return spare
+
+    async def _spare(self, id_: str, entry: _Entry | None) -> _Entry | None:
+        """What is known of a key while the database is unavailable: nobody can revoke it then."""
+        now = time.monotonic()
+        if self._known is not None:
+            with contextlib.suppress(OSError):
+                row = await self._known.row(id_)
+                if row is None:
+                    raise errors.DatabaseUnavailable(
+                        "The database is unavailable, and this server did not know this key when"
+                        " it last reached it. Retry later."
+                    )
+                return self._keep(id_, row, now)
+        return entry if entry and now - entry.read_at <= self._grace_seconds else None
+
+    def _read(self, id_: str) -> asyncio.Future[_Entry]:
+        """The key as the database has it now, read together with others that are wanted."""
+        reading = self._wanted.get(id_)
+        if reading is None:
+            reading = self._wanted[id_] = asyncio.get_running_loop().create_future()
+            if self._task is None:
+                self._task = asyncio.create_task(self._read_wanted())
+        return reading
+
+    async def _read_wanted(self) -> None:
+        try:
+            while self._wanted:
+                wanted, self._wanted = self._wanted, {}
+                # Before the database is asked: its answer is that old.
+                asked_at = time.monotonic()
+                try:
+                    found = {row["id"]: dict(row) for row in await self._stored.find([*wanted])}
+                except Exception as error:
+                    for reading in wanted.values():
+                        reading.set_exception(error)
+                        reading.exception()  # Its callers may have gone.
+                    continue
+                for id_, reading in wanted.items():
+                    reading.set_result(self._keep(id_, found.get(id_), asked_at))
+        finally:
+            self._task = None
+
+    def _keep(self, id_: str, row: KeyRow | None, asked_at: float) -> _Entry:
+        entry = _absent(asked_at)
+        if row is not None:
+            try:
+                entry = _entry_of(row, asked_at)
+            except (ValueError, msgspec.ValidationError) as error:
+                self._log_unreadable(id_, error)
+        self._entries.pop(id_, None)
+        self._entries[id_] = entry
+        while len(self._entries) > _MOST_KEYS:
+            self._entries.popitem(last=False)
+        return entry
+
+    def _log_unreadable(self, id_: str, error: Exception) -> None:
+        """A newer release wrote this key; this release rejects it, and says so once."""
+        if id_ not in self._unreadable and len(self._unreadable) < _MOST_KEYS:
+            self._unreadable.add(id_)
+            logs.get().error(Event.KEY_UNREADABLE, key=id_, reason=str(error))
+
+
+def _absent(asked_at: float) -> _Entry:
+    return _Entry((), asked_at + BELIEVED_SECONDS, asked_at)
+
+
+def _entry_of(row: KeyRow, asked_at: float) -> _Entry:
+    caller = caller_of(row)
+    left, old_left = row["seconds_left"], row["old_seconds_left"] if row["old_digest"] else None
+    found = [_Secret(row["digest"], caller, _ends_at(left))]
+    if row["old_digest"] is not None:
+        old = msgspec.structs.replace(caller, digest=row["old_digest"])
+        found.append(_Secret(row["old_digest"], old, _ends_at(left, old_left)))
+    lefts = [each for each in (left, old_left) if each is not None]
+    until = asked_at + min([BELIEVED_SECONDS, *lefts])
+    return _Entry(tuple(found), until, asked_at)
+
+
+def _ends_at(*lefts: float | None) -> float | None:
+    """When the first of these numbers of seconds has passed, by this machine's clock."""
+    known = [left for left in lefts if left is not None]
+    return time.time() + min(known) if known else None
+
+
+def caller_of(row: KeyRow) -> Caller:
+    """A row of keys as somebody who may call."""
+    scopes = row["scopes"]
+    return Caller(
+        name=f"key:{row['name']}",
+        kind="key",
+        permissions=permissions_of(row["role"], row["permissions"]),
+        scopes=None if scopes is None else tuple(msgspec.convert(scopes, list[Scope])),
+        requests_per_second=row["requests_per_second"],
+        key_id=row["id"],
+        digest=row["digest"],
+    )
+
+
+def token_of(row: Record) -> Token:
+    """A row of keys as it is shown."""
+    scopes = row["scopes"]
+    return Token(
+        id=row["id"],
+        name=row["name"],
+        role=row["role"],
+        permissions=sorted(permissions_of(row["role"], row["permissions"])),
+        scopes=None if scopes is None else msgspec.convert(scopes, list[Scope]),
+        expires_at=row["expires_at"],
+        requests_per_second=row["requests_per_second"],
+        created_at=row["created_at"],
+        created_by=row["created_by"],
+        revoked_at=row["revoked_at"],
+    )

@@ -1,0 +1,87 @@
+"""Public keys that tokens are checked with: from a setting, or from the issuer over https."""
+
+import contextlib
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from jwt import PyJWK, PyJWTError
+
+from queen import errors
+from queen.server.auth.cached_document import Fetched
+
+PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
+
+_MOST_KEYS: Final = 100
+_MOST_ID_LETTERS: Final = 255
+_STALE_SECONDS: Final = 3_600.0
+"""How long keys are believed when the issuer does not answer."""
+
+
+def algorithm_of(key: object) -> str | None:
+    """The one algorithm that a key is for; None for keys that are too weak or of another kind."""
+    if isinstance(key, RSAPublicKey):
+        return "RS256" if key.key_size >= 2048 else None
+    if isinstance(key, EllipticCurvePublicKey):
+        return "ES256" if isinstance(key.curve, SECP256R1) else None
+    return "EdDSA" if isinstance(key, Ed25519PublicKey) else None
+
+
+def key_of_setting(text: str) -> PublicKey:
+    """A public key in PEM, or the file that has it."""
+    try:
+        pem = text.encode() if "-----BEGIN" in text else Path(text).read_bytes()
+        key = load_pem_public_key(pem)
+    except (OSError, ValueError) as error:
+        raise errors.BadSettings("JWT_PUBLIC_KEY is no public key in PEM, nor a file") from error
+    if not isinstance(key, RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey):
+        raise errors.BadSettings("JWT_PUBLIC_KEY is neither RSA, nor P-256, nor Ed25519")
+    return key
+
+
+class Jwks:
+    """The keys of one issuer, by id."""
+
+    def __init__(self, url: str) -> None:
+        self._keys = Fetched(url, keys_of, setting="JWT_JWKS_URL")
+
+    async def close(self) -> None:
+        await self._keys.close()
+
+    async def key(self, key_id: object) -> PublicKey:
+        """The key of this id; raises Unauthorized when the issuer has none."""
+        if not isinstance(key_id, str) or not 0 < len(key_id) <= _MOST_ID_LETTERS:
+            raise errors.Unauthorized("the token does not say which key signed it")
+        found = (self._keys.value or {}).get(key_id)
+        if found is None or self._keys.age > _STALE_SECONDS:
+            await self._keys.ask()
+            found = (self._keys.value or {}).get(key_id)
+        else:
+            self._keys.freshen()
+        if self._keys.age > _STALE_SECONDS:
+            raise errors.Overloaded("the keys of the issuer of tokens cannot be read")
+        if found is None:
+            raise errors.Unauthorized("the token is signed by a key that is not known")
+        return found
+
+
+class _KeySet(msgspec.Struct):
+    keys: list[dict[str, Any]]
+
+
+def keys_of(text: bytes) -> dict[str, PublicKey]:
+    """Public keys for signatures by id; secret ones, and those without id, are passed over."""
+    keys: dict[str, PublicKey] = {}
+    for each in msgspec.json.decode(text, type=_KeySet).keys[:_MOST_KEYS]:
+        key_id: Any = each.get("kid")
+        if not isinstance(key_id, str) or each.get("use", "sig") != "sig":
+            continue
+        with contextlib.suppress(PyJWTError, ValueError, TypeError, KeyError):
+            key: Any = PyJWK(each).key
+            if isinstance(key, RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey):
+                keys[key_id] = key
+    return keys

@@ -1,0 +1,89 @@
+"""Where people sign in to the dashboard: what the issuer of tokens tells of itself."""
+
+import re
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from queen import errors
+from queen.server.auth.cached_document import Fetched
+from queen.settings import Settings
+
+_WELL_KNOWN: Final = "/.well-known/openid-configuration"
+_HOST: Final = re.compile(r"[a-z0-9.-]+(:[0-9]+)?", re.ASCII)
+"""What may stand in a Content-Security-Policy."""
+
+
+class Endpoints(msgspec.Struct, frozen=True):
+    """What discovery tells, as far as we use it."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    end_session_endpoint: str | None = None
+
+    @property
+    def token_origin(self) -> str:
+        """Whom the dashboard asks for tokens."""
+        return f"https://{urlsplit(self.token_endpoint).netloc.lower()}"
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the dashboard is told; without endpoints the issuer does not answer."""
+
+    name: str
+    issuer: str
+    client_id: str
+    scopes: str
+    token: Literal["access", "id"]
+    endpoints: Endpoints | None
+
+
+class Oidc:
+    """Knows the endpoints of the issuer; made where people may sign in there."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._issuer = settings.jwt_issuer or ""
+        if "jwt" not in settings.auth_kinds:
+            raise errors.BadSettings("OIDC_CLIENT_ID needs QUEEN_AUTH=jwt or keys,jwt")
+        if "openid" not in settings.oidc_scopes.split():
+            raise errors.BadSettings("OIDC_SCOPES must have openid in it")
+        self._endpoints = Fetched(
+            self._issuer.rstrip("/") + _WELL_KNOWN,
+            self._read,
+            setting="with OIDC_CLIENT_ID, JWT_ISSUER",
+        )
+
+    async def close(self) -> None:
+        await self._endpoints.close()
+
+    async def provider(self) -> Provider:
+        """What is known now; waits for the issuer the first time."""
+        if self._endpoints.value is None:
+            await self._endpoints.ask()
+        else:
+            self._endpoints.freshen()
+        settings = self._settings
+        return Provider(
+            name=settings.oidc_name or urlsplit(self._issuer).hostname or "",
+            issuer=self._issuer,
+            client_id=settings.oidc_client_id or "",
+            scopes=settings.oidc_scopes,
+            token=settings.oidc_token,
+            endpoints=self._endpoints.value,
+        )
+
+    def _read(self, text: bytes) -> Endpoints:
+        """Endpoints of this issuer and no other, to which a page may go."""
+        told = msgspec.json.decode(text, type=Endpoints)
+        if told.issuer != self._issuer:
+            raise ValueError("this is another issuer")
+        for url in (told.authorization_endpoint, told.token_endpoint, told.end_session_endpoint):
+            if url is None:
+                continue
+            parts = urlsplit(url)
+            if parts.scheme != "https" or not _HOST.fullmatch(parts.netloc.lower()):
+                raise ValueError("an endpoint is no address of https")
+        return told

@@ -1,0 +1,121 @@
+"""Whether what a request names lies in its caller's scope: asked for callers with scopes alone."""
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from queen import errors
+from queen.codec.ids import partition_of, place_of
+from queen.engine.engine import Engine
+from queen.engine.pop.delivery import Lease
+from queen.server.auth.permissions import Caller
+from queen.wire.messages import Acknowledgment
+
+
+def outside(caller: Caller) -> errors.Forbidden:
+    """The same words whether what was asked for exists or not."""
+    return errors.Forbidden(f"{caller.name} may not do this here: it is outside its scopes")
+
+
+async def visible(engine: Engine, caller: Caller, names: Iterable[str]) -> set[str]:
+    """Those of the queues that the caller may see."""
+    wanted = set(names)
+    seen = {name for name in wanted if caller.sees(name, None)}
+    if rest := wanted - seen:
+        try:
+            known = await engine.catalogue.queues(rest)
+        except (errors.DatabaseUnavailable, errors.OutcomeUnknown) as error:
+            # A push may go to disk: its queue stays where it was while nobody can move it.
+            known = engine.catalogue.remembered(rest)
+            if unknown := sorted(rest - set(known)):
+                raise errors.DatabaseUnavailable(
+                    f"The database is unavailable, and the namespace of queue {unknown[0]} is not"
+                    " known here. Until it is back, only scopes by queue name cover that queue."
+                ) from error
+        seen |= {
+            name
+            for name in rest
+            if caller.sees(name, known[name].namespace if name in known else "")
+        }
+    return seen
+
+
+async def require_queues(engine: Engine, caller: Caller, names: Iterable[str]) -> None:
+    wanted = set(names)
+    if await visible(engine, caller, wanted) != wanted:
+        raise outside(caller)
+
+
+async def require_scope(
+    engine: Engine,
+    caller: Caller,
+    *,
+    queue: str | None,
+    namespace: str | None,
+    is_made: bool,
+) -> None:
+    """A queue, where it is and where it is to be; or all queues of a namespace."""
+    if queue is None:
+        if namespace is None or not caller.sees_all_of(namespace):
+            raise outside(caller)
+        return
+    if not is_made:
+        await require_queues(engine, caller, [queue])
+        return
+    known = (await engine.catalogue.queues([queue])).get(queue)
+    if known is not None and not caller.sees(queue, known.namespace):
+        raise outside(caller)
+    if (known is None or namespace is not None) and not caller.sees(queue, namespace or ""):
+        raise outside(caller)
+    is_moved = namespace and namespace != (known.namespace if known is not None else "")
+    if is_moved and not caller.may_name(queue, namespace or ""):
+        # Whoever pops by that namespace would be given messages of a stranger.
+        raise outside(caller)
+
+
+async def require_partitions(engine: Engine, caller: Caller, ids: Iterable[int]) -> None:
+    """What does not exist is outside of every scope."""
+    wanted = set(ids)
+    owners = await engine.owners.of_partitions(wanted)
+    if len(owners) < len(wanted):
+        raise outside(caller)
+    await require_queues(engine, caller, owners.values())
+
+
+async def require_leases(engine: Engine, caller: Caller, lease_ids: Iterable[str]) -> None:
+    """A lease that is lost is the engine's to refuse: only who held it knows its token."""
+    wanted: set[tuple[int, UUID]] = set()
+    for lease_id in lease_ids:
+        try:
+            lease = Lease.parse(lease_id)
+        except errors.LeaseLost:
+            continue
+        wanted.add((lease.delivery_id, lease.token))
+    owners = await engine.owners.of_leases(wanted)
+    await require_queues(engine, caller, owners.values())
+
+
+async def require_acks(
+    engine: Engine, caller: Caller, acknowledgments: Sequence[Acknowledgment]
+) -> None:
+    """Each must say where its message is: a transactionId alone may be another's."""
+    partition_ids: set[int | None] = set()
+    leases: list[str] = []
+    for each in acknowledgments:
+        if each.partition_id is not None:
+            partition_ids.add(partition_of(each.partition_id))
+        if each.id is not None:
+            place = place_of(each.id)
+            partition_ids.add(place and place.partition_id)
+        if each.partition_id is not None or each.id is not None:
+            continue
+        if each.lease_id is None:
+            raise outside(caller)
+        leases.append(each.lease_id)
+        if place := place_of(each.transaction_id or ""):
+            # Where the lease is lost, the id that a transactionId may be is looked at.
+            partition_ids.add(place.partition_id)
+    if None in partition_ids:
+        raise outside(caller)
+    await require_partitions(engine, caller, [each for each in partition_ids if each is not None])
+    if leases:
+        await require_leases(engine, caller, leases)

@@ -1,0 +1,95 @@
+"""Ends waiting calls and WebSockets whose key or token is no longer accepted."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from queen.server import logs
+from queen.server.auth.api_keys import Keys
+from queen.server.auth.permissions import Caller
+from queen.telemetry import Event
+
+CHECK_SECONDS: Final = 0.4
+"""A revocation is noticed this much later at most, plus one statement; one second is promised."""
+REASON: Final = "The key was revoked, rotated or has expired, or the token has expired."
+
+End = Callable[[], None]
+
+
+class _Group(NamedTuple):
+    """All that waits with the same key or token: checked once for all."""
+
+    caller: Caller
+    ends: set[End]
+
+
+class Revocations:
+    """
+    Callers that wait, by the secret or token that let them in.
+
+    One task checks all of them, with one statement, and runs only while somebody waits. NOTIFY
+    would be quicker but does not pass PgBouncer (decision 0010).
+    """
+
+    def __init__(self, keys: Keys | None) -> None:
+        self._keys = keys
+        self._groups: dict[bytes | float, _Group] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._groups
+
+    def add(self, caller: Caller, end: End) -> None:
+        """Call ``end`` when the caller's key or token is no longer accepted."""
+        credential = caller.digest or caller.until
+        if credential is None:
+            return
+        group = self._groups.get(credential)
+        if group is None:
+            group = self._groups[credential] = _Group(caller, set())
+        group.ends.add(end)
+        if self._task is None:
+            self._task = asyncio.create_task(self._check_while_waiting())
+
+    def remove(self, caller: Caller, end: End) -> None:
+        """The caller waits no longer."""
+        credential = caller.digest or caller.until
+        group = None if credential is None else self._groups.get(credential)
+        if credential is not None and group is not None:
+            group.ends.discard(end)
+            if not group.ends:
+                del self._groups[credential]
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _check_while_waiting(self) -> None:
+        try:
+            while self._groups:
+                await asyncio.sleep(CHECK_SECONDS)
+                try:
+                    await self._check()
+                except Exception as error:
+                    # Whatever it was, the next check may find it gone.
+                    logs.get().error(Event.UNEXPECTED, error=error)
+        finally:
+            self._task = None
+
+    async def _check(self) -> None:
+        groups = list(self._groups.values())
+        now = time.time()
+        ended = [each.caller for each in groups if (each.caller.until or now + 1) <= now]
+        if self._keys is not None:
+            ended += await self._keys.revoked(
+                [each.caller for each in groups if each.caller.key_id]
+            )
+        for caller in ended:
+            group = self._groups.pop(caller.digest or caller.until or 0.0, None)
+            for end in () if group is None else tuple(group.ends):
+                end()

@@ -1,0 +1,1 @@
+"""Bytes to structs and back: protocol, routing, request bodies, responses and problems."""

@@ -1,0 +1,48 @@
+"""Lists in pages by keyset: the last page costs what the first does."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from queen import errors
+from queen.server.http.call import Call
+from queen.server.http.timestamps import in_utc
+from queen.wire.resources import PageQuery
+
+T = TypeVar("T", bound=tuple[Any, ...])
+Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Priority = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Level = Annotated[int, msgspec.Meta(ge=-1, le=9)]
+DUE = tuple[datetime, Int]
+"""A place among messages that are not due yet."""
+LARGEST = 1e300
+"""Before it come all places of a list that is sorted by a figure, the largest first."""
+FIRST_DUE = (datetime(1, 1, 1, tzinfo=UTC), 0)
+
+
+def limit_of(call: Call, query: PageQuery) -> int:
+    """How many entries a page has; too many are lowered to what the server allows."""
+    settings = call.state.settings
+    return min(query.limit or settings.api_default_limit, settings.api_max_limit)
+
+
+def cursor_to(*place: object) -> str:
+    """A place in an order as an opaque string."""
+    return urlsafe_b64encode(msgspec.json.encode(place)).rstrip(b"=").decode()
+
+
+def place_of(cursor: str | None, type_: type[T], start: T) -> T:
+    """The place that a cursor names, or the start of the list."""
+    if cursor is None:
+        return start
+    try:
+        raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+        place = msgspec.json.decode(raw, type=type_)
+        for each in place:
+            if isinstance(each, datetime):
+                in_utc(each, "/cursor")
+        return place
+    except (ValueError, UnicodeError, msgspec.DecodeError) as error:
+        raise errors.BadRequest("the cursor is not one of this list") from error

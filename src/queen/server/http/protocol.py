@@ -1,0 +1,386 @@
+"""uvicorn's protocol with what it lacks: deadlines, bounded headers, word of who has gone."""
+
+import asyncio
+import time
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+import msgspec
+from uvicorn._types import ASGI3Application, ASGISendEvent
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+from websockets.http11 import Request
+
+from queen import errors
+from queen.server.http.call import Whole, problem
+from queen.server.http.connection_limits import Peers
+from queen.server.http.memory_budget import Unsent
+from queen.settings import Settings
+
+GONE: Final = "queen.gone"
+"""Where in the scope a handler finds who tells it that its client has gone."""
+
+
+_JOINED_BYTES: Final = 2**16
+"""Larger bodies are not copied to be sent with their headers at once."""
+ABORT: Final = "queen.abort"
+"""Where in a WebSocket's scope the app finds how to end it without another word."""
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """A WebSocket that the app can end although its client does not read."""
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if not self.close_sent:
+            # The app begins in a later turn of the loop.
+            self.scope[ABORT] = self.transport.abort  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
+            # A refusal is an answer too: nothing is missing that the log should tell of.
+            self.handshake_complete = True
+
+
+class Gone:
+    """Whose client may go while it waits."""
+
+    __slots__ = ("is_cut", "is_told", "task")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Any] | None = None
+        self.is_told = False
+        self.is_cut = False
+        """Whether it went before it had read what was sent to it."""
+
+    def tell(self) -> None:
+        self.is_told = True
+        if self.task is not None:
+            self.task.cancel()
+            self.task = None
+
+
+class Cycle(RequestResponseCycle, Whole):
+    """One request and its answer."""
+
+    def take_body(self) -> bytes | None:
+        if self.more_body or self.disconnected or self.waiting_for_100_continue:
+            return None
+        body = bytes(self.body)
+        self.body = bytearray()
+        return body
+
+    def close_after_answer(self) -> None:
+        self.keep_alive = False
+
+    async def answer(
+        self, status: int, headers: bytes, body: bytes, *, is_awaited: bool = False
+    ) -> bool:
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return False
+        head = [STATUS_LINE[status]]
+        head += [b"%b: %b\r\n" % pair for pair in self.default_headers]
+        head.append(headers)
+        if not self.keep_alive:
+            head.append(b"connection: close\r\n")
+        head.append(b"\r\n")
+        if self.scope["method"] == "HEAD":
+            body = b""
+        self.response_started = self.response_complete = True
+        if len(body) <= _JOINED_BYTES:
+            self.transport.write(b"".join([*head, body]))
+        else:
+            # Without a copy: it may lie in the transport for long.
+            self.transport.write(b"".join(head))
+            self.transport.write(body)
+        # A write that fails at once closes the transport; its loss is told later.
+        is_reset = self.transport.is_closing()
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+        if is_reset:
+            return False
+        if is_awaited and self.flow.write_paused:
+            await self.flow.drain()
+            gone = cast("dict[str, Any]", self.scope)[GONE]
+            return not gone.is_cut
+        return True
+
+
+class Protocol(HttpToolsProtocol):
+    """
+    A connection that cannot be held for ever.
+
+    No timer a request: whoever reads, writes or rests notes since when, and one sweep a second
+    looks.
+    """
+
+    settings: Settings
+    peers: Peers
+    unsent: Unsent
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._since: float | None = None
+        """When the request that is being read began; None between requests."""
+        self._is_reading_headers = True
+        self._header_bytes = 0
+        self._writing_since: float | None = None
+        self._resting_since: float | None = None
+        self._gone = Gone()
+        self._answering: RequestResponseCycle | None = None
+        """The request that the app is asked now, or was asked last."""
+        self._is_aborted = False
+        self._is_refused = False
+        """What comes from now on is not read any more: its sender has been, or will be, let go."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
+        super().connection_made(transport)
+        # A connection that never sends anything is as slow as one that sends half.
+        self._since = time.monotonic()
+        if len(self.connections) > self.settings.max_connections:
+            self._refuse(errors.Overloaded("this process has too many connections"))
+        if not self.peers.enter(self.client):
+            self._refuse(errors.RateLimited("this address has too many connections"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # Closed without an error, the transport has sent all that it had.
+        self._gone.is_cut = self.flow.write_paused and (exc is not None or self._is_aborted)
+        super().connection_lost(exc)
+        self.unsent.forget(self)
+        self.peers.leave(self.client)
+        self._gone.tell()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.unsent.note(self, self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.unsent.forget(self)
+
+    def abort(self) -> None:
+        """End this connection at once; what its client has not read is dropped."""
+        self._is_aborted = True
+        self.transport.abort()
+
+    def handle_websocket_upgrade(self) -> None:
+        # It is another protocol's from now on, and one of WS_MAX_CONNECTIONS.
+        self.peers.leave(self.client)
+        super().handle_websocket_upgrade()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
+        if self._since is None:
+            self._since = time.monotonic()
+            self._is_reading_headers = True
+            self._header_bytes = 0
+        self._resting_since = None
+        was_reading = self._is_reading_headers
+        super().data_received(data)
+        # What began or ended within this chunk is no header without end.
+        if was_reading and self._is_in_headers():
+            self._header_bytes += len(data)
+            if self._header_bytes > self.settings.max_header_bytes:
+                self._refuse(errors.HeadersTooLarge(self._most_headers()))
+
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+        scope: Any = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+            "headers": self.headers,
+            "state": self.app_state,
+        }
+        self.scope = scope  # The rest follows the headers.
+        self._is_reading_headers = True
+        self._header_bytes = 0
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def on_headers_complete(self) -> None:
+        if self._is_refused:
+            return
+        self._is_reading_headers = False
+        url, headers = self.url, self.headers
+        size = len(url)
+        for name, value in headers:
+            size += len(name) + len(value) + 4
+        if size > self.settings.max_header_bytes:
+            self._refuse(errors.HeadersTooLarge(self._most_headers()))
+            return
+        parser, scope = self.parser, self.scope
+        assert parser is not None
+        scope["method"] = parser.get_method().decode("ascii")
+        if parser.should_upgrade() and self._should_upgrade():
+            return
+        if not url.startswith(b"/") or b"#" in url:
+            raise ValueError("the target of a request is a path")  # Answered as a bad request.
+        raw_path, _, query = url.partition(b"?")
+        path = raw_path.decode("ascii")
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = raw_path
+        scope["query_string"] = query
+        self._begin()
+
+    def _begin(self) -> None:
+        """Let the app answer this request, after those that came before it."""
+        parser = self.parser
+        assert parser is not None
+        version = parser.get_http_version()
+        self.scope["http_version"] = version
+        before = self.cycle
+        app = cast("ASGI3Application", self.app)  # pyright: ignore[reportUnknownMemberType] - untyped
+        self.cycle = Cycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        self.scope[GONE] = self._gone  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
+        if before is None or before.response_complete:  # pyright: ignore[reportUnnecessaryComparison] - None at first
+            self._start_asgi_task(self.cycle, app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, app))
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_body(self, body: bytes) -> None:
+        if not (self._is_refused or self.transport.is_closing()):
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._since = None
+        if not (self._is_refused or self.transport.is_closing()):
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._resting_since = time.monotonic()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(errors.BadRequest(msg))
+
+    def sweep(self, now: float) -> None:
+        """End this connection if its client takes too long to send, to read, or to ask again."""
+        transport = self.transport
+        if self.pipeline:
+            # Its next request is not read on while the first is being answered.
+            self._since = now
+        if not transport.is_closing():
+            if self._since is not None:
+                limit = self.settings.body_timeout_ms
+                if self._is_reading_headers:
+                    limit = self.settings.header_timeout_ms
+                if now - self._since > limit / 1000:
+                    self._refuse(errors.RequestTimeout(f"the request took more than {limit} ms"))
+            elif (
+                self._resting_since is not None
+                and now - self._resting_since > self.timeout_keep_alive
+            ):
+                transport.close()
+        elif self._writing_since is None:
+            self._writing_since = now
+        unsent = transport.get_write_buffer_size()
+        if self.flow.write_paused:
+            self.unsent.note(self, unsent)
+        if not unsent:
+            self._writing_since = None
+        elif self._writing_since is None:
+            self._writing_since = now
+        elif now - self._writing_since > self.settings.body_timeout_ms / 1000:
+            self.abort()
+
+    def _is_in_headers(self) -> bool:
+        return self._is_reading_headers and self._since is not None
+
+    def _most_headers(self) -> str:
+        return f"the headers have more than {self.settings.max_header_bytes} bytes"
+
+    def _refuse(self, error: errors.QueenError) -> None:
+        """Answer without the app, and close; what the app is answering, it answers first."""
+        if self._is_refused or self.transport.is_closing():
+            return
+        self._is_refused = True
+        self._since = self._resting_since = None
+        if self._close_behind():
+            return
+        cycle = self.cycle
+        # None before the first request. Whoever has heard the end, or a part, hears nothing more.
+        if cycle is None or not (cycle.more_body and cycle.response_started):  # pyright: ignore[reportUnnecessaryComparison] - None at first
+            body = msgspec.json.encode(problem(error))
+            self.transport.write(
+                STATUS_LINE[error.http_status]
+                + b"content-type: application/problem+json\r\ncache-control: no-store\r\n"
+                + (b"retry-after: 1\r\n" if error.http_status in (429, 503) else b"")
+                + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+                + body
+            )
+        self.transport.close()
+
+    def _close_behind(self) -> bool:
+        """
+        Let requests that came whole be answered, the last one with the end of the connection.
+
+        False if there is none. They may have been applied, so a refusal of what came after them
+        must not stand where their answers belong.
+        """
+        if self.pipeline and self.pipeline[0][0].more_body:
+            self.pipeline.popleft()  # Half a request behind others: it never begins.
+            last = self.pipeline[0][0] if self.pipeline else self._answering
+        else:
+            last = self.cycle
+        if last is None or last.more_body or last.response_complete:  # pyright: ignore[reportUnnecessaryComparison] - None at first
+            return False
+        last.keep_alive = False
+        return True
+
+
+async def sweep_for_ever(state: ServerState) -> None:
+    """Look at every connection once a second."""
+    while True:
+        await asyncio.sleep(1)
+        now = time.monotonic()
+        for connection in list(state.connections):
+            if isinstance(connection, Protocol):
+                connection.sweep(now)

@@ -1,0 +1,164 @@
+"""The dashboard's files, read once, and its pages: whatever path of ours is no route."""
+
+import gzip
+import hashlib
+import html
+import mimetypes
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from starlette.types import Scope
+
+from queen import errors
+from queen.server.auth.oidc import Oidc, Provider
+from queen.server.auth.origins import PAGE_HEADERS, page_headers
+from queen.server.http.call import Answer
+from queen.settings import Settings
+
+FOLDER: Final = Path(__file__).parents[1] / "dashboard"
+"""What `make dashboard` builds; a wheel has it."""
+_OF_ROUTES: Final = (b"api", b"ws", b"metrics", b"livez", b"readyz", b"health")
+"""First words of paths that are never pages: who asks there gets a problem."""
+_FOR_EVER: Final = b"public, max-age=31536000, immutable"
+_ASK_FIRST: Final = b"no-cache"
+_INDEX: Final = "index.html"
+_ABSENT: Final = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Queen</title>
+<h1>The dashboard is not built</h1>
+<p>This server runs from a source checkout: <code>make dashboard</code>, then start it again.</p>
+<p>The API is there: <a href="./api/v1/openapi.json">its contract</a>.</p>
+"""
+
+
+class _File:
+    """One file as it is sent."""
+
+    def __init__(self, name: str, body: bytes, headers: Mapping[str, str] = PAGE_HEADERS) -> None:
+        self.media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        if self.media_type.startswith("text/"):
+            self.media_type += "; charset=utf-8"
+        # The names of all others hold a hash of what is in them.
+        self.cache: Final = _FOR_EVER if name.startswith("assets/") else _ASK_FIRST
+        # Weak: the packed form says the same in other bytes.
+        self.etag: Final = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+        self.body: Final = body
+        self._headers: Final = headers
+        self.packed: Final = gzip.compress(body, mtime=0)
+
+    def answer(self, header: Callable[[bytes], str | None]) -> Answer:
+        headers = {**self._headers, "ETag": self.etag, "Vary": "Accept-Encoding"}
+        if _names(header(b"if-none-match"), self.etag):
+            return Answer(status=304, headers=headers, cache=self.cache)
+        body = self.body
+        if _takes_gzip(header(b"accept-encoding")) and len(self.packed) < len(body):
+            headers["Content-Encoding"] = "gzip"
+            body = self.packed
+        return Answer(body, headers=headers, media_type=self.media_type, cache=self.cache)
+
+
+def _names(if_none_match: str | None, etag: str) -> bool:
+    """Whether a client says that it has this, among others."""
+    if if_none_match is None:
+        return False
+    known = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
+    return "*" in known or etag.removeprefix("W/") in known
+
+
+def _takes_gzip(accept_encoding: str | None) -> bool:
+    weights: dict[str, float] = {}
+    for each in (accept_encoding or "").split(","):
+        name, _, weight = each.partition(";")
+        try:
+            weights[name.strip().lower()] = float(weight.strip().removeprefix("q=") or 1)
+        except ValueError:
+            weights[name.strip().lower()] = 0.0
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
+
+
+class Pages:
+    """
+    The built dashboard in memory.
+
+    Its pages are made in the browser: each path that is neither a route nor a file gets the same
+    document, if somebody asks for a document.
+    """
+
+    def __init__(
+        self, settings: Settings, oidc: Oidc | None = None, *, folder: Path = FOLDER
+    ) -> None:
+        self._settings = settings
+        self._oidc = oidc
+        self._files: dict[str, _File] = {
+            name: _File(name, path.read_bytes())
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and (name := path.relative_to(folder).as_posix()) != _INDEX
+        }
+        index = folder / _INDEX
+        self.is_built: Final = index.is_file()
+        self._text = index.read_text("utf-8") if self.is_built else _ABSENT
+        self._provider: Provider | None = None
+        self._index = self._made()
+
+    def _made(self) -> _File:
+        """The document, told where people sign in: its policy lets it ask for tokens there."""
+        provider = self._provider
+        endpoints = None if provider is None else provider.endpoints
+        return _File(
+            _INDEX,
+            _told(self._text, self._settings, provider).encode(),
+            page_headers(None if endpoints is None else endpoints.token_origin),
+        )
+
+    async def _document(self) -> _File:
+        if self._oidc is not None and (told := await self._oidc.provider()) != self._provider:
+            self._provider = told
+            self._index = self._made()
+        return self._index
+
+    async def find(
+        self, method: str, raw_path: bytes, header: Callable[[bytes], str | None]
+    ) -> Answer:
+        """A file, or the document of every page; raises NoSuchRoute."""
+        first = raw_path.split(b"/", 2)[1] if raw_path.startswith(b"/") else b""
+        if method in ("GET", "HEAD") and first not in _OF_ROUTES:
+            name = raw_path[1:].decode("ascii", "replace")
+            if (file := self._files.get(name)) is not None:
+                return file.answer(header)
+            is_asked = "text/html" in (header(b"accept") or "") or raw_path == b"/"
+            if is_asked and first != b"assets":
+                answer = (await self._document()).answer(header)
+                if not self.is_built:
+                    answer.status = 404
+                return answer
+        shown = raw_path[:200].decode("ascii", "replace")
+        raise errors.NoSuchRoute(f"there is nothing under {shown}")
+
+
+def _told(text: str, settings: Settings, provider: Provider | None) -> str:
+    """The document, told where it is, what the installation is called, and where others are."""
+    prefix = settings.path_prefix
+    for name, value in (
+        ("prefix", prefix),
+        ("environment", settings.environment or ""),
+        ("traces", settings.trace_url or ""),
+        ("oidc", "" if provider is None else msgspec.json.encode(provider).decode()),
+    ):
+        told = html.escape(value, quote=True)
+        text = text.replace(
+            f'name="queen-{name}" content=""', f'name="queen-{name}" content="{told}"'
+        )
+    return text.replace('"./', f'"{prefix}/')
+
+
+def without_prefix(scope: Scope, prefix: str) -> None:
+    """Take the prefix off a path that has it; a proxy may have done so already."""
+    path, raw = scope["path"], scope["raw_path"] or scope["path"].encode()
+    if path == prefix:
+        path, raw = path + "/", raw + b"/"
+    if raw.startswith(f"{prefix}/".encode()):
+        scope["path"], scope["raw_path"] = path[len(prefix) :], raw[len(prefix) :]

@@ -1,0 +1,1 @@
+"""The WebSocket feed of the dashboard."""

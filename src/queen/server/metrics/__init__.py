@@ -1,0 +1,1 @@
+"""Metrics of requests and jobs, summed over the processes of one host."""

@@ -1,0 +1,130 @@
+"""What the server counts of its own calls, and one snapshot of all that a process counts."""
+
+import asyncio
+import contextlib
+import platform
+import time
+from collections import deque
+from collections.abc import Collection
+from importlib.metadata import version
+from typing import Final
+
+from queen import errors, telemetry
+from queen.engine.engine import Engine
+from queen.meters import Histogram, Snapshot
+from queen.server.http.memory_budget import Budget
+from queen.server.metrics.jobs import JobMeter
+from queen.server.process.watchdog import Watchdog
+from queen.settings import Settings
+
+VERSION: Final = version("queenmq")
+_TICK_SECONDS: Final = 1.0
+_BUSY: Final = {
+    error.code
+    for error in (
+        errors.Overloaded,
+        errors.QueueFull,
+        errors.RateLimited,
+        errors.TooManyBytes,
+        errors.TooManyWaiters,
+    )
+}
+
+
+class Meter:
+    """The figures of one process."""
+
+    def __init__(self, engine: Engine, settings: Settings, watchdog: Watchdog) -> None:
+        self._engine = engine
+        self._watchdog = watchdog
+        self._requests: dict[tuple[str, str, int], Histogram] = {}
+        self._refusals: dict[str, int] = {}
+        self._failures: dict[str, int] = {}
+        self._errors: dict[str, int] = {}
+        self._started_at = time.time()
+        self._loop_lag = 0.0
+        self._window = settings.recent_message_window_seconds
+        self._pushed: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
+        self.connections: Collection[object] = ()
+        """Open connections of clients, as the server has them."""
+        self.websockets = 0
+        self.requests = Budget(0)
+        self.unsent = Budget(0)
+        self.jobs = JobMeter(settings.metrics_max_queues)
+        self.sampled = Snapshot()
+        """What this process measured of the database, while it is the one that does."""
+
+    def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """A call was answered."""
+        key = (route, method, status)
+        histogram = self._requests.get(key)
+        if histogram is None:
+            histogram = self._requests[key] = Histogram()
+        histogram.observe(seconds)
+
+    def count_error(self, error: type[errors.QueenError], route: str) -> None:
+        """A call was refused, or failed."""
+        if error.code in _BUSY:
+            self._refusals[error.code] = self._refusals.get(error.code, 0) + 1
+        elif issubclass(error, errors.Unauthorized | errors.Forbidden | errors.OriginRefused):
+            self._failures[error.code] = self._failures.get(error.code, 0) + 1
+        elif error.code == errors.QueenError.code:
+            self._errors[route] = self._errors.get(route, 0) + 1
+
+    async def tick_for_ever(self) -> None:
+        """Once a second: how late the loop is, and how many messages came."""
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self._loop_lag = self._watchdog.take_worst()
+            now = time.monotonic()
+            self._pushed.append((now, self._engine.counters.pushed))
+            while self._pushed[0][0] < now - self._window:
+                self._pushed.popleft()
+
+    @property
+    def rate(self) -> float:
+        """Messages pushed a second, over the last while."""
+        (since, before), now = self._pushed[0], time.monotonic()
+        return (self._engine.counters.pushed - before) / max(now - since, 1.0)
+
+    async def snapshot(self) -> Snapshot:
+        snapshot = await self._engine.snapshot()
+        snapshot.recent = self.rate
+        for (route, method, status), histogram in self._requests.items():
+            snapshot.add_histogram(telemetry.HTTP, histogram, route, method, str(status))
+        for metric, counts in (
+            (telemetry.RATE_LIMITED, self._refusals),
+            (telemetry.AUTH_FAILURES, self._failures),
+            (telemetry.ERRORS, self._errors),
+        ):
+            for label, count in counts.items():
+                snapshot.add(metric, count, label)
+        self.jobs.add_to(snapshot)
+        await self._count_added(snapshot)
+        snapshot.add(telemetry.LOOP_LAG, self._loop_lag)
+        snapshot.add_histogram(telemetry.LOOP_STALLS, self._watchdog.stalls)
+        snapshot.add(telemetry.CONNECTIONS, len(self.connections))
+        snapshot.add(telemetry.REQUEST_BYTES, self.requests.used_bytes)
+        snapshot.add(telemetry.UNSENT_BYTES, self.unsent.used_bytes)
+        snapshot.add(telemetry.WEBSOCKETS, self.websockets)
+        snapshot.add(telemetry.PROCESSES, 1)
+        snapshot.add(telemetry.STARTED, self._started_at)
+        snapshot.add(telemetry.BUILD, 1, VERSION, platform.python_version())
+        snapshot.values.extend(self.sampled.values)
+        return snapshot
+
+    async def _count_added(self, snapshot: Snapshot) -> None:
+        """What was stored in queues without order was added as jobs."""
+        pushed = {
+            each.labels[0]: each.value
+            for each in snapshot.values
+            if each.name == telemetry.PUSHED.name
+        }
+        catalogue = self._engine.catalogue
+        # However long ago: a queue keeps its order, and each was looked up for its last push.
+        known = catalogue.remembered(pushed)
+        with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
+            known |= await catalogue.queues(pushed.keys() - known.keys() - {telemetry.OTHER})
+        for queue in known.values():
+            if not queue.is_ordered:
+                snapshot.add(telemetry.JOBS_ADDED, pushed[queue.name], queue.name)

@@ -1,0 +1,1 @@
+"""Long-running operations: run in steps, recorded, and resumed by another process."""

@@ -1,0 +1,139 @@
+"""What the operations of this server do, a step at a time."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from queen import errors
+from queen.codec.extras import Extra
+from queen.codec.ids import message_id
+from queen.engine.engine import Engine
+from queen.engine.inspect.browse import MOST_READ, extra_of
+from queen.server.operations.runner import Step, Work
+from queen.store.dead_letters import LetterFilter
+
+_PARTITIONS: Final = 1_000
+_LETTERS: Final = 500
+LINK: Final = "queen-redriven-from"
+"""The header by which a redriven message names the one that it was."""
+
+
+def kinds(engine: Engine) -> Mapping[str, Work]:
+    """The kinds of operations, by name."""
+
+    async def purge(arguments: Mapping[str, Any], cursor: int | None) -> Step:
+        before = arguments["before"]
+        step = await engine.store.queues.purge(
+            arguments["queue"],
+            partition=arguments["partition"],
+            is_completed=arguments["scope"] == "completed",
+            before=None if before is None else datetime.fromisoformat(before),
+            after=cursor,
+            limit=_PARTITIONS,
+        )
+        return Step(cursor, 0, True) if step is None else Step(step[0], step[1], False)
+
+    async def erase(arguments: Mapping[str, Any], cursor: int | None) -> Step:
+        del arguments, cursor
+        is_over = await engine.erase_step()
+        return Step(None, 0 if is_over else 1, is_over)
+
+    async def redrive(arguments: Mapping[str, Any], cursor: int | None) -> Step:
+        rate: float | None = arguments["rate"]
+        limit = _LETTERS if rate is None else max(1, min(_LETTERS, int(rate)))
+        ids, cursor, is_over = await _next_letters(engine, arguments, cursor, limit)
+        may_reveal: bool = arguments.get("may_reveal", True)
+        moved = 0
+        if ids:
+            moved = await redrive_letters(
+                engine, ids, arguments["destination"], may_reveal=may_reveal
+            )
+        return Step(cursor, moved, is_over, moved / rate if rate else 0.0)
+
+    async def purge_dead_letters(arguments: Mapping[str, Any], cursor: int | None) -> Step:
+        ids, cursor, is_over = await _next_letters(engine, arguments, cursor, _LETTERS)
+        return Step(cursor, await engine.store.dead_letters.purge(ids), is_over)
+
+    return {
+        "purge": purge,
+        "delete": erase,
+        "redrive": redrive,
+        "purge_dead_letters": purge_dead_letters,
+    }
+
+
+async def count_letters(
+    engine: Engine, queue: str, wanted: LetterFilter
+) -> tuple[int, int | None, dict[str, Any]]:
+    """
+    How many dead letters match, all told or None, and the arguments of an operation on them.
+
+    It is about those that match now, and none that come later.
+    """
+    found = await engine.store.dead_letters.count(queue, wanted, most=MOST_READ)
+    count: int = found["messages"]
+    arguments = {"queue": queue, "last": found["last_id"] or 0, **msgspec.to_builtins(wanted)}
+    return count, count if found["looked_at"] < MOST_READ else None, arguments
+
+
+async def _next_letters(
+    engine: Engine, arguments: Mapping[str, Any], cursor: int | None, limit: int
+) -> tuple[list[int], int | None, bool]:
+    """The next dead letters that match, where to go on, and whether these are the last."""
+    if (ids := arguments.get("ids")) is not None:
+        at = cursor or 0
+        return ids[at : at + limit], at + limit, at + limit >= len(ids)
+    fields = {name: arguments[name] for name in LetterFilter.__struct_fields__}
+    rows = await engine.store.dead_letters.matching(
+        arguments["queue"],
+        msgspec.convert(fields, LetterFilter),
+        after=cursor or 0,
+        last=arguments["last"],
+        limit=limit,
+    )
+    found = [row["id"] for row in rows if row["is_match"]]
+    return found, rows[-1]["id"] if rows else cursor, len(rows) < limit
+
+
+async def redrive_letters(
+    engine: Engine, ids: Sequence[int], destination: Mapping[str, str] | None, *, may_reveal: bool
+) -> int:
+    """
+    Deliver dead letters again, or push them to a destination; answers how many.
+
+    Those that cannot be opened are not pushed elsewhere: they stay where they are. Nor does what is
+    masked become readable by the way: raises Masked.
+    """
+    if destination is None:
+        return len(await engine.redrive(ids))
+    stored = sorted(await engine.store.dead_letters.with_ids(ids), key=lambda letter: letter["id"])
+    opened = await engine.seals.open_rows(stored)
+    letters = [letter for letter in opened if letter["data_error"] is None]
+    if not letters:
+        return 0
+    if not may_reveal and any(letter["is_revealed"] for letter in letters):
+        queue = await engine.catalogue.queue(destination["queue"])
+        if not queue.is_encrypted:
+            raise errors.Masked(
+                f"queue {queue.name} is not encrypted: what is masked goes there only by who may"
+                " consume it"
+            )
+    moved = await engine.redrive_to(
+        [letter["id"] for letter in letters],
+        [letter["payload"] for letter in letters],
+        [_linked(engine.store.shard, letter) for letter in letters],
+        destination["queue"],
+        destination["partition"],
+    )
+    return len(moved)
+
+
+def _linked(shard: int, letter: Mapping[str, Any]) -> bytes:
+    """What the new message has besides its payload: all that the old had, and a link to it."""
+    extra = extra_of(letter["extras"])
+    link = message_id(shard, letter["partition_id"], letter["offset"])
+    return msgspec.json.encode(
+        Extra(trace_id=extra.trace_id, headers={**(extra.headers or {}), LINK: link})
+    )

@@ -1,0 +1,1 @@
+"""One host: bind the port, supervise worker processes, check settings, report readiness."""

@@ -1,0 +1,312 @@
+"""Jobs, which are messages of unordered queues: add, look, wait, cancel, retry, report, renew."""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from queen import errors
+from queen.codec.ids import place_of
+from queen.engine.caches.catalogue import Queue
+from queen.engine.inspect import message as stored
+from queen.engine.push.producers import Producer, digest_of
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.router import API, Route
+from queen.server.http.waiting import wait_for
+from queen.server.routes.jobs.view import STATUS, info, opened
+from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
+from queen.wire.jobs import (
+    LEVELS,
+    NORMAL,
+    QUEUE,
+    AddJob,
+    AddJobs,
+    Envelope,
+    JobAdded,
+    JobChanged,
+    JobInfo,
+    JobQuery,
+    JobRequest,
+    JobsAdded,
+    ProgressRequest,
+    RenewRequest,
+    RenewResponse,
+)
+from queen.wire.messages import PushItem
+
+_NULL: Final = msgspec.Raw(b"null")
+_ENCODE: Final = msgspec.json.Encoder().encode
+
+
+async def add(call: Call) -> Answer:
+    """Add a job."""
+    request = await call.body(AddJob)
+    (added,), status, _ = await _add(call, [request])
+    if added.status == "failed":
+        raise (errors.of_code(added.code or "") or errors.InvalidItem)(added.error)
+    return Answer(added, status=status)
+
+
+async def add_bulk(call: Call) -> Answer:
+    """Add several jobs."""
+    request = await call.body(AddJobs)
+    if not request.jobs:
+        raise errors.BadRequest("there are no jobs to add")
+    added, status, is_replayed = await _add(
+        call, request.jobs, producer_id=request.producer_id, sequence=request.sequence
+    )
+    return Answer(JobsAdded(jobs=added, replayed=is_replayed), status=status)
+
+
+async def _add(
+    call: Call,
+    jobs: Sequence[AddJob],
+    *,
+    producer_id: str | None = None,
+    sequence: int | None = None,
+) -> tuple[list[JobAdded], int, bool]:
+    names = {job.queue for job in jobs}
+    await call.require_queues(Permission.PRODUCE, names)
+    await _require_unordered(call, names)
+    scope = call.caller.producer_scope
+    # The same ids for each attempt.
+    producer = Producer(producer_id, sequence or 0, scope) if producer_id is not None else None
+    given = [_item(job, producer.mint(at) if producer else None) for at, job in enumerate(jobs)]
+    items = with_trace(call, given)
+    result = await call.state.engine.push(
+        items,
+        producer_id=producer_id,
+        sequence=sequence,
+        scope=scope,
+        digest=None if producer is None else digest_of(given),
+    )
+    added = [
+        JobAdded(
+            id=pushed.transaction_id,
+            queue=item.queue,
+            status=pushed.status,
+            code=pushed.code,
+            error=pushed.error,
+        )
+        for item, pushed in zip(items, result, strict=True)
+    ]
+    return added, 202 if result.is_buffered else 201, result.is_replayed
+
+
+async def _require_unordered(call: Call, names: set[str]) -> None:
+    """A queue that is not there yet is made for jobs; one that is in order cannot have them."""
+    engine = call.state.engine
+    known = await engine.catalogue.queues(names)
+    for name in names:
+        if name not in known and call.state.settings.auto_create:
+            await engine.configure(name, QUEUE.columns())
+        elif name in known and known[name].is_ordered:
+            raise errors.InvalidItem(
+                f"queue {name} hands messages out in order; configure it with ordered false"
+            )
+
+
+def _item(job: AddJob, minted: str | None) -> PushItem:
+    is_held_back = job.delay_seconds is not None or job.scheduled_at is not None
+    return PushItem(
+        queue=job.queue,
+        partition=job.key or "Default",
+        payload=_ENCODE(_envelope(job)),
+        # Before it has a place it is found by this; after that, the place is a name as well.
+        transaction_id=job.unique or ((minted or str(uuid4())) if is_held_back else None),
+        delay_seconds=job.delay_seconds,
+        available_at=job.scheduled_at,
+        ttl_seconds=job.ttl_seconds,
+        priority=LEVELS[job.priority or NORMAL],
+    )
+
+
+def _envelope(job: AddJob) -> Envelope:
+    return Envelope(
+        name=job.name,
+        data=_NULL if job.data is msgspec.UNSET else job.data,
+        attempts=job.attempts,
+        backoff=job.backoff,
+        timeout_seconds=job.timeout_seconds,
+        result_seconds=job.result_seconds,
+        chain=job.chain,
+        metadata=job.metadata,
+    )
+
+
+async def show(call: Call) -> Answer:
+    """A job; with ``wait`` as soon as it has come to an end."""
+    query = call.query(JobQuery)
+    queue, name = await _find(call, Permission.BROWSE)
+    seals = call.reveal(query.reveal)
+    settings, endings = call.state.settings, call.state.engine.endings
+    millis = settings.default_timeout_ms if query.timeout is None else query.timeout
+    seconds = min(millis, settings.max_timeout_ms) / 1000 if query.wait else 0.0
+    outcome = await wait_for(call, endings.wait(queue, name, partition=query.key, seconds=seconds))
+    message = None
+    if outcome.place is not None:
+        engine = call.state.engine
+        message = await stored.read(engine.store, seals, outcome.place)
+    return Answer(await info(call, queue.name, name, outcome, message, seals))
+
+
+async def cancel(call: Call) -> Answer:
+    """Nobody runs the job any more; one that is running is stopped when its worker hears of it."""
+    request = await call.body(JobRequest)
+    queue, name = await _find(call, Permission.OPERATE)
+    engine = call.state.engine
+    found = await engine.results.find(queue, name, partition=request.key)
+    place = found.place  # Read before: one that is not due yet is gone afterwards.
+    message = place and await stored.read(engine.store, engine.seals, place)
+    step = opened(message.payload if message else None).workflow
+    if step is not None and call.caller.scopes is not None:
+        # Whoever may push wrote this: the step may be one of another tenant.
+        queues = await engine.store.workflows.step_queues([(step.id, step.step)])
+        await call.require_queues(Permission.OPERATE, queues)
+    was = await engine.results.cancel(queue, name, partition=request.key, seconds=None)
+    if step is not None:
+        # If this process ends before it is said, upkeep finds that the message is gone.
+        await engine.workflows.fail_step(step.id, step.step, step.part, step.token)
+    return Answer(JobChanged(success=True, id=name, queue=queue.name, was=STATUS[was]))
+
+
+async def retry(call: Call) -> Answer:
+    """Run a job that failed again, or one that waits for its next attempt at once."""
+    request = await call.body(JobRequest)
+    queue, name = await _find(call, Permission.OPERATE)
+    engine = call.state.engine
+    outcome = await engine.results.find(queue, name, partition=request.key)
+    place = outcome.place
+    if place is None or place.offset is None or outcome.status not in ("failed", "dead_letter"):
+        raise errors.NotRetryable(f"job {name} is {STATUS[outcome.status]}")
+    await engine.retry(place.partition_id, place.offset, None)
+    return Answer(JobChanged(success=True, id=name, queue=queue.name, was=STATUS[outcome.status]))
+
+
+async def progress(call: Call) -> Answer:
+    """Say how far a job has come; only who holds it may."""
+    request = await call.body(ProgressRequest)
+    queue, name = await _find(call, Permission.CONSUME)
+    await call.state.engine.results.report_progress(
+        queue,
+        name,
+        request.lease_id,
+        bytes(request.progress),
+        partition=request.key,
+        seconds=request.result_seconds,
+    )
+    return Answer(JobChanged(success=True, id=name, queue=queue.name))
+
+
+async def renew(call: Call) -> Answer:
+    """Keep what a worker holds, and learn what of it was cancelled: one call for all."""
+    request = await call.body(RenewRequest)
+    if len(request.jobs) > (most := call.state.settings.max_items):
+        raise errors.TooManyItems(f"at most {most} jobs fit a call")
+    places = [place_of(each.message_id) for each in request.jobs]
+    await call.require_leases(request.lease_ids)
+    await call.require_partitions(
+        Permission.CONSUME, {each.partition_id for each in places if each is not None}
+    )
+    if (report := request.report) is not None:
+        queues = {*report.queues, *(each.queue for each in report.jobs)}
+        await call.require_queues(Permission.CONSUME, queues)
+        call.state.watch.meter.jobs.hear(report)
+    engine = call.state.engine
+    results = (
+        await engine.extend_many(request.lease_ids, seconds=request.seconds)
+        if request.lease_ids
+        else []
+    )
+    cancelled = await engine.results.cancelled(
+        [(each.id, each.message_id) for each in request.jobs]
+    )
+    return Answer(RenewResponse(results=results, cancelled=cancelled))
+
+
+async def _find(call: Call, permission: Permission) -> tuple[Queue, str]:
+    queue, name = call.parameters["queue"], call.parameters["id"]
+    await call.require_queues(permission, {queue})
+    call.note(queue=queue)
+    return await call.state.engine.catalogue.queue(queue), name
+
+
+JOBS: Final = f"{API}/jobs"
+_ONE: Final = f"{JOBS}/{{queue}}/{{id}}"
+_MISSING: Final = (errors.QueueNotFound, errors.MessageNotFound)
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path=JOBS,
+        handler=add,
+        summary="Add a job",
+        permission=Permission.PRODUCE,
+        body=AddJob,
+        answers={201: JobAdded, 202: JobAdded},
+        problems=REFUSED_ITEM,
+    ),
+    Route(
+        method="POST",
+        path=f"{JOBS}/bulk",
+        handler=add_bulk,
+        summary="Add several jobs",
+        permission=Permission.PRODUCE,
+        body=AddJobs,
+        answers={201: JobsAdded, 202: JobsAdded},
+        problems=REFUSED_ITEM,
+    ),
+    Route(
+        method="POST",
+        path=f"{JOBS}/renew",
+        handler=renew,
+        summary="Keep what a worker holds",
+        permission=Permission.CONSUME,
+        body=RenewRequest,
+        answers={200: RenewResponse},
+        problems=(errors.TooManyItems,),
+    ),
+    Route(
+        method="GET",
+        path=_ONE,
+        handler=show,
+        summary="Show a job, or wait for its end",
+        permission=Permission.BROWSE,
+        is_payload_view=True,
+        query=JobQuery,
+        answers={200: JobInfo},
+        problems=(*_MISSING, errors.TooManyWaiters),
+    ),
+    Route(
+        method="POST",
+        path=f"{_ONE}/cancel",
+        handler=cancel,
+        summary="Cancel a job",
+        permission=Permission.OPERATE,
+        body=JobRequest,
+        answers={200: JobChanged},
+        problems=(*_MISSING, errors.AlreadySettled),
+    ),
+    Route(
+        method="POST",
+        path=f"{_ONE}/retry",
+        handler=retry,
+        summary="Run a job again",
+        permission=Permission.OPERATE,
+        body=JobRequest,
+        answers={200: JobChanged},
+        problems=(*_MISSING, errors.NotRetryable),
+    ),
+    Route(
+        method="POST",
+        path=f"{_ONE}/progress",
+        handler=progress,
+        summary="Report the progress of a job",
+        permission=Permission.CONSUME,
+        body=ProgressRequest,
+        answers={200: JobChanged},
+        problems=(*_MISSING, errors.LeaseLost, errors.PayloadTooLarge),
+    ),
+)

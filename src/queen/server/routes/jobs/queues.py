@@ -1,0 +1,158 @@
+"""Queues of jobs as a whole: figures, and removing what is old."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from queen import errors
+from queen.engine.metrics.series import MAX_QUEUES, Analytics
+from queen.engine.pop.waiters import QUEUE_MODE
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.cursors import cursor_to, place_of
+from queen.server.http.router import Route
+from queen.server.operations.kinds import count_letters
+from queen.server.routes.jobs.jobs import JOBS
+from queen.server.routes.operations import started
+from queen.server.routes.views import DETAIL
+from queen.store.connection.database import Record
+from queen.store.dead_letters import LetterFilter
+from queen.wire.jobs import (
+    AllMetrics,
+    CleanRequest,
+    MetricsQuery,
+    Millis,
+    QueueMetrics,
+    RunningJobs,
+    WorkerInfo,
+    Workers,
+)
+from queen.wire.resources import OperationStarted, Text
+
+_PAST: Final = timedelta(hours=1)
+
+
+async def metrics(call: Call) -> Answer:
+    """What there is to do in queues of jobs, and what was done in the last hour."""
+    query = call.query(MetricsQuery)
+    engine = call.state.engine
+    cursor: str | None = None
+    if query.queue is not None:
+        await call.require_queues(Permission.BROWSE, {query.queue})
+        ids = [(await engine.catalogue.queue(query.queue)).id]
+    else:
+        limit = min(query.limit or MAX_QUEUES, call.state.settings.api_max_limit)
+        (after,) = place_of(query.cursor, tuple[Text], ("",))
+        found = await engine.store.queues.unordered(after, limit, call.caller.patterns)
+        ids = [row["id"] for row in found]
+        cursor = cursor_to(found[-1]["name"]) if len(found) == limit else None
+    rows = await engine.store.results.work_figures(ids, QUEUE_MODE, DETAIL)
+    analytics = Analytics(engine.store, call.state.settings)
+    now: datetime = (await engine.store.database.fetch("now"))[0]["now"]
+    totals = await analytics.totals(await analytics.range(now - _PAST, now, None), ids)
+    return Answer(
+        AllMetrics(
+            queues=[_metrics(row, totals.get(row["id"], {})) for row in rows], next_cursor=cursor
+        )
+    )
+
+
+def _metrics(row: Record, total: dict[str, Any]) -> QueueMetrics:
+    completed: int | None = total.get("acked")
+    wait, processing = total.get("wait_millis"), total.get("processing_millis")
+    return QueueMetrics(
+        queue=row["name"],
+        paused=row["paused"],
+        waiting=row["waiting"],
+        active=row["active"],
+        delayed=row["delayed"],
+        stalled=row["stalled"],
+        failed=row["dead"],
+        completed=completed,
+        retried=total.get("nacked"),
+        lost=total.get("leases_expired"),
+        throughput=None if completed is None else completed / _PAST.total_seconds(),
+        wait_millis=Millis(**wait) if wait else None,
+        processing_millis=Millis(**processing) if processing else None,
+    )
+
+
+async def workers(call: Call) -> Answer:
+    """Workers that this host heard of in the last seconds, and what they run that one may see."""
+    heard = await call.state.watch.workers()
+    seen = await call.visible({queue for each in heard for queue in each.running})
+    found = [
+        WorkerInfo(
+            worker=each.worker,
+            heard_at=datetime.fromtimestamp(each.at, UTC),
+            queues=[
+                RunningJobs(queue=queue, running=running)
+                for queue, running in sorted(each.running.items())
+                if queue in seen
+            ],
+        )
+        for each in sorted(heard, key=lambda each: each.worker)
+    ]
+    return Answer(Workers(workers=[each for each in found if each.queues]))
+
+
+async def clean(call: Call) -> Answer:
+    """Remove jobs that were completed, or failed, some time ago."""
+    request = await call.body(CleanRequest)
+    await call.require_queues(Permission.DESTROY, {request.queue})
+    call.note(queue=request.queue)
+    engine = call.state.engine
+    await engine.queue_row(request.queue)
+    now: datetime = (await engine.store.database.fetch("now"))[0]["now"]
+    before = now - timedelta(seconds=request.grace_seconds)
+    if request.status == "completed":
+        kind, total = "purge", None
+        arguments = {
+            "queue": request.queue,
+            "partition": None,
+            "scope": "completed",
+            "before": before.isoformat(),
+        }
+    else:
+        wanted = LetterFilter(until=before)
+        kind = "purge_dead_letters"
+        _, total, arguments = await count_letters(engine, request.queue, wanted)
+    return started(
+        await call.state.operations.begin(
+            kind, queue=request.queue, arguments=arguments, total=total, by=call.caller.name
+        )
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{JOBS}/metrics",
+        handler=metrics,
+        tag="job_queues",
+        summary="Figures of queues of jobs",
+        permission=Permission.BROWSE,
+        query=MetricsQuery,
+        answers={200: AllMetrics},
+        problems=(errors.QueueNotFound,),
+    ),
+    Route(
+        method="GET",
+        path=f"{JOBS}/workers",
+        handler=workers,
+        tag="job_queues",
+        summary="Workers that are heard of",
+        permission=Permission.BROWSE,
+        answers={200: Workers},
+    ),
+    Route(
+        method="POST",
+        path=f"{JOBS}/clean",
+        handler=clean,
+        tag="job_queues",
+        summary="Remove old jobs",
+        permission=Permission.DESTROY,
+        body=CleanRequest,
+        answers={202: OperationStarted},
+        problems=(errors.QueueNotFound,),
+    ),
+)

@@ -1,0 +1,88 @@
+"""A job as it is shown: what its message says, and what became of it."""
+
+from typing import Final
+
+import msgspec
+
+from queen.codec.ids import message_id, partition_ref
+from queen.engine.encryption.sealer import Seals
+from queen.engine.inspect.message import Stored
+from queen.engine.settle.results import Outcome
+from queen.server.http.call import Call
+from queen.wire.jobs import PRIORITIES, Envelope, JobInfo, JobStatus, WorkflowStep
+
+_NULL: Final = msgspec.Raw(b"null")
+_DECODE: Final = msgspec.json.Decoder(Envelope).decode
+STATUS: Final[dict[str, JobStatus]] = {
+    "scheduled": "scheduled",
+    "pending": "waiting",
+    "failed": "waiting",
+    "processing": "active",
+    "completed": "completed",
+    "dead_letter": "failed",
+    "cancelled": "cancelled",
+}
+"""Words of messages to words of jobs."""
+
+
+async def info(
+    call: Call,
+    queue: str,
+    id_: str,
+    outcome: Outcome,
+    message: Stored | None,
+    seals: Seals | None,
+) -> JobInfo:
+    """What is sealed of it is masked without seals; with them it is revealed, and logged."""
+    engine = call.state.engine
+    shard = engine.store.shard
+    envelope = opened(message.payload if message else None)
+    status, place = outcome.status, outcome.place
+    is_masked = outcome.is_sealed and seals is None
+    if is_masked:
+        outcome = outcome._replace(result=None, progress=None)
+    elif outcome.is_sealed or (message is not None and message.is_revealed):
+        call.revealed(id_)
+        outcome = await engine.results.reveal(outcome)
+    return JobInfo(
+        id=id_,
+        queue=queue,
+        name=envelope.name or None,
+        status=STATUS[status],
+        priority=PRIORITIES.get(message.level) if message else None,
+        key=message.partition if message and message.partition != "Default" else None,
+        data=envelope.data,
+        masked=is_masked or (message is not None and message.is_masked),
+        attempt=outcome.attempts,
+        attempts=envelope.attempts,
+        result=_NULL if outcome.result is None else msgspec.Raw(outcome.result),
+        progress=_NULL if outcome.progress is None else msgspec.Raw(outcome.progress),
+        error=outcome.error,
+        metadata=envelope.metadata,
+        created_at=message.created_at if message else None,
+        scheduled_at=message.due_at if message else None,
+        next_attempt_at=outcome.until if status == "failed" else None,
+        lease_expires_at=outcome.until if status == "processing" else None,
+        settled_at=outcome.settled_at,
+        dead_letter_id=None
+        if outcome.dead_letter_id is None
+        else partition_ref(shard, outcome.dead_letter_id),
+        message_id=None
+        if place is None or place.offset is None
+        else message_id(shard, place.partition_id, place.offset),
+        workflow=None
+        if envelope.workflow is None
+        else WorkflowStep(
+            id=envelope.workflow.id, step=envelope.workflow.step, part=envelope.workflow.part
+        ),
+    )
+
+
+def opened(payload: bytes | None) -> Envelope:
+    """What a payload says of its job; nothing, if it is none."""
+    if payload is not None:
+        try:
+            return _DECODE(payload)
+        except msgspec.DecodeError:
+            pass
+    return Envelope(name="")

@@ -1,0 +1,14 @@
+"""The messaging routes: decode the request, call the engine once, respond."""
+
+from typing import Final
+
+from queen.server.routes.messaging import ack, configure, lease, pop, push, transaction
+
+ROUTES: Final = (
+    *push.ROUTES,
+    *pop.ROUTES,
+    *ack.ROUTES,
+    *transaction.ROUTES,
+    *lease.ROUTES,
+    *configure.ROUTES,
+)

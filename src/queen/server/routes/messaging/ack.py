@@ -1,0 +1,104 @@
+"""Say what became of messages."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from queen import errors
+from queen.server.auth.permissions import Permission
+from queen.server.http import message_json
+from queen.server.http.call import Answer, Call
+from queen.server.http.router import API, Route
+from queen.server.middleware import tracing
+from queen.wire.messages import (
+    Acknowledged,
+    Acknowledgment,
+    AckOperation,
+    AckRequest,
+    AckResponse,
+    AdvanceOperation,
+    Extended,
+    PushOperation,
+)
+
+REFUSED_ACK: Final = (
+    errors.InvalidStatus,
+    errors.LeaseLost,
+    errors.AlreadySettled,
+    errors.AmbiguousMessage,
+    errors.MessageNotFound,
+    errors.TooManyItems,
+)
+
+
+async def ack(call: Call) -> Answer:
+    """Say what became of one message."""
+    request = await call.body(Acknowledgment)
+    (answer,) = await _acknowledge(call, [request], None)
+    if answer.code is not None:
+        raise refusal_of(answer)
+    return Answer(answer)
+
+
+async def ack_batch(call: Call) -> Answer:
+    """Say what became of several messages; the accepted ones commit together."""
+    request = await call.body(AckRequest)
+    if not request.acknowledgments:
+        raise errors.BadRequest("there is nothing to acknowledge")
+    answers = await _acknowledge(call, request.acknowledgments, request.consumer_group)
+    return Answer(message_json.acknowledged(answers))
+
+
+async def _acknowledge(
+    call: Call, acknowledgments: Sequence[Acknowledgment], group: str | None
+) -> list[Acknowledged]:
+    if call.state.settings.require_lease:
+        require_leases(acknowledgments)
+    await call.require_acks(acknowledgments)
+    tracing.describe_settle(call.span, len(acknowledgments), group)
+    return await call.state.engine.acknowledge(acknowledgments, consumer_group=group)
+
+
+def require_leases(
+    operations: Sequence[Acknowledgment | PushOperation | AdvanceOperation],
+) -> None:
+    """Raise BadRequest for the first acknowledgment that names no lease."""
+    for index, each in enumerate(operations):
+        if isinstance(each, Acknowledgment) and not each.lease_id:
+            raise errors.BadRequest(
+                "this server takes acknowledgments with a leaseId alone",
+                # In a transaction an acknowledgment is one of its operations.
+                **({"failed_index": index} if isinstance(each, AckOperation) else {}),
+            )
+
+
+def refusal_of(answer: Acknowledged | Extended) -> errors.QueenError:
+    """What an answer that says no is as an error."""
+    error = errors.of_code(answer.code or "") or errors.RequestError
+    is_settled = isinstance(answer, Acknowledged) and answer.settled is True
+    return error(answer.error, **({"settled": True} if is_settled else {}))
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path=f"{API}/ack",
+        handler=ack,
+        summary="Acknowledge a message",
+        permission=Permission.CONSUME,
+        span="settle",
+        body=Acknowledgment,
+        answers={200: Acknowledged},
+        problems=REFUSED_ACK,
+    ),
+    Route(
+        method="POST",
+        path=f"{API}/ack/batch",
+        handler=ack_batch,
+        summary="Acknowledge several messages",
+        permission=Permission.CONSUME,
+        span="settle",
+        body=AckRequest,
+        answers={200: AckResponse},
+        problems=REFUSED_ACK,
+    ),
+)

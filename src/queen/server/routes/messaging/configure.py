@@ -1,0 +1,112 @@
+"""Make a queue, or change its options."""
+
+from typing import Final
+
+import msgspec
+
+from queen import errors
+from queen.codec.names import check_queue_name
+from queen.codec.schemas import PayloadSchema
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.router import API, Route
+from queen.store.connection.database import Record
+from queen.wire.options import Configured, ConfigureRequest, QueueOptions
+
+
+async def configure(call: Call) -> Answer:
+    """Make a queue or change its options."""
+    request = await call.body(ConfigureRequest)
+    await call.require_scope(
+        Permission.CONFIGURE, request.queue, request.namespace, request.task, is_made=True
+    )
+    engine = call.state.engine
+    check_queue_name("queue", request.queue, call.state.settings.max_name_bytes)
+    columns = request.options.columns()
+    _check_options(call, request)
+    if columns.get("schema") is not None:
+        PayloadSchema(columns["schema"])  # Raises InvalidOption, before anything is stored.
+    found = await engine.store.queues.named([request.queue])
+    call.note(queue=request.queue, before=_configured(found[0]) if found else None)
+    if request.partition is not None:
+        if set(columns) - {"priority"}:
+            raise errors.InvalidOption("a partition has one option: priority")
+        if (
+            request.namespace is not None
+            or request.task is not None
+            or request.mode == "replace"
+            or call.header(b"if-match") is not None
+        ):
+            raise errors.BadRequest(
+                "a partition has a priority alone: no namespace, task, mode replace or If-Match"
+            )
+        priority: int = columns.get("priority") or 0
+        await engine.configure_partition(request.queue, request.partition, priority=priority)
+        row = await engine.queue_row(request.queue)
+    else:
+        row = await engine.configure(
+            request.queue,
+            columns,
+            namespace=request.namespace,
+            task=request.task,
+            is_replaced=request.mode == "replace",
+            version=_version(call),
+        )
+    answer = _configured(row)
+    call.note(after=answer)
+    return Answer(answer)
+
+
+def _check_options(call: Call, request: ConfigureRequest) -> None:
+    """Raise InvalidOption for what no type can say: a limit of the server, two names of one."""
+    options = request.options
+    most = call.state.settings.max_lease_seconds
+    if isinstance(options.lease_time, float | int) and options.lease_time > most:
+        raise errors.InvalidOption(f"leaseTime must be at most {most}: QUEEN_MAX_LEASE_SECONDS")
+    names = (options.dlq_after_max_retries, options.dead_letter_queue)
+    if msgspec.UNSET not in names and names[0] is not names[1]:
+        raise errors.InvalidOption(
+            "deadLetterQueue is another name for dlqAfterMaxRetries: they contradict each other"
+        )
+
+
+def _configured(row: Record) -> Configured:
+    return Configured(
+        configured=True,
+        queue=row["name"],
+        namespace=row["namespace"],
+        task=row["task"],
+        options=QueueOptions.of_row(dict(row)),
+        version=row["version"],
+    )
+
+
+def _version(call: Call) -> int | None:
+    text = call.header(b"if-match")
+    if text is None:
+        return None
+    text = text.strip().strip('"')
+    if not text.isdigit() or len(text) > 18:
+        raise errors.BadRequest("If-Match must be the version of the queue")
+    return int(text)
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path=f"{API}/configure",
+        handler=configure,
+        summary="Make or change a queue",
+        permission=Permission.CONFIGURE,
+        body=ConfigureRequest,
+        headers={"If-Match": "The version that the queue must have"},
+        answers={200: Configured},
+        problems=(
+            errors.InvalidOption,
+            errors.InvalidName,
+            errors.PartitionNotFound,
+            errors.QueueNotFound,
+            errors.VersionMismatch,
+        ),
+    ),
+)

@@ -1,0 +1,190 @@
+"""Pop, in its three forms, and how long it waits."""
+
+import contextlib
+import functools
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from queen import errors
+from queen.codec.names import check_name
+from queen.engine.caches.catalogue import Queue
+from queen.engine.pop.delivery import Delivery
+from queen.engine.pop.waiters import QUEUE_MODE
+from queen.server.auth.permissions import Permission
+from queen.server.http import message_json
+from queen.server.http.call import Answer, Call
+from queen.server.http.problems import refused
+from queen.server.http.router import API, Route
+from queen.server.http.timestamps import in_utc
+from queen.server.http.waiting import wait_for
+from queen.server.middleware import tracing
+from queen.wire.messages import PopAnswer, PopRequest, Request
+
+_MODES: Final = {"all": "all", "earliest": "all", "new": "new", "latest": "new", "new-only": "new"}
+_EMPTY: Final = Answer(status=204)
+_MAINTENANCE: Final = Answer(
+    status=204, headers={"Queen-Reason": "maintenance", "Retry-After": "1"}
+)
+_PAUSED: Final = Answer(status=204, headers={"Queen-Reason": "paused"})
+
+
+class PopQuery(Request, frozen=True, kw_only=True):
+    """How much, for whom and how long; too much is lowered to what the server allows."""
+
+    batch: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    partitions: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    wait: bool = False
+    timeout: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    consumer_group: str | None = None
+    auto_ack: bool = False
+    subscription_mode: Literal["all", "earliest", "new", "latest", "new-only"] | None = None
+    subscription_from: str | None = None
+    lease_seconds: float | None = None
+    layout: Literal["messages", "runs"] = "messages"
+
+
+class ScopedPopQuery(PopQuery, frozen=True, kw_only=True):
+    """From any queue of a namespace, of a task, or both."""
+
+    namespace: str | None = None
+    task: str | None = None
+
+
+class AnyPopQuery(ScopedPopQuery, frozen=True, kw_only=True):
+    """From wherever the body says."""
+
+    queue: str | None = None
+    partition: str | None = None
+
+
+async def pop(call: Call) -> Answer:
+    """Claim messages; waits for them if asked to."""
+    names = call.parameters
+    if call.scope["method"] == "HEAD":
+        # It would claim messages that nobody sees.
+        raise errors.MethodNotAllowed("HEAD does not go with a pop", allow="GET, POST")
+    if call.scope["method"] == "POST":
+        query = await call.body(PopQuery if names else AnyPopQuery)
+    else:
+        query = call.query(PopQuery if names else ScopedPopQuery)
+    request = _pop_request(call, query)
+    await call.require_scope(Permission.CONSUME, request.queue, request.namespace, request.task)
+    engine = call.state.engine
+    if call.state.pulse.is_pop_off:
+        return _MAINTENANCE
+    call.state.unsent.require_room()
+    if request.queue is not None:
+        engine.catalogue.refresh([request.queue])
+    undo = _cannot_undo if request.auto_ack else engine.give_back
+    deliveries = await wait_for(call, engine.pop(request), undo=undo)
+    if not deliveries:
+        return await _empty(call, request)
+    queues: dict[str, Queue] = {}
+    # The leases have begun: options as they last were will do, and so will none.
+    with contextlib.suppress(errors.QueenError):
+        queues = await engine.catalogue.latest({delivery.queue for delivery in deliveries})
+    tracing.describe_pop(call.span, deliveries, request.consumer_group)
+    encode = message_json.popped_runs if query.layout == "runs" else message_json.popped
+    body = encode(deliveries, queues)
+    for delivery in deliveries:
+        delivery.runs = []  # A client that reads slowly would keep them in memory, beside the body.
+    return Answer(body, undo=functools.partial(engine.give_back, deliveries))
+
+
+async def _cannot_undo(deliveries: Sequence[Delivery]) -> None:
+    """Raise OutcomeUnknown for messages that were acknowledged by the pop itself."""
+    if deliveries:
+        raise errors.OutcomeUnknown(
+            "The key or token was revoked during this pop. Its messages were acknowledged "
+            "automatically and are not delivered."
+        )
+
+
+def _pop_request(call: Call, query: PopQuery) -> PopRequest:
+    settings = call.state.settings
+    queue = call.parameters.get("queue", getattr(query, "queue", None))
+    namespace, task = getattr(query, "namespace", None), getattr(query, "task", None)
+    if queue is not None and (namespace is not None or task is not None):
+        raise errors.BadRequest("give a queue, or a namespace and a task")
+    for what, name in (("queue", queue), ("namespace", namespace), ("task", task)):
+        if name:
+            check_name(what, name, settings.max_name_bytes)
+    start: datetime | None = None
+    mode = _MODES[query.subscription_mode] if query.subscription_mode else None
+    if query.subscription_from == "now":
+        if mode == "all":
+            raise errors.BadRequest("subscriptionFrom now and subscriptionMode all contradict")
+        mode = "new"
+    elif query.subscription_from is not None:
+        start = _instant(query.subscription_from, "subscriptionFrom")
+        if mode is not None:
+            raise errors.BadRequest("give subscriptionMode or subscriptionFrom, not both")
+    timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
+    batch = query.batch or settings.default_batch_size
+    # A namespace is popped to get messages of its queues: as many partitions as fill the batch.
+    partitions = query.partitions or (batch if queue is None else 1)
+    return PopRequest(
+        queue=queue,
+        partition=call.parameters.get("partition", getattr(query, "partition", None)),
+        namespace=namespace,
+        task=task,
+        consumer_group=None if query.consumer_group == QUEUE_MODE else query.consumer_group,
+        batch=batch,
+        partitions=partitions,
+        wait=query.wait,
+        timeout_seconds=min(timeout, settings.max_timeout_ms) / 1000,
+        auto_ack=query.auto_ack,
+        subscription_mode=mode,  # pyright: ignore[reportArgumentType] - of _MODES
+        subscription_from=start,
+        lease_seconds=query.lease_seconds,
+    )
+
+
+async def _empty(call: Call, request: PopRequest) -> Answer:
+    """No messages, with the reason if an operator stopped them."""
+    if call.state.pulse.is_pop_off:
+        return _MAINTENANCE
+    if request.queue is None:
+        return _EMPTY
+    queues = await call.state.engine.catalogue.queues({request.queue})
+    queue = queues.get(request.queue)
+    return _PAUSED if queue is not None and queue.is_paused else _EMPTY
+
+
+def _instant(text: str, what: str) -> datetime:
+    try:
+        at = msgspec.convert(text, datetime)
+    except msgspec.ValidationError as error:
+        raise refused(error, f"/{what}") from error
+    if at.tzinfo is None:
+        raise errors.BadRequest(f"{what} needs a time zone")
+    return in_utc(at, f"/{what}")
+
+
+_POP: Final[dict[str, Any]] = {
+    "handler": pop,
+    "permission": Permission.CONSUME,
+    "span": "receive",
+    "answers": {200: PopAnswer, 204: None},
+    "problems": (
+        errors.QueueNotFound,
+        errors.SubscriptionConflict,
+        errors.TooManyBytes,
+        errors.TooManyWaiters,
+        errors.InvalidName,
+    ),
+}
+_IN_QUEUE: Final = f"{API}/pop/queue/{{queue}}"
+_IN_PARTITION: Final = f"{_IN_QUEUE}/partition/{{partition}}"
+
+ROUTES: Final = (
+    Route(method="GET", path=f"{API}/pop", query=ScopedPopQuery, summary="Pop by scope", **_POP),
+    Route(method="POST", path=f"{API}/pop", body=AnyPopQuery, summary="Pop", **_POP),
+    Route(method="GET", path=_IN_QUEUE, query=PopQuery, summary="Pop from a queue", **_POP),
+    Route(method="POST", path=_IN_QUEUE, body=PopQuery, summary="Pop from a queue", **_POP),
+    Route(method="GET", path=_IN_PARTITION, query=PopQuery, summary="Pop a partition", **_POP),
+    Route(method="POST", path=_IN_PARTITION, body=PopQuery, summary="Pop a partition", **_POP),
+)

@@ -1,0 +1,153 @@
+"""Acks, pushes and steps of workflows, all applied or none."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from queen import errors
+from queen.engine.push.producers import digest_of
+from queen.server.auth.permissions import Permission
+from queen.server.http.call import Answer, Call
+from queen.server.http.router import API, Route
+from queen.server.routes.messaging.ack import REFUSED_ACK, require_leases
+from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
+from queen.wire.messages import (
+    AckOperation,
+    AdvanceOperation,
+    OperationResult,
+    PushItem,
+    PushOperation,
+    TransactionRequest,
+    TransactionResponse,
+)
+
+
+async def transaction(call: Call) -> Answer:
+    """Acks, pushes and steps of workflows, all applied or none."""
+    request = await call.body(TransactionRequest)
+    if not request.operations:
+        raise errors.BadRequest("a transaction needs at least one operation")
+    if len(request.operations) > (most := call.state.settings.max_items):
+        raise errors.TooManyItems(f"at most {most} operations fit a transaction")
+    acks = [each for each in request.operations if isinstance(each, AckOperation)]
+    advances = [each for each in request.operations if isinstance(each, AdvanceOperation)]
+    items: list[PushItem] = []
+    for index, each in enumerate(request.operations):
+        if isinstance(each, PushOperation):
+            if not each.items:
+                raise errors.BadRequest("a push needs at least one item", failed_index=index)
+            items.extend(each.items)
+    if call.state.settings.require_lease:
+        require_leases(request.operations)
+    if acks:
+        await call.require_acks(acks)
+    if request.required_leases:
+        await call.require_leases(request.required_leases)
+    if items:
+        await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
+        call.state.pulse.require_push()
+    try:
+        if advances:
+            await _require_steps(call, advances)
+        result = await call.state.engine.transact(
+            acknowledgments=acks,
+            items=with_trace(call, items),
+            advances=advances,
+            required_leases=request.required_leases,
+            consumer_group=request.consumer_group,
+            is_rolled_back_on_duplicate=request.on_duplicate == "rollback",
+            producer_id=request.producer_id,
+            sequence=request.sequence,
+            scope=call.caller.producer_scope,
+            digest=None if request.producer_id is None else _digest(request),
+        )
+    except errors.QueenError as error:
+        if "failed" in error.members:
+            error.members["failed_index"] = _index_of(request, *error.members["failed"])
+        raise
+    results: list[OperationResult] = []
+    at = number = 0
+    for index, each in enumerate(request.operations):
+        if isinstance(each, AckOperation):
+            name = each.transaction_id or each.id
+            results.append(OperationResult(index=index, type="ack", transaction_id=name))
+        elif isinstance(each, AdvanceOperation):
+            is_advanced = number not in result.stale_advances
+            results.append(OperationResult(index=index, type="advance", advanced=is_advanced))
+            number += 1
+        else:
+            messages = result[at : at + len(each.items)]
+            at += len(each.items)
+            results.append(OperationResult(index=index, type="push", messages=messages))
+    return Answer(
+        TransactionResponse(
+            transaction_id=request.producer_id or call.request_id,
+            success=True,
+            results=results,
+            replayed=result.is_replayed,
+        )
+    )
+
+
+async def _require_steps(call: Call, advances: Sequence[AdvanceOperation]) -> None:
+    """
+    Raise Forbidden unless the caller may consume from the queues of these steps.
+
+    The engine settles a step only with the ack of its own message. A message can be moved to
+    another queue, so what the caller may ack does not say which steps it may settle.
+    """
+    call.caller.require(Permission.CONSUME)
+    if call.caller.scopes is not None:
+        engine = call.state.engine
+        steps = [(each.workflow, each.step) for each in engine.workflows.advances(advances)]
+        await call.require_queues(
+            Permission.CONSUME, await engine.store.workflows.step_queues(steps)
+        )
+
+
+def _digest(request: TransactionRequest) -> bytes:
+    """Of what is to be applied, before the trace of this attempt is added to it."""
+    items = [
+        item
+        for each in request.operations
+        if isinstance(each, PushOperation)
+        for item in each.items
+    ]
+    others = [each for each in request.operations if not isinstance(each, PushOperation)]
+    sizes = [len(each.items) for each in request.operations if isinstance(each, PushOperation)]
+    return digest_of(
+        items,
+        others,
+        sizes,
+        request.required_leases,
+        request.consumer_group,
+        request.on_duplicate,
+    )
+
+
+def _index_of(request: TransactionRequest, kind: str, number: int) -> int:
+    """Which operation the engine's n-th ack, advance or pushed item was of."""
+    seen = 0
+    for index, each in enumerate(request.operations):
+        if isinstance(each, PushOperation):
+            size = len(each.items) if kind == "item" else 0
+        else:
+            size = int(kind == ("ack" if isinstance(each, AckOperation) else "advance"))
+        if seen <= number < seen + size:
+            return index
+        seen += size
+    return 0
+
+
+ROUTES: Final = (
+    Route(
+        method="POST",
+        path=f"{API}/transaction",
+        handler=transaction,
+        summary="Ack, push and advance workflows, all or nothing",
+        permission=None,  # Each operation needs its own.
+        span="transaction",
+        body=TransactionRequest,
+        answers={200: TransactionResponse},
+        problems=(*REFUSED_ITEM, *REFUSED_ACK, errors.CrossShard, errors.Duplicate),
+    ),
+)

@@ -1,0 +1,51 @@
+"""All routes of the server."""
+
+from typing import Final
+
+from queen.server.http.router import Route
+from queen.server.routes import (
+    access,
+    analytics,
+    buffers,
+    dead_letters,
+    deliveries,
+    groups,
+    health,
+    messages,
+    messaging,
+    metrics,
+    openapi,
+    operations,
+    pipelines,
+    queues,
+    schedules,
+    system,
+    traces,
+    workflows,
+)
+from queen.server.routes.jobs import jobs, listing
+from queen.server.routes.jobs import queues as job_queues
+
+ROUTES: Final[tuple[Route, ...]] = (
+    *messaging.ROUTES,
+    *queues.ROUTES,
+    *deliveries.ROUTES,
+    *groups.ROUTES,
+    *messages.ROUTES,
+    *dead_letters.ROUTES,
+    *traces.ROUTES,
+    *schedules.ROUTES,
+    *workflows.ROUTES,
+    *jobs.ROUTES,
+    *listing.ROUTES,
+    *job_queues.ROUTES,
+    *operations.ROUTES,
+    *pipelines.ROUTES,
+    *system.ROUTES,
+    *buffers.ROUTES,
+    *analytics.ROUTES,
+    *metrics.ROUTES,
+    *health.ROUTES,
+    *access.ROUTES,
+    *openapi.ROUTES,
+)

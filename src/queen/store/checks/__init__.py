@@ -1,0 +1,1 @@
+"""Diagnostics and checks of a restored database."""

@@ -1,0 +1,1 @@
+"""Connections to PostgreSQL: options, failover to the primary, statements and notifications."""

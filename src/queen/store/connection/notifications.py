@@ -1,0 +1,233 @@
+"""Tell other processes that queues have work, and hear it from them, on a connection of its own."""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+import msgspec
+
+from queen import sql
+from queen.store.connection.primary import OF_SOCKETS, Hosts
+
+_LOG: Final = logging.getLogger("queen.store")
+_CHANNEL: Final = "queen"
+_MOST_WORDS: Final = 350
+"""Together less than the 8,000 bytes that a notification may have."""
+_EVERYTHING: Final = "*"
+_OF_GROUP: Final = "g"
+_OF_OPTIONS: Final = "c"
+_OUTBOX: Final = "outbox"
+_MODES: Final = "modes"
+_SCHEDULES: Final = "schedules"
+_WORKFLOWS: Final = "workflows"
+_ALIVE: Final = "?"
+_LOST: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+
+if TYPE_CHECKING:
+    AnyConnection = (
+        asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+    )
+
+
+class News(msgspec.Struct, kw_only=True):
+    """What another process said: which queues and groups have work, which queues have changed."""
+
+    queue_ids: list[int] = msgspec.field(default_factory=list[int])
+    group_ids: list[int] = msgspec.field(default_factory=list[int])
+    changed_queue_ids: list[int] = msgspec.field(default_factory=list[int])
+    is_outbox: bool = False
+    """An application put something down."""
+    is_modes: bool = False
+    """Maintenance was turned on or off, or a message was redacted."""
+    is_schedules: bool = False
+    """A schedule was made or changed."""
+    is_workflows: bool = False
+    """A workflow has ended."""
+    is_everything: bool = False
+    """More than can be listed: any of them may be concerned."""
+
+    @classmethod
+    def parse(cls, text: str) -> "News":
+        news = cls()
+        for word in text.split(","):
+            if word == _EVERYTHING:
+                news.is_everything = True
+            elif word == _OUTBOX:
+                news.is_outbox = True
+            elif word == _MODES:
+                news.is_modes = True
+            elif word == _SCHEDULES:
+                news.is_schedules = True
+            elif word == _WORKFLOWS:
+                news.is_workflows = True
+            elif word.startswith(_OF_GROUP):
+                news.group_ids.append(int(word[1:]))
+            elif word.startswith(_OF_OPTIONS):
+                news.changed_queue_ids.append(int(word[1:]))
+            elif word.isdigit():
+                news.queue_ids.append(int(word))
+            # Else a later release's word; what it means is found by the slow poll.
+        return news
+
+
+class Notifications:
+    """
+    LISTEN and a debounced NOTIFY.
+
+    Never inside a push's transaction: NOTIFY serialises commits. What is lost while the connection
+    is away is made up for: whoever listens is told to look everywhere (None) as soon as it is back.
+    A connection that is silent is asked for a sign of life: one whose other end has gone without a
+    word is noticed after twice ``check_seconds``.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        debounce_seconds: float,
+        heard: Callable[[News | None], None],
+        application_name: str = "queen",
+        check_seconds: float = 4.0,
+    ) -> None:
+        self._hosts = Hosts(dsn)
+        self._debounce_seconds = debounce_seconds
+        self._heard = heard
+        self._application_name = application_name
+        self._check_seconds = check_seconds
+        self._words: set[str] = set()
+        self._is_pending = asyncio.Event()
+        self._is_alive = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._own_pid = 0
+        self.is_listening = False
+        self.sent = 0
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._keep())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def tell(
+        self,
+        *,
+        queue_ids: Iterable[int] = (),
+        group_ids: Iterable[int] = (),
+        changed_queue_ids: Iterable[int] = (),
+        is_modes: bool = False,
+        is_schedules: bool = False,
+        is_workflows: bool = False,
+    ) -> None:
+        """Say this soon. Costs nothing when it was said a moment ago."""
+        if len(self._words) <= _MOST_WORDS:
+            self._words.update(map(str, queue_ids))
+            self._words.update([f"{_OF_GROUP}{each}" for each in group_ids])
+            self._words.update([f"{_OF_OPTIONS}{each}" for each in changed_queue_ids])
+        if is_modes:
+            self._words.add(_MODES)
+        if is_schedules:
+            self._words.add(_SCHEDULES)
+        if is_workflows:
+            self._words.add(_WORKFLOWS)
+        if self._words:
+            self._is_pending.set()
+
+    async def _keep(self) -> None:
+        """Hold a connection, whatever happens to it."""
+        pause = 0.1
+        while True:
+            connection: asyncpg.Connection[asyncpg.Record] | None = None
+            try:
+                connection = await self._hosts.connect(
+                    server_settings={
+                        **OF_SOCKETS,
+                        "application_name": f"{self._application_name} notifications",
+                        # A crash loses the listeners with what was said to them.
+                        "synchronous_commit": "off",
+                    },
+                )
+                pause = 0.1
+                await self._listen(connection)
+            except _LOST:
+                pass
+            except Exception:
+                _LOG.exception("the connection for notifications ended; it is made anew")
+            finally:
+                self.is_listening = False
+                if connection is not None:
+                    connection.terminate()
+            # Jittered, so that many processes don't come back at once.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, 5)
+
+    async def _listen(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end(_: object) -> None:
+            if not lost.done():
+                lost.set_result(None)
+
+        connection.add_termination_listener(end)
+        self._own_pid = connection.get_server_pid()
+        async with asyncio.timeout(self._check_seconds):
+            await connection.add_listener(_CHANNEL, self._hear)
+        self.is_listening = True
+        # Listening first, then looking: what was said before is seen, what is said after is heard.
+        self._heard(None)
+        while not connection.is_closed():
+            waiting = asyncio.ensure_future(self._is_pending.wait())
+            try:
+                await asyncio.wait(
+                    {waiting, lost},
+                    timeout=self._check_seconds,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            finally:
+                waiting.cancel()
+            if lost.done():
+                return
+            if self._is_pending.is_set():
+                await self._send(connection)
+                await asyncio.sleep(self._debounce_seconds)
+            else:
+                await self._check(connection)
+
+    async def _send(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        self._is_pending.clear()
+        words, self._words = self._words, set()
+        text = _EVERYTHING if len(words) > _MOST_WORDS else ",".join(words)
+        self.sent += 1
+        try:
+            await connection.fetch(sql.CALLS["notify"], text, timeout=self._check_seconds)
+        except BaseException:
+            # It is said by the next connection.
+            self._words |= words
+            self._is_pending.set()
+            raise
+
+    async def _check(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        """Hear oneself: the connection is alive, and it listens."""
+        self._is_alive.clear()
+        async with asyncio.timeout(self._check_seconds):
+            await connection.fetch(sql.CALLS["notify"], _ALIVE)
+            await self._is_alive.wait()
+
+    def _hear(self, connection: "AnyConnection", pid: int, channel: str, payload: object) -> None:
+        del connection, channel
+        if pid == self._own_pid:
+            self._is_alive.set()
+        elif payload != _ALIVE:
+            self._heard(News.parse(str(payload)))

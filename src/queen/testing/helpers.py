@@ -1,0 +1,120 @@
+"""What a test asks: what was pushed, what became of it; and handlers run without waiting."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+import msgspec
+
+from queen import errors
+from queen.client.client import Queen
+from queen.client.consume.dispatch import Handling
+from queen.client.transport.http import Reply, Transport
+
+_MOST_ROUNDS: Final = 1_000
+"""Handlers that push to each other for ever end the test, not the day."""
+_PUSHING: Final = ("/api/v1/push", "/api/v1/transaction")
+
+_is_draining: ContextVar[bool] = ContextVar("queen_is_draining", default=False)
+
+
+async def pushed(queen: Queen, queue: str) -> list[Any]:
+    """The payloads that a queue holds, in the order of their pushes; reading takes nothing."""
+    try:
+        found = [each async for each in queen.admin.messages(queue, reveal=True)]
+    except errors.QueueNotFound:
+        return []
+    found.sort(key=lambda each: (each.created_at, each.offset or 0))
+    return [msgspec.json.decode(each.data) for each in found]
+
+
+async def dead_letters(queen: Queen, queue: str) -> list[dict[str, Any]]:
+    """The messages that gave up, newest first: ``data``, ``errorMessage``, ``attempts``, …"""
+    return (await queen.queue(queue).dlq().limit(1_000).reveal().get())["messages"]
+
+
+async def drain(queen: Queen) -> int:
+    """
+    Run every registered handler until nothing is left that is due; how many messages it were.
+
+    What failed waits for its backoff, as it would in production: move the clock, and drain again.
+    """
+    count = 0
+    token = _is_draining.set(True)
+    try:
+        for _ in range(_MOST_ROUNDS):
+            before = count
+            for queue, function in list(queen.handlers):
+                try:
+                    messages = await queue.wait(False).auto_ack(False).pop()
+                except errors.QueueNotFound:
+                    continue  # Nothing was pushed to it yet.
+                if messages:
+                    handling = Handling(queue, function)
+                    try:
+                        await handling.deal_with(messages)
+                    finally:
+                        handling.close()
+                    count += len(messages)
+            if count == before:
+                return count
+        raise AssertionError(f"handlers still push to each other after {_MOST_ROUNDS} rounds")
+    finally:
+        _is_draining.reset(token)
+
+
+@contextmanager
+def inline(queen: Queen) -> Generator[None]:
+    """
+    Inside, each push runs the registered handlers before it returns.
+
+    Usage::
+
+        with inline(queen):
+            await place_order(…)  # Pushes; its handlers have run when this returns.
+    """
+    ordinary = queen.transport
+    queen.transport = _Inline(queen, ordinary)
+    try:
+        yield
+    finally:
+        queen.transport = ordinary
+
+
+class _Inline:
+    """Lets handlers run after each push that comes from outside of them."""
+
+    def __init__(self, queen: Queen, inner: Transport) -> None:
+        self._queen = queen
+        self._inner = inner
+
+    async def open(self) -> None:
+        await self._inner.open()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        key: str | None = None,
+        wait_seconds: float = 0,
+        is_repeatable: bool = True,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        reply = await self._inner.exchange(
+            method,
+            path,
+            body,
+            key=key,
+            wait_seconds=wait_seconds,
+            is_repeatable=is_repeatable,
+            headers=headers,
+        )
+        if path in _PUSHING and not _is_draining.get():
+            await drain(self._queen)
+        return reply

@@ -1,0 +1,97 @@
+"""A client's way to an ASGI app that lives in another thread of this process: no port."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from queen.client.transport.http import Reply, of_reply
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message
+
+
+class AppTransport:
+    """Calls the app in its own event loop; whoever calls may have any loop, or several."""
+
+    def __init__(self, app: "ASGIApp", loop: asyncio.AbstractEventLoop) -> None:
+        self._app = app
+        self._loop = loop
+
+    async def open(self) -> None:
+        """Nothing is to be opened."""
+
+    async def close(self) -> None:
+        """Nothing is to be closed: the app has an owner."""
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        key: str | None = None,
+        wait_seconds: float = 0,
+        is_repeatable: bool = True,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        del key, wait_seconds, is_repeatable  # There is one server, and it cannot be lost.
+        gone = asyncio.Event()
+        call = self._call(_scope(method, path, body, headers or {}), body or b"", gone)
+        answer = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))
+        try:
+            reply = await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            # As a client that closes its connection: the app is told, and settles what it must.
+            self._loop.call_soon_threadsafe(gone.set)
+            raise
+        if reply.status >= 400:
+            raise of_reply(reply)
+        return reply
+
+    async def _call(self, scope: dict[str, Any], body: bytes, gone: asyncio.Event) -> Reply:
+        status = 500
+        answered: dict[bytes, bytes] = {}
+        parts: list[bytes] = []
+        is_read = False
+
+        async def receive() -> "Message":
+            nonlocal is_read
+            if is_read:
+                await gone.wait()
+                return {"type": "http.disconnect"}
+            is_read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: "Message") -> None:
+            nonlocal status, answered
+            if message["type"] == "http.response.start":
+                status, answered = message["status"], dict(message["headers"])
+            else:
+                parts.append(message.get("body", b""))
+
+        await self._app(scope, receive, send)
+        after = {name.lower(): value for name, value in answered.items()}.get(b"retry-after")
+        return Reply(status, b"".join(parts), None if after is None else after.decode())
+
+
+def _scope(method: str, path: str, body: bytes | None, headers: dict[str, str]) -> dict[str, Any]:
+    plain, _, query = path.partition("?")
+    sent = {"host": "localhost", **({"content-type": "application/json"} if body else {})}
+    sent |= {"content-length": str(len(body))} if body else {}
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(plain),
+        "raw_path": plain.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "headers": [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in {**sent, **headers}.items()
+        ],
+        "client": ("127.0.0.1", 0),
+        "server": ("localhost", 6632),
+        "state": {},
+    }

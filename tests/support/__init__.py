@@ -1,0 +1,1 @@
+"""Servers, databases and clocks that tests and benchmarks use."""

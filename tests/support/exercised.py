@@ -1,0 +1,89 @@
+"""What tests asked of servers over HTTP: a route or an error code that none met is a failure."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from queen import errors
+from queen.server.http.router import Router
+from queen.server.routes.table import ROUTES
+
+_OF_OTHERS: Final = {
+    # Families, of which only the members are answered.
+    *("refused", "conflict"),
+    # A server that does not start, and what a client says of itself.
+    *("bad_settings", "buffer_full", "connection_lost", "push_error", "server_unreachable"),
+    *("transport_error", "undecodable_payload", "job_failed", "job_cancelled"),
+    "workflow_failed",
+    # Of upkeep, which answers nobody.
+    "duty_lost",
+    # Of pipelines, which ask the database themselves.
+    *("data_lost", "lake_diverged"),
+}
+"""Codes that no server answers."""
+_ROUTER: Final = Router(ROUTES)
+_seen: Final[set[str]] = set()
+
+
+def note_answer(method: str, raw_path: str, status: int) -> None:
+    """A request that was answered; only those that were accepted count for their route."""
+    if status < 400 and method != "OPTIONS":
+        route, _ = _ROUTER.find(method, raw_path.encode())
+        _seen.add(f"{route.method} {route.path}")
+
+
+def note_code(code: object) -> None:
+    """The code of a problem that was answered."""
+    if isinstance(code, str):
+        _seen.add(code)
+
+
+def _tree(root: type[errors.QueenError]) -> Iterator[type[errors.QueenError]]:
+    yield root
+    for branch in root.__subclasses__():
+        yield from _tree(branch)
+
+
+def missing() -> list[str]:
+    """What the contract has and no test met."""
+    codes = {error.code for error in _tree(errors.QueenError)} - _OF_OTHERS
+    routes = {f"{route.method} {route.path}" for route in ROUTES}
+    return sorted((codes | routes) - _seen)
+
+
+class Exercised:
+    """The plugin: workers hand over what they saw, and whoever ran all tests judges it."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        output: dict[str, list[str]] = getattr(node, "workeroutput", {})
+        _seen.update(output.get("exercised", ()))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        config = session.config
+        if (output := getattr(config, "workeroutput", None)) is not None:
+            output["exercised"] = sorted(_seen)
+        elif exitstatus == pytest.ExitCode.OK and _is_whole(config) and missing():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+    ) -> None:
+        if exitstatus != pytest.ExitCode.INTERRUPTED and _is_whole(config):
+            for name in missing():
+                terminalreporter.write_line(f"no test met this over HTTP: {name}", red=True)
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Whether all tests of the server ran: not a file, not by name, not the slow tier alone."""
+    options = config.option
+    asked = {argument.rstrip("/") for argument in config.args}
+    return (
+        bool(asked & {"tests", "tests/server"})
+        and not options.keyword
+        and options.markexpr == "not slow"
+        and not options.collectonly
+        and not getattr(options, "lf", False)
+    )

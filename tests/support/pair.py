@@ -1,0 +1,135 @@
+"""A primary and its synchronous standby on loopback: one dies, the other takes over."""
+
+import contextlib
+import shutil
+import socket
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from tests.support.postgres import Postgres
+
+SETTINGS: Mapping[str, str | int] = {
+    "synchronous_standby_names": "*",
+    # So that pg_rewind finds what changed, and the standby what it missed.
+    "wal_log_hints": "on",
+    "wal_keep_size": "1GB",
+    "wal_retrieve_retry_interval": "100ms",
+    "shared_buffers": "128MB",
+}
+
+
+class Pair:
+    """
+    Two servers; what the primary confirms, the standby has on disk.
+
+    Usage::
+
+        with Pair() as pair:
+            pair.primary.create_database("queen")
+            dsn = pair.dsn("queen")  # Names both.
+            pair.primary.kill()
+            pair.promote()
+            pair.rebuild()
+    """
+
+    def __init__(self) -> None:
+        ports = _free_ports(2)
+        self.primary, self.standby = (Postgres(SETTINGS, port=port) for port in ports)
+        for server in (self.primary, self.standby):
+            # On the command line: a copy brings the other's files.
+            server.arguments = _words({"port": server.settings["port"]}, server)
+
+    def __enter__(self) -> Self:
+        try:
+            self.primary.start()
+            self._copy()
+            self.follow()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    def dsn(self, database: str) -> str:
+        """Of both, in an order that never changes."""
+        ports = sorted(str(each.settings["port"]) for each in (self.primary, self.standby))
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        return f"postgresql://postgres@{hosts}/{database}?target_session_attrs=read-write"
+
+    def promote(self) -> None:
+        """The standby becomes the primary, and confirms nothing until it has a standby again."""
+        # The answer of pg_promote itself writes nothing, so it waits for nobody.
+        self.standby.execute("select pg_promote(true, 60)")
+        self.primary, self.standby = self.standby, self.primary
+
+    def rebuild(self) -> None:
+        """Make the old primary, which is not running, the standby of the new one."""
+        source = self.primary.dsn("postgres")
+        # Until then its control file names the old timeline, and pg_rewind finds nothing to do.
+        self.primary.execute("checkpoint")
+        options = ("--target-pgdata", str(self.standby.data), "--source-server", source)
+        try:
+            self.standby.run("pg_rewind", *options, "--no-sync")
+        except RuntimeError:
+            shutil.rmtree(self.standby.data)
+            self._copy()
+        self.follow()
+
+    def follow(self) -> None:
+        """Start the standby, and wait until the primary counts on it."""
+        (self.standby.data / "standby.signal").touch()
+        with contextlib.suppress(FileNotFoundError):
+            (self.primary.data / "standby.signal").unlink()
+        name = self.standby.settings["port"]
+        upstream = f"host=127.0.0.1 port={self.primary.settings['port']} user=postgres"
+        self.standby.arguments = _words(
+            {"port": name, "primary_conninfo": f"{upstream} application_name=s{name}"},
+            self.standby,
+        )
+        self.standby.start()
+        deadline = time.monotonic() + 30
+        while not self.is_in_step:
+            if time.monotonic() > deadline:
+                raise TimeoutError("the standby does not follow")
+            time.sleep(0.05)
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether the standby is one that the primary waits for."""
+        asked = "select 1 / count(*) from pg_stat_replication where sync_state = 'sync'"
+        try:
+            self.primary.execute(asked)
+        except RuntimeError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        self.standby.remove()
+        self.primary.remove()
+
+    def _copy(self) -> None:
+        source = self.primary.dsn("postgres")
+        options = ("--checkpoint", "fast", "--wal-method", "stream", "--no-sync")
+        self.standby.run("pg_basebackup", "-D", str(self.standby.data), "-d", source, *options)
+
+
+def _words(settings: Mapping[str, str | int], server: Postgres) -> list[str]:
+    named = {**settings, "unix_socket_directories": str(server.directory)}
+    return [word for name, value in named.items() for word in ("-c", f"{name}={value}")]
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return sorted(probe.getsockname()[1] for probe in probes)

@@ -1,0 +1,206 @@
+"""A server process over the test's own database, on a port of its own, spoken to over HTTP."""
+
+import asyncio
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, cast
+
+import aiohttp
+from yarl import URL
+
+from tests.support.exercised import note_answer, note_code
+
+SOURCE = Path(__file__).parents[2] / "src"
+START_SECONDS = 40
+STOP_SECONDS = 40
+
+
+class Reply(NamedTuple):
+    """What the server answered; ``body`` is decoded where it is JSON, else bytes."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+    @property
+    def code(self) -> str | None:
+        """Of a problem."""
+        body: Any = self.body
+        return cast("dict[str, Any]", body).get("code") if hasattr(body, "get") else None
+
+
+class Server:
+    """
+    `queen serve` as a process of its own.
+
+    Usage::
+
+        async with Server(dsn, {"QUEEN_REQUIRE_LEASE": "true"}) as server:
+            reply = await server.post("/push", {"items": [{"queue": "orders", "payload": 1}]})
+            assert reply.status == 201
+            server.kill()
+            await server.start()
+    """
+
+    def __init__(self, dsn: str, environment: Mapping[str, str] | None = None) -> None:
+        self.port = free_port()
+        self.base_url = f"http://127.0.0.1:{self.port}"
+        self.environment = {
+            "DATABASE_URL": dsn,
+            "PORT": str(self.port),
+            "NUM_WORKERS": "1",
+            **(environment or {}),
+        }
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._process: subprocess.Popen[bytes] | None = None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("the server is not running")
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What the process wrote so far."""
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=50)
+            )
+        return self._session
+
+    async def start(self) -> None:
+        """Start, also after `stop` and `kill`, and wait until the server is ready."""
+        self.launch()
+        await until(self._is_ready, seconds=START_SECONDS)
+
+    def launch(self) -> None:
+        """Start, and do not wait: without its database a server is never ready."""
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "HOME", "LANG", "TMPDIR")
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "queen", "serve"],
+            env={**inherited, "PYTHONPATH": str(SOURCE), **self.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+
+    async def stop(self) -> int:
+        """Ask it to stop, as an operator would; answers its exit code."""
+        if self._process is None:
+            return 0
+        self._process.send_signal(signal.SIGTERM)
+        code = await asyncio.to_thread(self._process.wait, STOP_SECONDS)
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(STOP_SECONDS)
+            self._process = None
+
+    async def close(self) -> None:
+        """End the process and let go of everything."""
+        self.kill()
+        await self.hang_up()
+        self._log.close()
+
+    async def hang_up(self) -> None:
+        """Close all connections; the next request opens its own, also in another loop."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,  # noqa: ANN401 - whatever JSON can hold
+        *,
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str | int | float] | None = None,
+    ) -> Reply:
+        """One exchange. A path without a leading ``/api`` and no probe is one of ``/api/v1``."""
+        if not path.startswith(("/api/", "/livez", "/readyz", "/health", "/metrics")):
+            path = f"/api/v1{path}"
+        # Encoded already: a name in a path may hold a slash as %2F.
+        url = URL(self.base_url + path, encoded=True)
+        if parameters:
+            url = url.update_query({name: str(value) for name, value in parameters.items()})
+        data = None if body is None else io.BytesIO(json.dumps(body).encode())
+        sent = {**({} if data is None else {"content-type": "application/json"}), **(headers or {})}
+        async with self.session.request(method, url, data=data, headers=sent) as answer:
+            raw = await answer.read()
+            decoded = await answer.json(content_type=None) if "json" in answer.content_type else raw
+            reply = Reply(answer.status, answer.headers, decoded)
+        note_answer(method, url.raw_path, reply.status)
+        note_code(reply.code)
+        return reply
+
+    async def get(self, path: str, **parameters: str | int | float) -> Reply:
+        return await self.request("GET", path, parameters=parameters)
+
+    async def post(self, path: str, body: Any = None) -> Reply:  # noqa: ANN401 - of JSON
+        return await self.request("POST", path, body)
+
+    async def delete(self, path: str, **parameters: str | int | float) -> Reply:
+        return await self.request("DELETE", path, parameters=parameters)
+
+    async def _is_ready(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            raise RuntimeError(f"the server ended while starting:\n{self.log}")
+        try:
+            return (await self.get("/readyz")).status == 200
+        except aiohttp.ClientConnectionError:
+            return False
+
+
+async def until(condition: Callable[[], Awaitable[bool]], *, seconds: float = 10) -> None:
+    """Wait for a condition, for a bounded time."""
+    async with asyncio.timeout(seconds):
+        while not await condition():  # noqa: ASYNC110 - the condition is another process's
+            await asyncio.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
