@@ -15,8 +15,7 @@ from queen.engine.engine import Engine
 from queen.settings import Settings
 from tests.cli.shell import Ended, Shell
 from tests.engine.helpers import pop, pop_one, push, values
-from tests.support.postgres import Postgres, bindir
-from tests.support.postgres import Server as PostgresServer
+from tests.support.postgres import Postgres, Server as PostgresServer, bindir
 
 KEY = "0123456789abcdef" * 4
 

@@ -14,8 +14,7 @@ from queen.cli.doctor.findings import CRITICAL, OK, WARNING
 from queen.store.migrations import make_roles, migrate
 from tests.cli.shell import Ended, Shell
 from tests.support.callers import KEYS
-from tests.support.postgres import Postgres
-from tests.support.postgres import Server as Database
+from tests.support.postgres import Postgres, Server as Database
 from tests.support.server import Server
 
 

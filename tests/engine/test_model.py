@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 import asyncpg
 import pytest
 import uvloop
-from hypothesis import HealthCheck, reproduce_failure, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, reproduce_failure, settings, strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,

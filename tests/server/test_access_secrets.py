@@ -12,8 +12,7 @@ import jwt
 import pytest
 
 from tests.support.callers import Caller, make_key
-from tests.support.postgres import Server as Database
-from tests.support.postgres import bindir
+from tests.support.postgres import Server as Database, bindir
 from tests.support.server import SOURCE, Server
 
 CANARY = "canary-5f1b7c"

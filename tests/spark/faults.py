@@ -31,8 +31,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from queen.spark.lakes import DataFile
-from queen.spark.options import SinkOptions, SourceOptions
-from queen.spark.options import sink_options as read_sink_options
+from queen.spark.options import SinkOptions, SourceOptions, sink_options as read_sink_options
 from queen.spark.reader import Part, QueueStreamReader, split
 from queen.spark.source import QueenDataSource
 from queen.spark.writer import QueueStreamWriter, QueueWriter, Written

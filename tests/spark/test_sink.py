@@ -13,8 +13,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from queen import sql
 from queen.engine.engine import Engine

@@ -9,8 +9,7 @@ from uuid import uuid4
 
 import asyncpg
 import uvloop
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.sql.workflow_model import ENDED, Kind, Message, Outcome, Refused, Run, Step
 from tests.support.clock import Clock

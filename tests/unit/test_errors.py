@@ -87,3 +87,9 @@ def test_the_drawing_names_every_error() -> None:
     for error in tree(errors.QueenError):
         assert error.__name__ in drawing
         assert error.__doc__
+
+
+def test_every_error_has_a_text_of_its_own_for_clients() -> None:
+    for error in tree(errors.QueenError):
+        assert error.default_message.endswith(".")
+        assert "default_message" in vars(error), error

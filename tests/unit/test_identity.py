@@ -4,8 +4,7 @@ from hashlib import sha256
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from queen.codec.ids import (
     Place,

@@ -5,8 +5,7 @@ import time
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from queen.codec import payload
 from queen.errors import InvalidItem

@@ -4,8 +4,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from queen.codec import segment
 from queen.codec.segment import Segment

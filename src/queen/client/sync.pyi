@@ -11,9 +11,7 @@ from typing_extensions import TypeVar
 from queen.client.config import Config
 from queen.client.durations import Duration
 from queen.client.transport.http import Transport
-from queen.wire import access as _access
-from queen.wire import analytics as _analytics
-from queen.wire import resources as _resources
+from queen.wire import access as _access, analytics as _analytics, resources as _resources
 from queen.wire.messages import (
     Acknowledged,
     AckResult,

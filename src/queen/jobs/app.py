@@ -15,8 +15,7 @@ from queen.jobs.envelope import child_of, item_of
 from queen.jobs.handle import JobHandle, handle_of
 from queen.jobs.options import BackoffRule, JobOptions, JobPriority, Rate
 from queen.jobs.processor import DEFAULT_ATTEMPTS, Decorator, Processor, Settings
-from queen.jobs.schedules import QUEUE as CRON
-from queen.jobs.schedules import Missed, Recurring, cron_of
+from queen.jobs.schedules import QUEUE as CRON, Missed, Recurring, cron_of
 from queen.jobs.workflows.definition import Workflow, execute_workflow
 from queen.jobs.workflows.runs import WorkflowCalls, WorkflowHandle
 from queen.wire.jobs import QUEUE, CleanRequest, JobInfo, Link, QueueMetrics, WorkerInfo

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from adbc_driver_manager import AdbcConnection, AdbcStatement
-from adbc_driver_postgresql import StatementOptions
-from adbc_driver_postgresql import connect as open_database
+from adbc_driver_postgresql import StatementOptions, connect as open_database
 
 from queen import errors
 from queen.codec.encryption.keyring import keyring_of_environment

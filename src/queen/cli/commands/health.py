@@ -134,7 +134,7 @@ def _row(error: type[errors.QueenError]) -> dict[str, Any]:
     return {
         "code": error.code,
         "status": error.http_status,
-        "meaning": error.__doc__,
+        "meaning": error.default_message,
         "applied": applied[error.applied],
         "advice": advice,
         "page": f"docs/reference/errors.md#{error.__name__.lower()}",

@@ -306,6 +306,6 @@ def _ranges(offsets: Sequence[int] | None) -> tuple[tuple[int, int], ...] | None
 
 
 def refusal(code: str) -> errors.QueenError:
-    """The error that a code of a row means, in its own words."""
+    """The error for a SQLSTATE that a row carries."""
     error = errors.of_sqlstate(code) or errors.RequestError
-    return error((error.__doc__ or code).strip().splitlines()[0])
+    return error(error.default_message)

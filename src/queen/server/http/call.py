@@ -470,7 +470,7 @@ async def reply(
 
 def problem(error: errors.QueenError, request_id: str | None = None) -> Problem:
     """An error as the contract tells it."""
-    detail = str(error) or (error.__doc__ or error.code)
+    detail = str(error) or error.default_message
     return Problem(
         type=f"urn:queen:{error.code}",
         title=error.code.replace("_", " ").capitalize(),

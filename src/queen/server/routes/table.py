@@ -23,8 +23,7 @@ from queen.server.routes import (
     traces,
     workflows,
 )
-from queen.server.routes.jobs import jobs, listing
-from queen.server.routes.jobs import queues as job_queues
+from queen.server.routes.jobs import jobs, listing, queues as job_queues
 
 ROUTES: Final[tuple[Route, ...]] = (
     *messaging.ROUTES,

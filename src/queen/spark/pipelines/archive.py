@@ -22,8 +22,7 @@ from queen.spark.lakes import Batch, DataFile, Lake, open_lake
 from queen.spark.lakes.day_files import DayFiles
 from queen.spark.lakes.places import normal
 from queen.spark.pipelines.ledger import Ledger, Plan
-from queen.spark.reader import horizon, split
-from queen.spark.reader import plan as plan_end
+from queen.spark.reader import horizon, plan as plan_end, split
 from queen.spark.segments import SegmentRange, read_range
 
 if TYPE_CHECKING:

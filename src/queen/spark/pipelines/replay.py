@@ -15,8 +15,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from queen import errors
 from queen.redacted import redacted

@@ -25,8 +25,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import psycopg
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from queen import sql
 from queen.redacted import redacted

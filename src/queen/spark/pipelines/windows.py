@@ -14,8 +14,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 from pyspark.errors import AnalysisException, IllegalArgumentException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 

@@ -16,8 +16,7 @@ import asyncpg
 from queen import errors, sql, telemetry
 from queen.meters import Histogram, Snapshot
 from queen.store.connection.options import Connecting
-from queen.store.connection.primary import OF_SOCKETS, STANDBY, Hosts
-from queen.store.connection.primary import Connection as RawConnection
+from queen.store.connection.primary import OF_SOCKETS, STANDBY, Connection as RawConnection, Hosts
 
 if TYPE_CHECKING:
     Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]

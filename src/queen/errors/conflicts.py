@@ -1,0 +1,118 @@
+"""Errors because of the current state of a queue, a message or a workflow."""
+
+from queen.errors.base import RequestError
+
+
+class Conflict(RequestError):
+    """The request conflicts with the current state."""
+
+    code = "conflict"
+    http_status = 409
+    default_message = (
+        "The request conflicts with the current state. Read it again before you retry."
+    )
+
+
+class LeaseLost(Conflict):
+    """The lease ended: its messages are acknowledged, or were or will be redelivered."""
+
+    code = "lease_lost"
+    sqlstates = ("QN002",)
+    default_message = (
+        "The lease ended: its messages are acknowledged, or were or will be redelivered. Stop "
+        "processing them."
+    )
+
+
+class AlreadySettled(Conflict):
+    """The message was acknowledged before, or it does not belong to this lease."""
+
+    code = "already_settled"
+    sqlstates = ("QN010",)
+    default_message = "The message was acknowledged before, or it does not belong to this lease."
+
+
+class AmbiguousMessage(Conflict):
+    """Several leased messages have this transactionId."""
+
+    code = "ambiguous_message"
+    default_message = "Several leased messages have this transactionId. Name the partition."
+
+
+class Duplicate(Conflict):
+    """A transactionId is already stored, and the transaction asked to roll back then."""
+
+    code = "duplicate"
+    default_message = (
+        "The transaction has a transactionId that is already stored. It was rolled back as "
+        "requested."
+    )
+
+
+class DutyLost(Conflict):
+    """Another process took over this background task. Servers never return this error."""
+
+    code = "duty_lost"
+    sqlstates = ("QN016",)
+    default_message = "Another process took over this background task."
+
+
+class SequenceReused(Conflict):
+    """The producer used this sequence number for a request with other contents."""
+
+    code = "sequence_reused"
+    default_message = "The producer used this sequence number for a request with other contents."
+
+
+class SequenceStale(Conflict):
+    """The producer already used a higher sequence number."""
+
+    code = "sequence_stale"
+    sqlstates = ("QN009",)
+    default_message = "The producer already used a higher sequence number."
+
+
+class SubscriptionConflict(Conflict):
+    """The consumer group exists with another start position."""
+
+    code = "subscription_conflict"
+    sqlstates = ("QN005",)
+    default_message = "The consumer group exists with another start position. Use seek to move it."
+
+
+class VersionMismatch(Conflict):
+    """The queue's configuration changed since the version that the caller read."""
+
+    code = "version_mismatch"
+    http_status = 412
+    sqlstates = ("QN007",)
+    default_message = (
+        "The queue's configuration changed since the version that you read. Read it again."
+    )
+
+
+class NotRetryable(Conflict):
+    """The message is neither waiting for a retry nor dead-lettered."""
+
+    code = "not_retryable"
+    sqlstates = ("QN022",)
+    default_message = (
+        "The message is neither waiting for a retry nor dead-lettered, or the workflow has "
+        "not failed."
+    )
+
+
+class WorkflowExists(Conflict):
+    """Another workflow with this id exists."""
+
+    code = "workflow_exists"
+    sqlstates = ("QN021",)
+    default_message = "Another workflow with this id exists."
+
+
+class WorkflowRunning(Conflict):
+    """The workflow is still running."""
+
+    code = "workflow_running"
+    sqlstates = ("QN023",)
+    default_message = "The workflow is still running. Cancel it or wait until it ends."
