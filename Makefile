@@ -26,7 +26,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
 .PHONY: setup packages check check-dashboard check-lock dashboard test test-again test-attacks test-browser test-browser-scale test-fast test-model test-faults test-spark-short test-spark \
-	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema reference sync-types lock \
+	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema surface reference sync-types lock \
 	format
 
 setup: packages $(STAMP) $(NODE_STAMP)
@@ -147,6 +147,10 @@ bench-spark:
 # Write tests/sql/schema.sql anew from an empty database brought to this release.
 schema:
 	$(BIN)/python -m tools.write_schema
+
+# Write tests/docs/surface.txt: the names, options and signatures that users rely on.
+surface:
+	PYTHONPATH=src $(BIN)/python -m tools.write_surface
 
 # Write the types of SyncQueen anew from those of Queen.
 sync-types:
