@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from queen import telemetry
+from queen.codec.ids import Lease
 from queen.engine.engine import Engine
 from queen.engine.metrics.counters import Counters
-from queen.engine.pop.delivery import Lease
 from queen.meters import Snapshot
 from queen.store.connection.database import Record
 from queen.telemetry import OTHER, Metric

@@ -1,10 +1,13 @@
-"""A message's id to and from its place: a UUID of version 8 for shard, partition and offset."""
+"""Ids of messages, partitions and leases, and the places that they stand for."""
 
 import re
 from collections.abc import Sequence
 from hashlib import sha256
 from itertools import pairwise
 from typing import Final, NamedTuple
+from uuid import UUID
+
+from queen import errors
 
 SHARD_BITS: Final = 10
 PARTITION_BITS: Final = 48
@@ -23,11 +26,36 @@ _SHARD: Final = re.compile(r"[0-9]{1,4}(?=\.)", re.ASCII)
 
 
 class Place(NamedTuple):
-    """Where a message is, for ever."""
+    """Where a message is stored. It never moves."""
 
     shard: int
     partition_id: int
     offset: int
+
+
+class Lease(NamedTuple):
+    """A delivery and the token that proves who holds it: together they are the leaseId."""
+
+    shard: int
+    delivery_id: int
+    token: UUID
+    claimed_ms: int = 0
+    """When the messages were delivered, by the clock of that process; used for metrics only."""
+
+    def __str__(self) -> str:
+        return f"{self.shard}.{self.delivery_id}.{self.claimed_ms}.{self.token.hex}"
+
+    @classmethod
+    def parse(cls, lease_id: str) -> "Lease":
+        """Raise LeaseLost for a text that cannot be a lease."""
+        try:
+            shard, delivery_id, claimed_ms, token = lease_id.split(".")
+            lease = cls(int(shard), int(delivery_id), UUID(hex=token), int(claimed_ms))
+        except ValueError as error:
+            raise errors.LeaseLost(f"{lease_id!r} is not a lease") from error
+        if not 0 <= lease.delivery_id < 2**63:
+            raise errors.LeaseLost(f"{lease_id!r} is not a lease")
+        return lease
 
 
 def message_id(shard: int, partition_id: int, offset: int) -> str:

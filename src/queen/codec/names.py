@@ -1,6 +1,11 @@
-"""What names of queues, partitions, groups and producers may be."""
+"""Valid names of queues, partitions, groups and producers."""
+
+from typing import Final
 
 from queen import errors
+
+QUEUE_MODE: Final = "__QUEUE_MODE__"
+"""The consumer group of pops that name none."""
 
 
 def check_name(what: str, name: str, max_bytes: int) -> None:

@@ -9,7 +9,8 @@ from typing import Any, Final, Self
 
 from queen import errors, telemetry
 from queen.codec.encryption.sealing import seal
-from queen.codec.names import check_name, check_queue_name
+from queen.codec.ids import Lease
+from queen.codec.names import QUEUE_MODE, check_name, check_queue_name
 from queen.engine.buffer.fallback import Outages
 from queen.engine.buffer.file_buffer import FileBuffer
 from queen.engine.buffer.replayer import Replays
@@ -21,9 +22,8 @@ from queen.engine.encryption.rotation import keyring_of
 from queen.engine.encryption.sealer import Seals
 from queen.engine.inspect.redact import forget_redacted, redact
 from queen.engine.metrics.counters import Counters
-from queen.engine.pop.delivery import Delivery, Lease
+from queen.engine.pop.delivery import Delivery
 from queen.engine.pop.popper import Pops
-from queen.engine.pop.waiters import QUEUE_MODE
 from queen.engine.pop.wakeups import Wakeups
 from queen.engine.push.batches import PushResult
 from queen.engine.push.producers import SHARED, Producer, digest_of

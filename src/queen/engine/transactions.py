@@ -6,13 +6,12 @@ from typing import Final
 from uuid import UUID
 
 from queen import errors
-from queen.codec.ids import shards_of
+from queen.codec.ids import Lease, shards_of
 from queen.codec.names import check_queue_name
 from queen.engine.caches.catalogue import Catalogue
 from queen.engine.caches.segments import SegmentCache
 from queen.engine.encryption.sealer import Seals
 from queen.engine.metrics.counters import Counters
-from queen.engine.pop.delivery import Lease
 from queen.engine.push.batches import Part, PushResult, PushUnit
 from queen.engine.push.layout import Flush
 from queen.engine.push.producers import Producer

@@ -3,15 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
 from queen.codec.encryption.keys import DataKey, is_sealed, key_id_of
-from queen.codec.extras import Extra
+from queen.codec.extras import Extra, decode_extra, encode_extra
 from queen.codec.segment import Segment, encode, encode_extras
 
 _HEADERS: Final = b'"headers"'
-_DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
-_ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
 
 
 class Sealed(NamedTuple):
@@ -54,13 +50,13 @@ def seal(
     sealed: list[bytes] = []
     kept: list[bytes | None] = []
     for payload, extra in zip(payloads, extras, strict=True):
-        said = _DECODE_EXTRA(extra) if extra else None
+        said = decode_extra(extra) if extra else None
         if extra is None or said is None or said.headers is None:
             sealed += key.seal(shard, partition_id, [payload])
             kept.append(extra)
             continue
         sealed.append(key.seal_with_extra(shard, partition_id, payload, extra))
-        rest = _ENCODE_EXTRA(Extra(transaction_id=said.transaction_id, trace_id=said.trace_id))
+        rest = encode_extra(Extra(transaction_id=said.transaction_id, trace_id=said.trace_id))
         kept.append(None if rest == b"{}" else rest)
     return Sealed(sealed, kept)
 

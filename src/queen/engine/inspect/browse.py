@@ -8,7 +8,7 @@ import msgspec
 
 from queen import errors
 from queen.codec.encryption.keys import is_sealed
-from queen.codec.extras import Extra
+from queen.codec.extras import NO_EXTRA, Extra, decode_extra
 from queen.codec.segment import Segment
 from queen.engine.encryption.sealer import Seals
 from queen.engine.inspect.group_status import Pair, Status, overall, pairs_of
@@ -25,8 +25,6 @@ _CHUNK_BYTES: Final = 8 * 2**20
 # Segments are found by their transactions, which take their numbers before their times.
 _MARGIN: Final = timedelta(seconds=60)
 _LAST: Final = 2**63 - 1
-_DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
-_NO_EXTRA: Final = Extra()
 _NULL: Final = b"null"
 
 
@@ -218,7 +216,7 @@ def found_at(head: Record, offset: int, body: Body, status: Status) -> Found | N
 
 def extra_of(stored: bytes | None) -> Extra:
     """What a message has besides its payload."""
-    return _DECODE_EXTRA(stored) if stored else _NO_EXTRA
+    return decode_extra(stored) if stored else NO_EXTRA
 
 
 def _matches(found: Found, wanted: Filter, written: tuple[bytes, ...]) -> bool:

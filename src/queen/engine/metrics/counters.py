@@ -8,7 +8,8 @@ from random import getrandbits
 from typing import Any, Final, NamedTuple
 
 from queen import telemetry
-from queen.engine.pop.delivery import Copy, Delivery, Lease
+from queen.codec.ids import Lease
+from queen.engine.pop.delivery import Copy, Delivery
 from queen.engine.push.batches import Part
 from queen.meters import Histogram, Snapshot
 from queen.store.connection.database import Record

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from queen import errors
 from queen.codec.encryption.keys import is_sealed
+from queen.codec.ids import Lease
 from queen.codec.segment import Segment
 from queen.engine.caches.segments import SegmentCache
 from queen.engine.encryption.sealer import Seals
 from queen.engine.pop.damage import Damaged
-from queen.engine.pop.delivery import Copy, Delivery, Lease, Run
+from queen.engine.pop.delivery import Copy, Delivery, Run
 from queen.engine.pop.waiters import Target
 from queen.store import messages as rows
 from queen.store.store import Store

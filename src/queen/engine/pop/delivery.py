@@ -2,18 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Final, NamedTuple, Protocol
-from uuid import UUID
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from queen import errors
-from queen.codec.extras import Extra
-from queen.codec.ids import message_id, partition_ref
+from queen.codec.extras import NO_EXTRA, decode_extra
+from queen.codec.ids import Lease, message_id, partition_ref
 from queen.wire.messages import Message
-
-_DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
-_NONE: Final = Extra()
 
 
 class Source(Protocol):
@@ -58,31 +53,6 @@ class Run(NamedTuple):
     def size_bytes(self) -> int:
         base = self.base_offset
         return self.source.payload_bytes(self.first_offset - base, self.end_offset - base)
-
-
-class Lease(NamedTuple):
-    """Which delivery, and the token that proves whose it is: together they are the leaseId."""
-
-    shard: int
-    delivery_id: int
-    token: UUID
-    claimed_ms: int = 0
-    """When it was handed out, by the clock of whoever did: for figures alone, nothing obeys it."""
-
-    def __str__(self) -> str:
-        return f"{self.shard}.{self.delivery_id}.{self.claimed_ms}.{self.token.hex}"
-
-    @classmethod
-    def parse(cls, lease_id: str) -> "Lease":
-        """Raises LeaseLost for what was never a lease: it cannot be the current one."""
-        try:
-            shard, delivery_id, claimed_ms, token = lease_id.split(".")
-            lease = cls(int(shard), int(delivery_id), UUID(hex=token), int(claimed_ms))
-        except ValueError as error:
-            raise errors.LeaseLost(f"{lease_id!r} is not a lease") from error
-        if not 0 <= lease.delivery_id < 2**63:
-            raise errors.LeaseLost(f"{lease_id!r} is not a lease")
-        return lease
 
 
 class Delivery:
@@ -191,7 +161,7 @@ class Delivery:
             payloads, extras = run.source.payloads(first, end), run.source.extras(first, end)
             for at, (payload, stored) in enumerate(zip(payloads, extras, strict=True)):
                 offset = run.first_offset + at
-                extra = _DECODE_EXTRA(stored) if stored else _NONE
+                extra = decode_extra(stored) if stored else NO_EXTRA
                 id_ = message_id(self.shard, self.partition_id, offset)
                 yield Message(
                     id=id_,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from queen import errors
-from queen.codec.names import check_name, check_queue_name
+from queen.codec.names import QUEUE_MODE, check_name, check_queue_name
 from queen.engine.caches.catalogue import Catalogue
 from queen.engine.caches.segments import SegmentCache
 from queen.engine.encryption.sealer import Seals
@@ -21,7 +21,7 @@ from queen.engine.pop.answer_size import LENT_SECONDS, Portions
 from queen.engine.pop.body_reader import Bodies
 from queen.engine.pop.damage import Damage
 from queen.engine.pop.delivery import Delivery
-from queen.engine.pop.waiters import QUEUE_MODE, PopUnit, Target, TargetName, Waiters
+from queen.engine.pop.waiters import PopUnit, Target, TargetName, Waiters
 from queen.meters import Histogram
 from queen.settings import Settings
 from queen.store import messages as rows

@@ -3,14 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from queen.codec.names import QUEUE_MODE
 from queen.engine.pop.delivery import Delivery
 from queen.telemetry import OTHER
 from queen.wire.messages import PopRequest
-
-QUEUE_MODE: Final = "__QUEUE_MODE__"
-"""The group behind pops that name none."""
 
 
 class TargetName(NamedTuple):

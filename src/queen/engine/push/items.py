@@ -5,11 +5,9 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
 
-import msgspec
-
 from queen import errors
 from queen.codec import payload
-from queen.codec.extras import Extra
+from queen.codec.extras import Extra, encode_extra
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.caches.catalogue import LaneName, Queue
 from queen.engine.push.batches import Marked, Part
@@ -18,7 +16,6 @@ from queen.engine.runtime.pace import Pace
 from queen.settings import Settings
 from queen.wire.messages import Pushed, PushItem
 
-_ENCODE_EXTRA: Final = msgspec.json.Encoder().encode
 _FIRST: Final = range(1)
 _PLAIN_BYTES: Final = 2**23
 _MAX_TTL_SECONDS: Final = 315_360_000
@@ -211,7 +208,7 @@ class Items:
             headers=item.headers or None,
         )
         try:
-            encoded = _ENCODE_EXTRA(extra)
+            encoded = encode_extra(extra)
         except UnicodeEncodeError as error:
             raise errors.InvalidItem("a header has a lone surrogate") from error
         return None if encoded == b"{}" else encoded

@@ -8,10 +8,8 @@ from uuid import UUID
 import msgspec
 
 from queen import errors
-from queen.codec.ids import partition_of, place_of, places_of
-from queen.codec.names import check_name
-from queen.engine.pop.delivery import Lease
-from queen.engine.pop.popper import QUEUE_MODE
+from queen.codec.ids import Lease, partition_of, place_of, places_of
+from queen.codec.names import QUEUE_MODE, check_name
 from queen.engine.settle.results import Results
 from queen.engine.settle.settler import Acks, refusal
 from queen.settings import Settings

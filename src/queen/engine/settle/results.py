@@ -8,14 +8,12 @@ import msgspec
 
 from queen import errors
 from queen.codec.encryption.keys import is_sealed
-from queen.codec.ids import place_of
-from queen.codec.names import check_name
+from queen.codec.ids import Lease, place_of
+from queen.codec.names import QUEUE_MODE, check_name
 from queen.engine.caches.catalogue import Catalogue, Queue
 from queen.engine.caches.queue_lookup import Owners
 from queen.engine.encryption.sealer import Seals
 from queen.engine.inspect.browse import MOST_READ
-from queen.engine.pop.delivery import Lease
-from queen.engine.pop.waiters import QUEUE_MODE
 from queen.settings import Settings
 from queen.store.connection.database import Record
 from queen.store.messages import Kept

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from uuid import UUID
 
 from queen import errors
+from queen.codec.ids import Lease
 from queen.engine.metrics.counters import Counters
-from queen.engine.pop.delivery import Lease
 from queen.engine.runtime.batcher import Lanes
 from queen.meters import Histogram
 from queen.settings import Settings

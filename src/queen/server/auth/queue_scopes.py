@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from queen import errors
-from queen.codec.ids import partition_of, place_of
+from queen.codec.ids import Lease, partition_of, place_of
 from queen.engine.engine import Engine
-from queen.engine.pop.delivery import Lease
 from queen.server.auth.permissions import Caller
 from queen.wire.messages import Acknowledgment
 

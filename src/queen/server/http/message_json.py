@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from queen.codec.extras import Extra
+from queen.codec.extras import decode_extra
 from queen.codec.ids import id_runs, message_id, message_ids, partition_ref
 from queen.engine.caches.catalogue import Queue
 from queen.engine.pop.delivery import Delivery, Run
@@ -15,7 +15,6 @@ from queen.wire.messages import Acknowledged, PushResponse
 from queen.wire.options import plain
 
 _ENCODE: Final = msgspec.json.Encoder().encode
-_DECODE_EXTRA: Final = msgspec.json.Decoder(Extra).decode
 _PLAIN_TAIL: Final = b',"headers":{},"traceId":null}'
 
 
@@ -91,7 +90,7 @@ def _splice(chunks: list[bytes], delivery: Delivery, shared: bytes) -> None:
             if stored is None:
                 name, tail = id_, _PLAIN_TAIL
             else:
-                extra = _DECODE_EXTRA(stored)
+                extra = decode_extra(stored)
                 name = _ENCODE(extra.transaction_id)[1:-1] if extra.transaction_id else id_
                 headers, trace_id = _ENCODE(extra.headers or {}), _ENCODE(extra.trace_id)
                 tail = b',"headers":%b,"traceId":%b}' % (headers, trace_id)

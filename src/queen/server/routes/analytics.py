@@ -6,9 +6,9 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
+from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.ranges import Range
 from queen.engine.metrics.series import COUNTED, METRICS, SAMPLED, TIMED, Analytics
-from queen.engine.pop.waiters import QUEUE_MODE
 from queen.server.auth.permissions import Permission
 from queen.server.http.call import Answer, Call
 from queen.server.http.cursors import cursor_to, place_of

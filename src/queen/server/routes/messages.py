@@ -8,12 +8,12 @@ import msgspec
 
 from queen import errors
 from queen.codec.ids import Place, message_id, partition_of, partition_ref, place_of
+from queen.codec.names import QUEUE_MODE
 from queen.engine.encryption.sealer import Seals, reveal_rows
 from queen.engine.inspect import browse
 from queen.engine.inspect.browse import Filter, Found
 from queen.engine.inspect.group_status import GroupState, overall, pairs_of
 from queen.engine.inspect.payload_filter import Where
-from queen.engine.pop.waiters import QUEUE_MODE
 from queen.engine.sources.step_messages import without_token
 from queen.server.auth.permissions import Permission
 from queen.server.http import cursors

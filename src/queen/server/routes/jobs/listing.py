@@ -4,12 +4,12 @@ from typing import Any, Final
 
 from queen import errors
 from queen.codec.ids import message_id
+from queen.codec.names import QUEUE_MODE
 from queen.engine.caches.catalogue import Queue
 from queen.engine.encryption.sealer import Seals, reveal_rows
 from queen.engine.inspect import browse
 from queen.engine.inspect.browse import Filter
 from queen.engine.inspect.message import Stored, of_found, of_row
-from queen.engine.pop.waiters import QUEUE_MODE
 from queen.engine.settle.results import Outcome
 from queen.server.auth.permissions import Permission
 from queen.server.http import cursors

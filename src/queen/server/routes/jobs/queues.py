@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from queen import errors
+from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.series import MAX_QUEUES, Analytics
-from queen.engine.pop.waiters import QUEUE_MODE
 from queen.server.auth.permissions import Permission
 from queen.server.http.call import Answer, Call
 from queen.server.http.cursors import cursor_to, place_of

@@ -9,10 +9,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from queen import errors
-from queen.codec.names import check_name
+from queen.codec.names import QUEUE_MODE, check_name
 from queen.engine.caches.catalogue import Queue
 from queen.engine.pop.delivery import Delivery
-from queen.engine.pop.waiters import QUEUE_MODE
 from queen.server.auth.permissions import Permission
 from queen.server.http import message_json
 from queen.server.http.call import Answer, Call
