@@ -95,7 +95,7 @@ class Bench:
         dsn = await asyncio.to_thread(self.postgres.create_database, name)
         await migrate(dsn)
         engine = await Engine.open(dsn, connections=10)
-        await engine.configure(QUEUE)
+        await engine.queues.configure(QUEUE)
         return Subject(name, dsn, engine, partitions)
 
     async def build(self, what: str, calls: Sequence[Callable[[], Awaitable[object]]]) -> None:

@@ -110,7 +110,7 @@ class Bench:
 
     async def mixed_engine(self) -> float:
         queue, engine = self.queue(), self._engine
-        await engine.configure(queue)
+        await engine.queues.configure(queue)
         deadline = time.perf_counter() + self._seconds
         messages = payloads(MIXED, seed=7)
         built = [

@@ -105,14 +105,14 @@ class Bench:
         self.depth: int = flags.messages // flags.partitions
         self.rng = random.Random(5)
         self.upkeep = Upkeep(
-            engine,
+            engine.core,
             Settings(retention_interval_ms=1_000, upkeep_look_seconds=1, upkeep_run_seconds=5),
         )
         self.pushed: dict[tuple[int, int], bytes] = {}
 
     async def build(self) -> None:
         """Partitions, a group that has read all, and a history that is two hours old."""
-        await self.engine.configure(QUEUE, {"ordered": False, "dedup_seconds": 0})
+        await self.engine.queues.configure(QUEUE, {"ordered": False, "dedup_seconds": 0})
         await self.engine.pop(PopRequest(queue=QUEUE, consumer_group=GROUP))
         connection = await asyncpg.connect(self.dsn)
         await connection.execute(PARTITIONS.replace("$1", str(self.flags.partitions)))
@@ -223,9 +223,9 @@ class Bench:
 
     async def cycle(self, number: int) -> int:
         """The same amount once more, removed at once; the size of the tables afterwards."""
-        await self.engine.configure(QUEUE, {"retention_seconds": 10**9})
+        await self.engine.queues.configure(QUEUE, {"retention_seconds": 10**9})
         await self.store(first_offset=10**6 * number, age=0)
-        await self.engine.configure(QUEUE, {"retention_seconds": 0.001})
+        await self.engine.queues.configure(QUEUE, {"retention_seconds": 0.001})
         await asyncio.sleep(1.1)
         await self.remove(asyncio.Event())
         return await self.size()
@@ -247,14 +247,14 @@ async def measure(dsn: str, flags: argparse.Namespace) -> dict[str, Any]:
         await bench.load(2, None)
         alone = await bench.load(flags.seconds, None)
         options = {"retention_enabled": True, "retention_seconds": 3_600}
-        await engine.configure(QUEUE, options)
+        await engine.queues.configure(QUEUE, options)
         is_over = asyncio.Event()
         removing = asyncio.create_task(bench.remove(is_over))
         beside = await bench.load(flags.seconds, is_over)
         seconds = await removing
         print(ratios(alone, beside), flush=True)
         lost, kept_too_much = await bench.lost()
-        await engine.configure(QUEUE, {"retention_seconds": 0.001})
+        await engine.queues.configure(QUEUE, {"retention_seconds": 0.001})
         sizes = [await bench.cycle(number) for number in range(1, flags.cycles + 1)]
     return {
         "partitions": flags.partitions,

@@ -103,7 +103,7 @@ async def test_damage_is_found(dsn: str, shell: Shell) -> None:
 
 async def test_a_key_that_is_not_here_is_missed(dsn: str, shell: Shell) -> None:
     async with await Engine.open(dsn, settings=Settings(encryption_key=KEY)) as engine:
-        await engine.configure("orders", {"encrypted": True})
+        await engine.queues.configure("orders", {"encrypted": True})
         await push(engine, "orders", 1)
 
     without = await shell.run("backup-check", "--dsn", dsn, "--restored", "-o", "json")

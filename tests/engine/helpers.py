@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from queen import errors
 from queen.codec.ids import partition_ref
 from queen.engine.engine import Engine
 from queen.engine.pop.delivery import Delivery
@@ -159,7 +161,7 @@ async def listening(*engines: Engine) -> None:
 
     async def are_listening() -> bool:
         return all(
-            each.wakeups.notifications is not None and each.wakeups.notifications.is_listening
+            each.signals.notifications is not None and each.signals.notifications.is_listening
             for each in engines
         )
 
@@ -170,3 +172,66 @@ async def woken_within(popping: Sequence[asyncio.Task[list[Delivery]]], seconds:
     """All are answered by a wake-up: the slow poll comes later."""
     async with asyncio.timeout(seconds):
         assert all(await asyncio.gather(*popping))
+
+
+async def purge(
+    engine: Engine,
+    queue: str,
+    *,
+    partition: str | None = None,
+    is_completed: bool = False,
+    before: datetime | None = None,
+) -> int:
+    """Remove messages: all, or those that every group has settled; returns their number."""
+    total = 0
+    after: int | None = None
+    while step := await engine.store.queues.purge(
+        queue,
+        partition=partition,
+        is_completed=is_completed,
+        before=before,
+        after=after,
+        limit=1_000,
+    ):
+        after, messages = step
+        total += messages
+    return total
+
+
+async def delete_queue(engine: Engine, queue: str) -> None:
+    await engine.queues.delete(queue)
+    await _erase(engine)
+
+
+async def delete_group(engine: Engine, queue: str, consumer_group: str | None) -> None:
+    await engine.queues.delete_group(queue, consumer_group)
+    await _erase(engine)
+
+
+async def _erase(engine: Engine) -> None:
+    while not await engine.queues.erase_step():
+        pass
+
+
+async def dead_letters(
+    engine: Engine,
+    queue: str,
+    *,
+    consumer_group: str | None = None,
+    after: int = 0,
+    limit: int = 100,
+) -> list[dict[str, Any]]:
+    """The dead letters of a queue, oldest first."""
+    found = await engine.catalogue.queue(queue)
+    rows = await engine.store.dead_letters.of_queue(
+        found.id, after=after, group=consumer_group, limit=limit
+    )
+    return await engine.seals.open_rows(rows)
+
+
+async def extend(engine: Engine, lease_id: str, *, seconds: float | None = None) -> datetime:
+    """Extend one lease; raises LeaseLost."""
+    (result,) = await engine.extend_many([lease_id], seconds=seconds)
+    if result.expires_at is None:
+        raise errors.LeaseLost(result.error)
+    return result.expires_at

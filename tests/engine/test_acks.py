@@ -16,6 +16,7 @@ from queen.store import messages as rows
 from queen.wire.messages import Acknowledgment
 from tests.engine.helpers import (
     ack,
+    dead_letters,
     item,
     lease,
     message,
@@ -163,7 +164,7 @@ async def test_a_dead_letter_in_the_middle_leaves_the_delivery_to_its_holder(
     assert (dead.success, dead.dlq, dead.lease_released) == (True, True, False)
     assert await pop(engine, "orders") == []
     assert await ack(engine, batch) == 2
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
     assert (letter["offset"], letter["error"], letter["attempts"]) == (1, "never", 1)
 
 
@@ -270,7 +271,7 @@ async def test_the_clients_own_transaction_id_names_a_message_of_the_lease(engin
 async def test_a_transaction_id_names_its_message_also_outside_of_the_dedup_window(
     engine: Engine, clock: Clock, dedup_seconds: int
 ) -> None:
-    await engine.configure("orders", {"dedup_seconds": dedup_seconds})
+    await engine.queues.configure("orders", {"dedup_seconds": dedup_seconds})
     await push(engine, "orders", "a", transaction_id="mine")
     delivery = await pop_one(engine, "orders")
     await clock.advance(seconds=61)
@@ -367,7 +368,7 @@ async def test_a_transaction_id_that_is_out_twice_is_ambiguous_without_its_parti
 async def test_an_error_text_that_postgresql_cannot_hold_still_counts_the_failure(
     engine: Engine,
 ) -> None:
-    await engine.configure("orders", {"retry_limit": 0})
+    await engine.queues.configure("orders", {"retry_limit": 0})
     await push(engine, "orders", "a")
 
     answer = await settle(
@@ -375,7 +376,7 @@ async def test_an_error_text_that_postgresql_cannot_hold_still_counts_the_failur
     )
 
     assert (answer.success, answer.dlq) == (True, True)
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
     assert letter["error"].startswith("bad")
 
 
@@ -396,7 +397,7 @@ async def test_an_ack_of_a_message_that_was_not_handed_out_is_refused(engine: En
 
 
 async def test_an_ack_of_a_message_that_another_holds_is_refused(engine: Engine) -> None:
-    await engine.configure("orders", {"ordered": False})
+    await engine.queues.configure("orders", {"ordered": False})
     pushed = await push(engine, "orders", "a", "b")
     first, second = await pop_one(engine, "orders"), await pop_one(engine, "orders")
 

@@ -26,7 +26,7 @@ async def kept(audit: Audit) -> list[int]:
 
 async def sweep(engine: Engine, clock: Clock, *, seconds: float) -> None:
     await clock.advance(seconds=seconds)
-    upkeep = Upkeep(engine, SETTINGS)
+    upkeep = Upkeep(engine.core, SETTINGS)
     while await upkeep.look():
         pass
 

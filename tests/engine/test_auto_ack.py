@@ -11,7 +11,7 @@ from tests.support.clock import Clock
 async def test_an_auto_acked_message_is_never_delivered_again(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
-    await engine.configure("orders", {"ordered": ordered})
+    await engine.queues.configure("orders", {"ordered": ordered})
     await push(engine, "orders", "a", "b", "c")
 
     first = await pop_one(engine, "orders", auto_ack=True, batch=2)

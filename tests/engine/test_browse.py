@@ -7,7 +7,7 @@ from tests.engine.helpers import push
 
 
 async def _search(engine: Engine, start: tuple[int, ...]) -> browse.Page:
-    queue_id = (await engine.queue_row("orders"))["id"]
+    queue_id = (await engine.queues.one("orders"))["id"]
     return await browse.browse(
         engine.store,
         engine.seals,

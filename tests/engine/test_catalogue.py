@@ -11,7 +11,7 @@ from queen.engine.caches.catalogue import Catalogue, Lane
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.store.connection.database import Record
-from tests.engine.helpers import item, push, until
+from tests.engine.helpers import delete_queue, item, push, until
 
 
 class Slow:
@@ -59,9 +59,9 @@ async def test_options_in_use_are_read_again_before_they_expire(
     async with await Engine.open(dsn, settings=Settings(catalogue_seconds=10_000)) as engine:
         slow = Slow(engine, monkeypatch)
         slow.go.set()
-        await engine.configure("orders", {})
+        await engine.queues.configure("orders", {})
         before = await engine.catalogue.queue("orders")
-        await engine.configure("orders", {"retry_limit": 7})
+        await engine.queues.configure("orders", {"retry_limit": 7})
         slow.reads.clear()
         expires, _ = engine.catalogue._queues["orders"] = (  # pyright: ignore[reportPrivateUsage]
             asyncio.get_running_loop().time() + 1_000,
@@ -82,10 +82,10 @@ async def test_options_in_use_are_read_again_before_they_expire(
 async def test_a_read_that_began_before_a_change_is_neither_kept_nor_shared(
     engine: Engine, slow: Slow
 ) -> None:
-    await engine.configure("orders", {"retry_limit": 1})
+    await engine.queues.configure("orders", {"retry_limit": 1})
     early = asyncio.create_task(engine.catalogue.queue("orders"))
     await until_reading(slow)
-    await engine.configure("orders", {"retry_limit": 2})
+    await engine.queues.configure("orders", {"retry_limit": 2})
     late = asyncio.create_task(engine.catalogue.queue("orders"))
     await until_reading(slow, 2)
     slow.go.set()
@@ -112,8 +112,8 @@ async def test_a_queue_created_during_a_shared_read_is_found(engine: Engine, slo
 async def test_one_queue_with_options_that_are_not_understood_hides_no_other(
     engine: Engine,
 ) -> None:
-    await engine.configure("orders", {})
-    await engine.configure("broken", {})
+    await engine.queues.configure("orders", {})
+    await engine.queues.configure("broken", {})
     async with engine.store.database._lend() as connection:  # pyright: ignore[reportPrivateUsage]
         await connection.execute(
             "update queen.queues set schema = '{\"type\": 5}' where name = 'broken'"
@@ -130,7 +130,7 @@ async def test_one_queue_with_options_that_are_not_understood_hides_no_other(
 
 
 async def test_options_as_they_last_were_are_given_at_once(engine: Engine, slow: Slow) -> None:
-    await engine.configure("orders", {})
+    await engine.queues.configure("orders", {})
     slow.go.set()
     queue = await engine.catalogue.queue("orders")
     slow.go.clear()
@@ -171,7 +171,7 @@ async def test_a_partition_that_was_made_again_under_its_name_is_kept(engine: En
     name = ("orders", "Default", 0)
     old = engine.catalogue.lane(name)
     assert old is not None
-    await engine.delete_queue("orders")
+    await delete_queue(engine, "orders")
     engine.catalogue.forget_lanes([old.partition_id])
     await push(engine, "orders", 2)
     new = engine.catalogue.lane(name)

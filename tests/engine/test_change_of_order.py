@@ -19,7 +19,7 @@ from tests.support.clock import Clock
 
 async def test_with_nothing_out_it_holds_at_once(engine: Engine) -> None:
     await push(engine, "orders", *range(4))
-    await engine.configure("orders", {"ordered": False})
+    await engine.queues.configure("orders", {"ordered": False})
 
     assert [(await pop_one(engine, "orders")).offsets for _ in range(2)] == [[0], [1]]
 
@@ -31,7 +31,7 @@ async def test_an_ordered_queue_becomes_unordered_when_its_last_delivery_is_sett
     await push(engine, "orders", *range(4), partition="two")
     held = await pop_one(engine, "orders")
 
-    await engine.configure("orders", {"ordered": False})
+    await engine.queues.configure("orders", {"ordered": False})
     assert await pop(engine, "orders", batch=9, partitions=9) == []
 
     await ack(engine, held)
@@ -42,12 +42,12 @@ async def test_an_ordered_queue_becomes_unordered_when_its_last_delivery_is_sett
 async def test_an_unordered_queue_becomes_ordered_when_its_last_delivery_is_settled(
     engine: Engine,
 ) -> None:
-    await engine.configure("orders", {"ordered": False})
+    await engine.queues.configure("orders", {"ordered": False})
     await push(engine, "orders", *range(5))
     first = await pop_one(engine, "orders")
     second = await pop_one(engine, "orders")
 
-    await engine.configure("orders", {"ordered": True})
+    await engine.queues.configure("orders", {"ordered": True})
     await ack(engine, second)
     assert await pop(engine, "orders") == []
     await ack(engine, first)
@@ -59,7 +59,7 @@ async def test_an_unordered_queue_becomes_ordered_when_its_last_delivery_is_sett
 async def test_what_failed_is_tried_again_before_the_change(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", "b")
     await settle(engine, await pop_one(engine, "orders"), status="failed")
-    await engine.configure("orders", {"ordered": False})
+    await engine.queues.configure("orders", {"ordered": False})
     assert await pop(engine, "orders") == []
 
     await clock.advance(seconds=2)
@@ -72,7 +72,7 @@ async def test_what_failed_is_tried_again_before_the_change(engine: Engine, cloc
 async def test_deliveries_of_every_group_are_waited_for(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     held = await pop_one(engine, "orders", group="g")
-    await engine.configure("orders", {"ordered": False})
+    await engine.queues.configure("orders", {"ordered": False})
 
     assert await pop(engine, "orders", group="h") == []
     await ack(engine, held)
@@ -82,7 +82,7 @@ async def test_deliveries_of_every_group_are_waited_for(engine: Engine) -> None:
 async def test_who_waits_is_served_after_the_change(engine: Engine) -> None:
     await push(engine, "orders", "a", "b", "c")
     held = await pop_one(engine, "orders")
-    await engine.configure("orders", {"ordered": False})
+    await engine.queues.configure("orders", {"ordered": False})
     waiters = [asyncio.create_task(pop_later(engine, "orders")) for _ in range(2)]
     await asleep(engine, 2)
 
@@ -94,7 +94,7 @@ async def test_who_waits_is_served_after_the_change(engine: Engine) -> None:
 
 async def test_a_priority_per_message_is_accepted_after_the_change(engine: Engine) -> None:
     await push(engine, "jobs", "low")
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
 
     (answer,) = await push(engine, "jobs", "high", priority=9)
 

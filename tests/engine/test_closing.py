@@ -26,7 +26,7 @@ async def until_disconnected(dsn: str, application: str) -> None:
         await connection.close()
 
 
-@pytest.mark.parametrize("part", ["appender", "schedules", "replays", "endings", "wakeups"])
+@pytest.mark.parametrize("part", ["appender", "schedules", "replays", "endings", "signals"])
 async def test_a_part_that_fails_to_close_keeps_no_other_open(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

@@ -21,7 +21,7 @@ from tests.support.clock import Clock
 
 
 async def fill(engine: Engine, *, limit: int, ordered: bool = True) -> None:
-    await engine.configure("orders", {"concurrency_limit": limit, "ordered": ordered})
+    await engine.queues.configure("orders", {"concurrency_limit": limit, "ordered": ordered})
     await engine.push([item("orders", n, partition=str(n % 6)) for n in range(12)])
 
 

@@ -8,7 +8,18 @@ import pytest
 from queen.engine.engine import Engine
 from queen.errors import InvalidName, InvalidOption, QueueNotFound, VersionMismatch
 from queen.settings import Settings
-from tests.engine.helpers import ack, asleep, drain, item, pop, pop_later, pop_one, push, values
+from tests.engine.helpers import (
+    ack,
+    asleep,
+    delete_queue,
+    drain,
+    item,
+    pop,
+    pop_later,
+    pop_one,
+    push,
+    values,
+)
 from tests.support.clock import Clock
 
 DEFAULTS = {
@@ -40,7 +51,7 @@ def options_of(row: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 async def test_a_queue_is_made_with_the_defaults(engine: Engine) -> None:
-    row = await engine.configure("orders")
+    row = await engine.queues.configure("orders")
 
     assert options_of(row) == DEFAULTS
     assert (row["name"], row["namespace"], row["task"]) == ("orders", "", "")
@@ -55,44 +66,50 @@ async def test_a_push_makes_a_queue_with_the_same_defaults(engine: Engine) -> No
 
 async def test_an_operator_may_set_other_defaults(dsn: str) -> None:
     async with await Engine.open(dsn, defaults={"lease_seconds": 60}) as engine:
-        assert (await engine.configure("one"))["lease_seconds"] == 60
+        assert (await engine.queues.configure("one"))["lease_seconds"] == 60
         await push(engine, "two", "a")
         (row,) = await engine.store.queues.named(["two"])
         assert row["lease_seconds"] == 60
-        assert (await engine.configure("two", {"lease_seconds": 5}))["lease_seconds"] == 5
-        assert (await engine.configure("two", {"lease_seconds": None}))["lease_seconds"] == 60
+        assert (await engine.queues.configure("two", {"lease_seconds": 5}))["lease_seconds"] == 5
+        assert (await engine.queues.configure("two", {"lease_seconds": None}))[
+            "lease_seconds"
+        ] == 60
 
 
 async def test_merge_keeps_what_it_does_not_name(engine: Engine) -> None:
-    await engine.configure("orders", {"lease_seconds": 60, "retry_limit": 5}, namespace="shop")
+    await engine.queues.configure(
+        "orders", {"lease_seconds": 60, "retry_limit": 5}, namespace="shop"
+    )
 
-    row = await engine.configure("orders", {"retry_limit": 7}, task="mail")
+    row = await engine.queues.configure("orders", {"retry_limit": 7}, task="mail")
 
     assert options_of(row) == DEFAULTS | {"lease_seconds": 60, "retry_limit": 7}
     assert (row["namespace"], row["task"]) == ("shop", "mail")
 
 
 async def test_null_stands_for_the_default(engine: Engine) -> None:
-    await engine.configure("orders", {"lease_seconds": 60, "ordered": False, "max_size": 9})
+    await engine.queues.configure("orders", {"lease_seconds": 60, "ordered": False, "max_size": 9})
 
-    row = await engine.configure("orders", {"lease_seconds": None, "ordered": None})
+    row = await engine.queues.configure("orders", {"lease_seconds": None, "ordered": None})
 
     assert options_of(row) == DEFAULTS | {"max_size": 9}
 
 
 async def test_replace_sets_what_it_does_not_name_to_the_default(engine: Engine) -> None:
-    await engine.configure("orders", {"lease_seconds": 60, "retry_limit": 5}, namespace="shop")
+    await engine.queues.configure(
+        "orders", {"lease_seconds": 60, "retry_limit": 5}, namespace="shop"
+    )
 
-    row = await engine.configure("orders", {"max_size": 10}, is_replaced=True)
+    row = await engine.queues.configure("orders", {"max_size": 10}, is_replaced=True)
 
     assert options_of(row) == DEFAULTS | {"max_size": 10}
 
 
 async def test_an_unknown_option_is_refused_and_makes_nothing(engine: Engine) -> None:
     with pytest.raises(InvalidOption):
-        await engine.configure("orders", {"leaseTime": 5})
+        await engine.queues.configure("orders", {"leaseTime": 5})
     with pytest.raises(InvalidOption):
-        await engine.configure("orders", {"retry_limit": 1, "id": 5})
+        await engine.queues.configure("orders", {"retry_limit": 1, "id": 5})
 
     assert await engine.store.queues.named(["orders"]) == []
 
@@ -127,33 +144,33 @@ async def test_an_unknown_option_is_refused_and_makes_nothing(engine: Engine) ->
 async def test_a_value_that_cannot_be_is_refused_and_changes_nothing(
     engine: Engine, options: dict[str, Any]
 ) -> None:
-    before = await engine.configure("orders", {"retry_limit": 5})
+    before = await engine.queues.configure("orders", {"retry_limit": 5})
 
     with pytest.raises(InvalidOption):
-        await engine.configure("orders", {"max_size": 7} | options)
+        await engine.queues.configure("orders", {"max_size": 7} | options)
 
     (row,) = await engine.store.queues.named(["orders"])
     assert (options_of(row), row["version"]) == (options_of(before), before["version"])
 
 
 async def test_a_version_that_is_not_in_force_is_refused(engine: Engine) -> None:
-    seen = await engine.configure("orders", {"retry_limit": 1})
-    newer = await engine.configure("orders", {"retry_limit": 2}, version=seen["version"])
+    seen = await engine.queues.configure("orders", {"retry_limit": 1})
+    newer = await engine.queues.configure("orders", {"retry_limit": 2}, version=seen["version"])
     assert newer["version"] > seen["version"]
 
     with pytest.raises(VersionMismatch):
-        await engine.configure("orders", {"retry_limit": 3}, version=seen["version"])
+        await engine.queues.configure("orders", {"retry_limit": 3}, version=seen["version"])
 
     (row,) = await engine.store.queues.named(["orders"])
     assert row["retry_limit"] == 2
 
 
 async def test_of_two_who_saw_the_same_version_one_wins(engine: Engine) -> None:
-    seen = await engine.configure("orders")
+    seen = await engine.queues.configure("orders")
 
     outcomes = await asyncio.gather(
         *(
-            engine.configure("orders", {"retry_limit": n}, version=seen["version"])
+            engine.queues.configure("orders", {"retry_limit": n}, version=seen["version"])
             for n in range(8)
         ),
         return_exceptions=True,
@@ -163,7 +180,9 @@ async def test_of_two_who_saw_the_same_version_one_wins(engine: Engine) -> None:
 
 
 async def test_twenty_who_make_a_queue_at_once_make_one(engine: Engine) -> None:
-    rows = await asyncio.gather(*(engine.configure("orders", {"max_size": 5}) for _ in range(20)))
+    rows = await asyncio.gather(
+        *(engine.queues.configure("orders", {"max_size": 5}) for _ in range(20))
+    )
 
     assert len({row["id"] for row in rows}) == 1
 
@@ -173,12 +192,12 @@ async def test_twenty_who_make_a_queue_at_once_make_one(engine: Engine) -> None:
 )
 async def test_a_queue_has_a_name_that_a_push_would_accept(engine: Engine, name: str) -> None:
     with pytest.raises(InvalidName):
-        await engine.configure(name)
+        await engine.queues.configure(name)
 
 
 @pytest.mark.parametrize("group", ["__x", " x", "x\n", "\0", "\ud800", "x" * 256, ""], ids=range(7))
 async def test_a_group_has_a_name_of_the_same_kind(engine: Engine, group: str) -> None:
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     with pytest.raises(InvalidName):
         await pop(engine, "orders", group=group)
 
@@ -186,22 +205,22 @@ async def test_a_group_has_a_name_of_the_same_kind(engine: Engine, group: str) -
 @pytest.mark.parametrize("name", ["x\n", "\0", "\ud800", "x" * 256], ids=range(4))
 async def test_namespace_and_task_are_names_too(engine: Engine, name: str) -> None:
     with pytest.raises(InvalidName):
-        await engine.configure("orders", namespace=name)
+        await engine.queues.configure("orders", namespace=name)
     with pytest.raises(InvalidName):
-        await engine.configure("orders", task=name)
+        await engine.queues.configure("orders", task=name)
 
 
 @pytest.mark.parametrize("option", ["delay_seconds", "window_seconds"])
 async def test_a_shorter_wait_holds_for_partitions_that_wait_already(
     engine: Engine, clock: Clock, option: str
 ) -> None:
-    await engine.configure("orders", {option: 86_400})
+    await engine.queues.configure("orders", {option: 86_400})
     assert await pop(engine, "orders") == []
     await push(engine, "orders", "old")
     await push(engine, "orders", "elsewhere", partition="two")
     await clock.advance(seconds=100)
 
-    await engine.configure("orders", {option: 60})
+    await engine.queues.configure("orders", {option: 60})
     await push(engine, "orders", "new")
     # A day's wait is cut to what the option says now: that of the old one is over.
     taken = await drain(engine, "orders")
@@ -212,10 +231,10 @@ async def test_a_shorter_wait_holds_for_partitions_that_wait_already(
 
 
 async def test_no_message_comes_early_when_a_wait_is_cut(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"window_seconds": 86_400})
+    await engine.queues.configure("orders", {"window_seconds": 86_400})
     assert await pop(engine, "orders") == []
     await push(engine, "orders", "a")
-    await engine.configure("orders", {"window_seconds": 60})
+    await engine.queues.configure("orders", {"window_seconds": 60})
 
     await clock.advance(seconds=59)
     assert await pop(engine, "orders") == []
@@ -226,23 +245,23 @@ async def test_no_message_comes_early_when_a_wait_is_cut(engine: Engine, clock: 
 
 async def test_a_rate_limit_that_is_taken_away_holds_nobody(engine: Engine, clock: Clock) -> None:
     limit = {"rate_max": 1, "rate_ms": 3_600_000, "rate_per": "partition"}
-    await engine.configure("orders", limit)
+    await engine.queues.configure("orders", limit)
     await push(engine, "orders", "a", "b")
     await ack(engine, await pop_one(engine, "orders"))
     assert await pop(engine, "orders") == []
 
-    await engine.configure("orders", dict.fromkeys(limit))
+    await engine.queues.configure("orders", dict.fromkeys(limit))
 
     assert values(await pop(engine, "orders")) == ["b"]
 
 
 async def test_who_waits_for_a_message_hears_of_a_shorter_delay(engine: Engine) -> None:
-    await engine.configure("orders", {"delay_seconds": 86_400})
+    await engine.queues.configure("orders", {"delay_seconds": 86_400})
     await push(engine, "orders", "a")
     waiter = asyncio.create_task(pop_later(engine, "orders"))
     await asleep(engine, 1)
 
-    await engine.configure("orders", {"delay_seconds": 0})
+    await engine.queues.configure("orders", {"delay_seconds": 0})
 
     assert values(await waiter) == ["a"]
 
@@ -250,16 +269,16 @@ async def test_who_waits_for_a_message_hears_of_a_shorter_delay(engine: Engine) 
 async def test_a_cut_of_waits_is_over_a_minute_later(
     engine: Engine, clock: Clock, dsn: str
 ) -> None:
-    await engine.configure("orders", {"delay_seconds": 60})
+    await engine.queues.configure("orders", {"delay_seconds": 60})
     await push(engine, "orders", "a")
-    row = await engine.configure("orders", {"delay_seconds": 0})
+    row = await engine.queues.configure("orders", {"delay_seconds": 0})
     assert row["shortened_at"] is not None
     assert values(await pop(engine, "orders")) == ["a"]
 
     await clock.advance(seconds=61)
     await pop(engine, "orders")
 
-    assert (await engine.queue_row("orders"))["shortened_at"] is None
+    assert (await engine.queues.one("orders"))["shortened_at"] is None
 
 
 async def test_a_queue_is_configured_while_a_producer_pushes(engine: Engine) -> None:
@@ -272,8 +291,8 @@ async def test_a_queue_is_configured_while_a_producer_pushes(engine: Engine) -> 
     for number in range(10):
         await asyncio.gather(
             produce(number),
-            engine.configure("orders", {"retry_limit": 5}),
-            engine.configure("orders", {"retry_limit": 4}),
+            engine.queues.configure("orders", {"retry_limit": 5}),
+            engine.queues.configure("orders", {"retry_limit": 4}),
         )
 
     assert len(await drain(engine, "orders")) == 21
@@ -289,7 +308,7 @@ async def test_more_lanes_than_are_remembered_are_stored(dsn: str) -> None:
 
 async def test_without_auto_create_a_push_makes_no_queue(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(auto_create=False)) as engine:
-        await engine.configure("known")
+        await engine.queues.configure("known")
 
         answers = await engine.push([item("unknown", 1), item("known", 2, partition="new")])
 
@@ -299,7 +318,7 @@ async def test_without_auto_create_a_push_makes_no_queue(dsn: str) -> None:
         with pytest.raises(QueueNotFound):
             await engine.transact(items=[item("unknown", 1)])
         with pytest.raises(QueueNotFound):
-            await engine.queue_row("unknown")
+            await engine.queues.one("unknown")
         assert await drain(engine, "known") == [2]
 
 
@@ -310,11 +329,11 @@ async def test_without_auto_create_a_push_makes_no_queue_anew(dsn: str) -> None:
         await Engine.open(dsn, settings=settings, is_pooled=True) as engine,
         await Engine.open(dsn, is_pooled=True) as other,
     ):
-        await engine.configure("orders")
+        await engine.queues.configure("orders")
         await push(engine, "orders", 1)
-        await other.delete_queue("orders")
+        await delete_queue(other, "orders")
 
         with pytest.raises(QueueNotFound):
             await push(engine, "orders", 2)
         with pytest.raises(QueueNotFound):
-            await engine.queue_row("orders")
+            await engine.queues.one("orders")

@@ -16,7 +16,7 @@ from queen.settings import Settings
 from queen.store.connection.database import Database
 from queen.store.connection.options import Connecting
 from queen.store.migrations import migrate
-from tests.engine.helpers import drain, lease, pop, pop_one, push, until
+from tests.engine.helpers import drain, extend, lease, pop, pop_one, push, until
 from tests.support.gate import Gate
 from tests.support.postgres import Postgres
 
@@ -113,7 +113,7 @@ async def test_connections_that_cannot_be_warmed_are_lent_all_the_same(dsn: str)
         await push(engine, "orders", 1)
         held = await pop_one(engine, "orders")
         async with locked(dsn, "queen.deliveries"):
-            stuck = [asyncio.create_task(engine.extend(lease(held))) for _ in range(3)]
+            stuck = [asyncio.create_task(extend(engine, lease(held))) for _ in range(3)]
             async with asyncio.timeout(8):
                 for _ in range(20):
                     await engine.store.database.fetch("now")
@@ -126,7 +126,7 @@ async def test_a_connection_is_waited_for_no_longer_than_allowed(dsn: str) -> No
         await push(engine, "orders", 1)
         held = await pop_one(engine, "orders")
         async with locked(dsn, "queen.deliveries"):
-            stuck = asyncio.create_task(engine.extend(lease(held)))
+            stuck = asyncio.create_task(extend(engine, lease(held)))
             while engine.store.database._pool.get_idle_size():  # noqa: ASYNC110 # pyright: ignore[reportPrivateUsage]
                 await asyncio.sleep(0.01)
             begun = time.monotonic()
@@ -143,7 +143,7 @@ async def test_a_call_takes_no_longer_than_allowed(dsn: str) -> None:
         async with locked(dsn, "queen.deliveries"):
             begun = time.monotonic()
             with pytest.raises(Overloaded):
-                await engine.extend(lease(held))
+                await extend(engine, lease(held))
             assert time.monotonic() - begun < 8
 
 
@@ -173,7 +173,7 @@ async def test_calls_that_wait_for_a_lock_leave_connections_to_the_others(dsn: s
         await push(engine, "others", 1)
         held = await pop_one(engine, "orders")
         async with locked(dsn, "queen.deliveries"):
-            stuck = [asyncio.create_task(engine.extend(lease(held))) for _ in range(10)]
+            stuck = [asyncio.create_task(extend(engine, lease(held))) for _ in range(10)]
             await asyncio.sleep(0)
             async with asyncio.timeout(8):
                 await push(engine, "others", 2)

@@ -4,12 +4,9 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from uuid import uuid4
 
 from queen import telemetry
-from queen.codec.ids import Lease
 from queen.engine.engine import Engine
-from queen.engine.metrics.counters import Counters
 from queen.meters import Snapshot
 from queen.store.connection.database import Record
 from queen.telemetry import OTHER, Metric
@@ -67,7 +64,7 @@ async def test_a_scheduled_message_counts_when_it_is_pushed(engine: Engine) -> N
 async def test_an_expired_lease_and_what_became_of_it_are_counted(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", {"retry_limit": 0, "lease_seconds": 10})
+    await engine.queues.configure("orders", {"retry_limit": 0, "lease_seconds": 10})
     await push(engine, "orders", 1)
     await pop(engine, "orders")
     await clock.advance(seconds=11)
@@ -176,7 +173,7 @@ async def test_the_rows_of_two_processes_add_up(engine: Engine, dsn: str) -> Non
 
 
 async def test_what_is_beyond_the_bound_counts_together(engine: Engine) -> None:
-    engine.counters = engine._pushes._counters = Counters(most=1)  # pyright: ignore[reportPrivateUsage]
+    engine.counters._most = 1  # pyright: ignore[reportPrivateUsage]
     await push(engine, "orders", 1)
     await push(engine, "invoices", 1)
     await push(engine, "returns", 1)
@@ -190,7 +187,8 @@ async def test_what_is_beyond_the_bound_counts_together(engine: Engine) -> None:
 async def test_queues_beyond_the_bound_are_stored_apart_and_shown_together(
     engine: Engine, clock: Clock
 ) -> None:
-    counters = engine.counters = engine._pushes._counters = Counters(most=1)  # pyright: ignore[reportPrivateUsage]
+    counters = engine.counters
+    counters._most = 1  # pyright: ignore[reportPrivateUsage]
     await engine.learn_clock()
     totals: dict[str, int] = {}
     for minute in range(3):
@@ -220,7 +218,8 @@ async def around(engine: Engine) -> tuple[datetime, datetime]:
 
 
 async def test_an_idle_queue_makes_room_for_a_new_one(engine: Engine, clock: Clock) -> None:
-    counters = engine.counters = engine._pushes._counters = Counters(most=1)  # pyright: ignore[reportPrivateUsage]
+    counters = engine.counters
+    counters._most = 1  # pyright: ignore[reportPrivateUsage]
     await engine.learn_clock()
     await push(engine, "old", 1)
     await push(engine, "new", 1)
@@ -240,7 +239,7 @@ async def test_an_idle_queue_makes_room_for_a_new_one(engine: Engine, clock: Clo
 
 
 async def test_a_group_that_is_gone_is_asked_for_once(engine: Engine) -> None:
-    engine.counters.count_settled(4711, "acked", Lease(0, 1, uuid4()))
+    engine.counters.count_settled(4711, "acked", 0)
     sent: list[str] = []
 
     @contextmanager
@@ -262,8 +261,8 @@ async def test_counting_costs_less_than_a_microsecond_a_call(engine: Engine) -> 
     rounds = 2_000
     started_at = time.thread_time()
     for _ in range(rounds):
-        engine.counters.count_popped([delivery], QUEUE_MODE)
-        engine.counters.count_settled(delivery.group_id, "acked", delivery.lease, 1_000)
+        engine._pops._count([delivery], QUEUE_MODE)  # pyright: ignore[reportPrivateUsage]
+        engine.counters.count_settled(delivery.group_id, "acked", delivery.lease.claimed_ms, 1_000)
     seconds = (time.thread_time() - started_at) / rounds / 2
 
     # Some tenfold of what it takes, for machines that are busy.

@@ -127,7 +127,7 @@ async def test_an_ordered_partition_stops_at_the_damage_and_skips_nothing(
 async def test_an_unordered_queue_delivers_everything_around_the_damage(
     dsn: str, engine: Engine
 ) -> None:
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
     for value in range(4):
         await push(engine, "jobs", value)
     await damage(dsn, engine, "Default", base=1)
@@ -143,7 +143,7 @@ async def test_an_unordered_queue_delivers_everything_around_the_damage(
 async def test_damage_counts_no_attempt_and_a_repaired_segment_is_delivered(
     dsn: str, clock: Clock, engine: Engine
 ) -> None:
-    await engine.configure("orders", {"retry_limit": 0})
+    await engine.queues.configure("orders", {"retry_limit": 0})
     await push(engine, "orders", "a")
     connection = await asyncpg.connect(dsn)
     ends = await connection.fetchval("select ends from queen.segments")
@@ -167,7 +167,7 @@ async def test_a_seek_past_the_damage_lets_the_partition_continue(dsn: str, engi
     with pytest.raises(errors.MessagesDamaged):
         await pop(engine, "orders")
 
-    await engine.seek("orders", None, partition="Default", offset=1)
+    await engine.queues.seek("orders", None, partition="Default", offset=1)
 
     assert await drain(engine, "orders") == [1, 2]
 

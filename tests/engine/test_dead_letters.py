@@ -5,7 +5,20 @@ import pytest
 from queen.codec.ids import partition_ref
 from queen.engine.engine import Engine
 from queen.store.dead_letters import LetterFilter
-from tests.engine.helpers import ack, drain, lease, message, pop, pop_one, push, settle, values
+from tests.engine.helpers import (
+    ack,
+    dead_letters,
+    delete_queue,
+    drain,
+    lease,
+    message,
+    pop,
+    pop_one,
+    purge,
+    push,
+    settle,
+    values,
+)
 from tests.support.clock import Clock
 
 ONE_ATTEMPT = {"retry_limit": 0}
@@ -15,13 +28,13 @@ async def give_up(engine: Engine, queue: str, group: str | None = None) -> int:
     """Let the next message of a queue fail for good; answers the id of its dead letter."""
     answer = await settle(engine, await pop_one(engine, queue, group=group), status="dlq")
     assert answer.dlq
-    return (await engine.dead_letters(queue))[-1]["id"]
+    return (await dead_letters(engine, queue))[-1]["id"]
 
 
 async def test_after_its_last_attempt_a_message_is_a_dead_letter(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", {"retry_limit": 2})
+    await engine.queues.configure("orders", {"retry_limit": 2})
     (pushed,) = await push(engine, "orders", {"n": 1}, transaction_id="t", headers={"h": "v"})
     dlqs: list[bool] = []
     for _ in range(3):
@@ -31,7 +44,7 @@ async def test_after_its_last_attempt_a_message_is_a_dead_letter(
 
     assert dlqs == [False, False, True]
     assert await pop(engine, "orders", group="g") == []
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
     assert (letter["queue"], letter["group"], letter["partition"]) == ("orders", "g", "Default")
     assert (letter["offset"], partition_ref(0, letter["partition_id"])) == (0, pushed.partition_id)
     assert (letter["payload"], letter["attempts"]) == (b'{"n":1}', 3)
@@ -40,21 +53,21 @@ async def test_after_its_last_attempt_a_message_is_a_dead_letter(
 
 
 async def test_expiries_lead_there_as_well(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"retry_limit": 1})
+    await engine.queues.configure("orders", {"retry_limit": 1})
     await push(engine, "orders", "a", "b")
     for _ in range(2):
         await pop_one(engine, "orders")
         await clock.advance(seconds=310)
     await pop(engine, "orders")
 
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
     assert (letter["payload"], letter["attempts"], letter["reason"]) == (b'"a"', 2, "expired")
 
 
 async def test_a_pop_that_finds_the_head_dead_gives_what_is_behind_it(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", ONE_ATTEMPT)
+    await engine.queues.configure("orders", ONE_ATTEMPT)
     await push(engine, "orders", "a", "b")
     await pop_one(engine, "orders")
     await clock.advance(seconds=310)
@@ -64,7 +77,7 @@ async def test_a_pop_that_finds_the_head_dead_gives_what_is_behind_it(
 
 @pytest.mark.parametrize("ordered", [True, False])
 async def test_the_rest_of_the_batch_goes_on_without_blame(engine: Engine, ordered: bool) -> None:
-    await engine.configure("orders", ONE_ATTEMPT | {"ordered": ordered})
+    await engine.queues.configure("orders", ONE_ATTEMPT | {"ordered": ordered})
     await push(engine, "orders", *range(3))
     batch = await pop_one(engine, "orders", batch=3)
 
@@ -76,7 +89,7 @@ async def test_the_rest_of_the_batch_goes_on_without_blame(engine: Engine, order
         assert (rest.offsets, rest.attempt) == ([0, 2], 1)
     else:
         assert await ack(engine, batch) == 2
-    assert [each["offset"] for each in await engine.dead_letters("orders")] == [1]
+    assert [each["offset"] for each in await dead_letters(engine, "orders")] == [1]
 
 
 async def test_each_group_has_its_own_dead_letter(engine: Engine) -> None:
@@ -84,19 +97,19 @@ async def test_each_group_has_its_own_dead_letter(engine: Engine) -> None:
     await give_up(engine, "orders", group="g")
     await give_up(engine, "orders", group="h")
 
-    assert [each["group"] for each in await engine.dead_letters("orders")] == ["g", "h"]
-    (only,) = await engine.dead_letters("orders", consumer_group="h")
+    assert [each["group"] for each in await dead_letters(engine, "orders")] == ["g", "h"]
+    (only,) = await dead_letters(engine, "orders", consumer_group="h")
     assert only["group"] == "h"
 
 
 async def test_a_dead_letter_outlives_its_message(engine: Engine) -> None:
     await push(engine, "orders", {"big": 2**70}, "b")
     letter_id = await give_up(engine, "orders")
-    assert await engine.purge("orders") == 2
+    assert await purge(engine, "orders") == 2
 
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
     assert letter["payload"] == b'{"big":1180591620717411303424}'
-    assert await engine.redrive([letter_id]) == [letter_id]
+    assert await engine.dead_letters.redrive([letter_id]) == [letter_id]
 
     again = await pop_one(engine, "orders", batch=5)
     assert (again.payloads(), again.offsets) == ([b'{"big":1180591620717411303424}'], [0])
@@ -106,7 +119,7 @@ async def test_a_dead_letter_outlives_its_message(engine: Engine) -> None:
 async def test_a_queue_without_dead_letters_drops_them(
     engine: Engine, clock: Clock, how: str
 ) -> None:
-    await engine.configure("orders", ONE_ATTEMPT | {"dead_letter": False})
+    await engine.queues.configure("orders", ONE_ATTEMPT | {"dead_letter": False})
     await push(engine, "orders", "a", "b")
     delivery = await pop_one(engine, "orders")
     if how == "failed":
@@ -116,11 +129,11 @@ async def test_a_queue_without_dead_letters_drops_them(
     taken = await drain(engine, "orders") or await drain(engine, "orders")
 
     assert taken == ["b"]
-    assert await engine.dead_letters("orders") == []
+    assert await dead_letters(engine, "orders") == []
 
 
 async def test_a_dropped_message_is_not_answered_as_a_dead_letter(engine: Engine) -> None:
-    await engine.configure("orders", ONE_ATTEMPT | {"dead_letter": False})
+    await engine.queues.configure("orders", ONE_ATTEMPT | {"dead_letter": False})
     await push(engine, "orders", "a")
 
     answer = await settle(engine, await pop_one(engine, "orders"), status="failed")
@@ -135,25 +148,25 @@ async def test_a_redriven_message_comes_to_its_group_alone_with_attempts_from_on
     await drain(engine, "orders", group="h")
     first = await pop_one(engine, "orders", group="g")
     await settle(engine, first, status="dlq")
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
 
-    assert await engine.redrive([letter["id"]]) == [letter["id"]]
+    assert await engine.dead_letters.redrive([letter["id"]]) == [letter["id"]]
 
     assert await pop(engine, "orders", group="h") == []
     again = await pop_one(engine, "orders", group="g")
     got, was = message(again, 0), message(first, 0)
     assert (again.attempt, got.id, got.transaction_id) == (1, was.id, "t")
     assert (got.trace_id, got.headers, got.created_at) == ("trace", {"k": "v"}, was.created_at)
-    assert await engine.dead_letters("orders") == []
+    assert await dead_letters(engine, "orders") == []
     assert await ack(engine, again) == 1
     assert await pop(engine, "orders", group="g") == []
 
 
 async def test_a_redriven_message_can_fail_again(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"retry_limit": 1})
+    await engine.queues.configure("orders", {"retry_limit": 1})
     await push(engine, "orders", "a")
     letter_id = await give_up(engine, "orders")
-    await engine.redrive([letter_id])
+    await engine.dead_letters.redrive([letter_id])
 
     first = await pop_one(engine, "orders")
     await settle(engine, first, status="failed")
@@ -162,7 +175,7 @@ async def test_a_redriven_message_can_fail_again(engine: Engine, clock: Clock) -
     await settle(engine, second, status="failed", error="again")
 
     assert (first.attempt, second.attempt) == (1, 2)
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
     assert (letter["payload"], letter["attempts"], letter["error"]) == (b'"a"', 2, "again")
 
 
@@ -174,7 +187,7 @@ async def test_on_an_ordered_queue_a_redriven_message_waits_for_the_holder(
     held = await pop_one(engine, "orders")
     assert values(held) == ["b"]
 
-    await engine.redrive([letter_id])
+    await engine.dead_letters.redrive([letter_id])
     assert await pop(engine, "orders", batch=10, partitions=10) == []
 
     await ack(engine, held)
@@ -189,7 +202,7 @@ async def test_several_redriven_messages_come_one_after_the_other(engine: Engine
     await push(engine, "orders", "a", "b", "c")
     ids = [await give_up(engine, "orders") for _ in range(2)]
 
-    assert sorted(await engine.redrive(ids)) == ids
+    assert sorted(await engine.dead_letters.redrive(ids)) == ids
 
     for value in ("a", "b", "c"):
         (delivery,) = await pop(engine, "orders", batch=10, partitions=10)
@@ -199,12 +212,12 @@ async def test_several_redriven_messages_come_one_after_the_other(engine: Engine
 
 
 async def test_on_an_unordered_queue_redriven_messages_wait_for_nobody(engine: Engine) -> None:
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
     await push(engine, "jobs", "a", "b", "c")
     ids = [await give_up(engine, "jobs") for _ in range(2)]
     held = await pop_one(engine, "jobs")
 
-    await engine.redrive(ids)
+    await engine.dead_letters.redrive(ids)
 
     again = await pop(engine, "jobs", batch=10, partitions=10)
     assert (values(held), values(again)) == (["c"], ["a", "b"])
@@ -213,9 +226,9 @@ async def test_on_an_unordered_queue_redriven_messages_wait_for_nobody(engine: E
 async def test_a_redrive_of_what_is_not_there_answers_nothing(engine: Engine) -> None:
     await push(engine, "orders", "a")
     letter_id = await give_up(engine, "orders")
-    await engine.redrive([letter_id])
+    await engine.dead_letters.redrive([letter_id])
 
-    assert await engine.redrive([letter_id, 10**6]) == []
+    assert await engine.dead_letters.redrive([letter_id, 10**6]) == []
     assert await engine.ack(lease(await pop_one(engine, "orders"))) == 1
     assert await pop(engine, "orders") == []
 
@@ -224,8 +237,8 @@ async def test_dead_letters_are_listed_in_pages(engine: Engine) -> None:
     await push(engine, "orders", *range(3))
     ids = [await give_up(engine, "orders") for _ in range(3)]
 
-    first = await engine.dead_letters("orders", limit=2)
-    rest = await engine.dead_letters("orders", after=first[-1]["id"], limit=2)
+    first = await dead_letters(engine, "orders", limit=2)
+    rest = await dead_letters(engine, "orders", after=first[-1]["id"], limit=2)
 
     assert [each["id"] for each in (*first, *rest)] == ids
 
@@ -233,16 +246,16 @@ async def test_dead_letters_are_listed_in_pages(engine: Engine) -> None:
 async def test_a_redrive_to_a_partition_that_was_removed_makes_it_anew(
     dsn: str, engine: Engine
 ) -> None:
-    await engine.configure("target")
+    await engine.queues.configure("target")
     await push(engine, "target", "before", partition="p")  # So this process knows the partition.
     async with await Engine.open(dsn) as other:
-        await other.delete_queue("target")
-        await other.configure("target")
+        await delete_queue(other, "target")
+        await other.queues.configure("target")
     await push(engine, "orders", "again")
     await settle(engine, await pop_one(engine, "orders"), status="dlq")
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
 
-    moved = await engine.redrive_to(
+    moved = await engine.dead_letters.redrive_to(
         [letter["id"]], [letter["payload"]], [letter["extras"]], "target", "p"
     )
 

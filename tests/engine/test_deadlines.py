@@ -11,7 +11,7 @@ from queen.engine.engine import Engine
 from queen.engine.pop.delivery import Delivery
 from queen.store.connection.options import Connecting
 from queen.wire.messages import Acknowledgment
-from tests.engine.helpers import ack, item, lease, message, pop, pop_one, push, settle
+from tests.engine.helpers import ack, extend, item, lease, message, pop, pop_one, push, settle
 
 BACKGROUND = {"due_schedules"}
 """Sent by the engine's own tasks: no message waits for them."""
@@ -38,7 +38,7 @@ async def use_the_hot_verbs(engine: Engine) -> None:
     await engine.push([item("orders", 1)], producer_id="p", sequence=1)
     await pop(engine, "orders", auto_ack=True)
     delivery = await pop_one(engine, "orders", batch=6)
-    await engine.extend(lease(delivery))
+    await extend(engine, lease(delivery))
     await settle(engine, delivery, **result_of(delivery, 0))
     await settle(engine, delivery, delivery.offsets[1], "failed")
     delivery = await pop_one(engine, "orders", group="g", batch=4)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from queen.engine.engine import Engine
-from tests.engine.helpers import ack, drain, item, message, pop, pop_one, push, values
+from tests.engine.helpers import ack, drain, item, message, pop, pop_one, purge, push, values
 from tests.support.clock import Clock
 
 
@@ -93,10 +93,10 @@ async def test_two_processes_agree_on_the_first(engine: Engine, dsn: str) -> Non
 
 
 async def test_the_window_outlives_ack_and_purge(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"dedup_seconds": 100})
+    await engine.queues.configure("orders", {"dedup_seconds": 100})
     (first,) = await push(engine, "orders", "a", transaction_id="t")
     await ack(engine, await pop_one(engine, "orders"))
-    await engine.purge("orders")
+    await purge(engine, "orders")
     await clock.advance(seconds=99)
 
     (again,) = await push(engine, "orders", "b", transaction_id="t")
@@ -107,7 +107,7 @@ async def test_the_window_outlives_ack_and_purge(engine: Engine, clock: Clock) -
 
 @pytest.mark.parametrize("seconds", [60, 3600, 86_400, 604_800, 2_678_400])
 async def test_after_the_window_it_is_new_again(engine: Engine, clock: Clock, seconds: int) -> None:
-    await engine.configure("orders", {"dedup_seconds": seconds})
+    await engine.queues.configure("orders", {"dedup_seconds": seconds})
     await push(engine, "orders", "a", transaction_id="t")
     await clock.advance(seconds=seconds - 1)
     (inside,) = await push(engine, "orders", "b", transaction_id="t")
@@ -122,7 +122,7 @@ async def test_after_the_window_it_is_new_again(engine: Engine, clock: Clock, se
 
 
 async def test_a_window_of_zero_means_no_dedup(engine: Engine) -> None:
-    await engine.configure("orders", {"dedup_seconds": 0})
+    await engine.queues.configure("orders", {"dedup_seconds": 0})
     first = await push(engine, "orders", "a", transaction_id="t")
     second = await push(engine, "orders", "b", transaction_id="t")
 
@@ -131,7 +131,7 @@ async def test_a_window_of_zero_means_no_dedup(engine: Engine) -> None:
 
 
 async def test_a_window_of_zero_holds_inside_one_request_too(engine: Engine) -> None:
-    await engine.configure("orders", {"dedup_seconds": 0})
+    await engine.queues.configure("orders", {"dedup_seconds": 0})
 
     answers = await push(engine, "orders", "a", "b", transaction_id="t")
 
@@ -143,11 +143,11 @@ async def test_a_window_of_zero_holds_inside_one_request_too(engine: Engine) -> 
 async def test_a_changed_window_still_knows_what_it_knew(
     engine: Engine, clock: Clock, before: int, after: int
 ) -> None:
-    await engine.configure("orders", {"dedup_seconds": before})
+    await engine.queues.configure("orders", {"dedup_seconds": before})
     await push(engine, "orders", "a", transaction_id="t")
     await clock.advance(seconds=30)
 
-    await engine.configure("orders", {"dedup_seconds": after})
+    await engine.queues.configure("orders", {"dedup_seconds": after})
 
     (again,) = await push(engine, "orders", "b", transaction_id="t")
     assert (again.status, again.offset) == ("duplicate", 0)
@@ -216,11 +216,11 @@ async def test_a_transaction_id_comes_back_with_its_message(engine: Engine) -> N
 async def test_a_known_transaction_id_stays_known_whatever_the_window_was_in_between(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", {"dedup_seconds": 86_400})
+    await engine.queues.configure("orders", {"dedup_seconds": 86_400})
     await push(engine, "orders", "a", transaction_id="t")
 
     for seconds in (3_600, 604_800, 3_600, 2_678_400):
-        await engine.configure("orders", {"dedup_seconds": seconds})
+        await engine.queues.configure("orders", {"dedup_seconds": seconds})
         (again,) = await push(engine, "orders", "a", transaction_id="t")
         assert (again.status, again.offset) == ("duplicate", 0)
 

@@ -10,7 +10,7 @@ from tests.support.clock import Clock
 
 
 async def test_a_delayed_queue_holds_every_message_back(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"delay_seconds": 60})
+    await engine.queues.configure("orders", {"delay_seconds": 60})
     await push(engine, "orders", "a")
     await clock.advance(seconds=30)
     await push(engine, "orders", "b")
@@ -24,7 +24,7 @@ async def test_a_delayed_queue_holds_every_message_back(engine: Engine, clock: C
 
 
 async def test_the_delay_holds_for_a_group_that_comes_later(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"delay_seconds": 60})
+    await engine.queues.configure("orders", {"delay_seconds": 60})
     await push(engine, "orders", "a")
     await clock.advance(seconds=59)
 
@@ -38,7 +38,7 @@ async def test_the_delay_holds_for_a_group_that_comes_later(engine: Engine, cloc
 async def test_a_message_has_a_delay_of_its_own(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
-    await engine.configure("orders", {"ordered": ordered})
+    await engine.queues.configure("orders", {"ordered": ordered})
     (held,) = await push(engine, "orders", "later", delay_seconds=10)
     (direct,) = await push(engine, "orders", "now")
 
@@ -158,7 +158,7 @@ async def test_a_delay_is_bounded_and_given_once(engine: Engine, clock: Clock) -
 async def test_a_failure_of_a_message_that_was_delayed_waits_for_its_backoff_alone(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", {"delay_seconds": 60})
+    await engine.queues.configure("orders", {"delay_seconds": 60})
     await push(engine, "orders", "a")
     await clock.advance(seconds=60)
     await settle(engine, await pop_one(engine, "orders"), status="failed")

@@ -7,7 +7,18 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import LeaseLost, QueueNotFound
-from tests.engine.helpers import ack, asleep, drain, item, pop, pop_later, pop_one, push, values
+from tests.engine.helpers import (
+    ack,
+    asleep,
+    delete_queue,
+    drain,
+    item,
+    pop,
+    pop_later,
+    pop_one,
+    push,
+    values,
+)
 
 TABLES = ("queues", "partitions", "segments", "groups", "consumers", "deliveries", "scheduled")
 
@@ -16,19 +27,19 @@ async def test_a_deleted_queue_is_not_found(engine: Engine) -> None:
     await push(engine, "orders", "a")
     await pop(engine, "orders")
 
-    await engine.delete_queue("orders")
+    await delete_queue(engine, "orders")
 
     with pytest.raises(QueueNotFound):
         await pop(engine, "orders")
     with pytest.raises(QueueNotFound):
-        await engine.delete_queue("orders")
+        await delete_queue(engine, "orders")
 
 
 async def test_a_push_makes_a_new_queue_from_the_start(engine: Engine) -> None:
-    await engine.configure("orders", {"ordered": False, "retry_limit": 9})
+    await engine.queues.configure("orders", {"ordered": False, "retry_limit": 9})
     (old,) = await push(engine, "orders", "old", transaction_id="t")
     await drain(engine, "orders", group="g")
-    await engine.delete_queue("orders")
+    await delete_queue(engine, "orders")
 
     (new,) = await push(engine, "orders", "new", transaction_id="t")
 
@@ -42,7 +53,7 @@ async def test_a_push_makes_a_new_queue_from_the_start(engine: Engine) -> None:
 async def test_the_new_queue_is_popped_at_once(engine: Engine) -> None:
     await push(engine, "orders", "old")
     await drain(engine, "orders")
-    await engine.delete_queue("orders")
+    await delete_queue(engine, "orders")
     await push(engine, "orders", "new")
 
     assert values(await pop_one(engine, "orders")) == ["new"]
@@ -52,7 +63,7 @@ async def test_leases_are_lost_with_the_queue(engine: Engine) -> None:
     await push(engine, "orders", "a")
     held = await pop_one(engine, "orders")
 
-    await engine.delete_queue("orders")
+    await delete_queue(engine, "orders")
 
     with pytest.raises(LeaseLost):
         await ack(engine, held)
@@ -62,7 +73,7 @@ async def test_a_process_that_remembers_the_old_queue_recovers(engine: Engine, d
     async with await Engine.open(dsn) as other:
         await other.push([item("orders", n, partition=str(n)) for n in range(3)])
         await drain(other, "orders")
-        await engine.delete_queue("orders")
+        await delete_queue(engine, "orders")
 
         answers = await other.push([item("orders", n, partition=str(n)) for n in range(3)])
         (held,) = await push(other, "orders", "later", delay_seconds=60)
@@ -77,7 +88,7 @@ async def test_a_process_that_remembers_the_old_queue_finds_none(engine: Engine,
     async with await Engine.open(dsn) as other:
         await push(other, "orders", "a")
         await drain(other, "orders")
-        await engine.delete_queue("orders")
+        await delete_queue(engine, "orders")
 
         with pytest.raises(QueueNotFound):
             await pop(other, "orders")
@@ -89,7 +100,7 @@ async def test_a_process_that_remembers_the_old_queue_pops_the_new_one(
     async with await Engine.open(dsn) as other:
         await push(other, "orders", "old")
         await drain(other, "orders")
-        await engine.delete_queue("orders")
+        await delete_queue(engine, "orders")
         await push(engine, "orders", "new")
 
         assert values(await pop_one(other, "orders")) == ["new"]
@@ -101,7 +112,7 @@ async def test_who_waited_on_the_old_queue_is_served_by_the_new_one(engine: Engi
     waiter = asyncio.create_task(pop_later(engine, "orders"))
     await asleep(engine, 1)
 
-    await engine.delete_queue("orders")
+    await delete_queue(engine, "orders")
     await push(engine, "orders", "new")
 
     assert values(await waiter) == ["new"]
@@ -111,7 +122,7 @@ async def test_other_queues_stay(engine: Engine) -> None:
     await push(engine, "orders", "a")
     await push(engine, "others", "b")
 
-    await engine.delete_queue("orders")
+    await delete_queue(engine, "orders")
 
     assert await drain(engine, "others") == ["b"]
 
@@ -121,7 +132,7 @@ async def test_no_row_of_the_old_queue_is_left(engine: Engine, dsn: str) -> None
     await push(engine, "orders", "c", delay_seconds=10)
     await pop_one(engine, "orders", group="g")
 
-    await engine.delete_queue("orders")
+    await delete_queue(engine, "orders")
 
     connection = await asyncpg.connect(dsn)
     counts = {

@@ -15,6 +15,8 @@ from queen.engine.inspect import browse
 from queen.settings import Settings
 from tests.engine.helpers import (
     ack,
+    dead_letters,
+    delete_queue,
     drain,
     item,
     pop,
@@ -37,7 +39,7 @@ LATER = Settings(encryption_keys=f"k2:{'22' * 32}")
 @pytest.fixture
 async def engine(dsn: str) -> AsyncIterator[Engine]:
     async with await Engine.open(dsn, settings=KEYED) as engine:
-        await engine.configure("orders", {"encrypted": True})
+        await engine.queues.configure("orders", {"encrypted": True})
         yield engine
 
 
@@ -122,7 +124,7 @@ async def test_an_auto_ack_takes_nothing_that_cannot_be_opened_once_the_option_i
     dsn: str, engine: Engine
 ) -> None:
     await push(engine, "orders", CANARY)
-    await engine.configure("orders", {"encrypted": False})
+    await engine.queues.configure("orders", {"encrypted": False})
     async with await Engine.open(dsn) as keyless:
         with pytest.raises(errors.EncryptionUnavailable):
             await pop(keyless, "orders", auto_ack=True)
@@ -148,11 +150,11 @@ async def test_a_pop_that_cannot_open_hurts_no_other_of_its_search(
 
 
 async def test_the_option_concerns_what_comes(dsn: str, engine: Engine) -> None:
-    await engine.configure("orders", {"encrypted": False})
+    await engine.queues.configure("orders", {"encrypted": False})
     await push(engine, "orders", 1)
-    await engine.configure("orders", {"encrypted": True})
+    await engine.queues.configure("orders", {"encrypted": True})
     await push(engine, "orders", 2)
-    await engine.configure("orders", {"encrypted": None})
+    await engine.queues.configure("orders", {"encrypted": None})
     await push(engine, "orders", 3)
     stored = await rows(dsn, "select body from queen.segments order by base_offset")
     assert [is_sealed(row["body"]) for row in stored] == [False, True, False]
@@ -167,7 +169,7 @@ async def test_the_option_concerns_what_comes(dsn: str, engine: Engine) -> None:
 async def test_a_process_that_has_not_heard_of_the_option_stores_nothing_in_plain(
     dsn: str, engine: Engine
 ) -> None:
-    await engine.configure("late", {})
+    await engine.queues.configure("late", {})
     await push(engine, "late", 1)
     # Behind its back: nobody is told.
     await rows(dsn, "update queen.queues set encrypted = true where name = 'late'")
@@ -181,7 +183,7 @@ async def test_a_process_that_has_not_heard_of_the_option_stores_nothing_in_plai
 async def test_a_transaction_seals_and_opens(dsn: str, engine: Engine) -> None:
     await push(engine, "orders", CANARY)
     delivery = await pop_one(engine, "orders")
-    await engine.configure("done", {"encrypted": True})
+    await engine.queues.configure("done", {"encrypted": True})
     await engine.transact(
         acknowledgments=[says(delivery, 0, "completed")], items=[item("done", CANARY)]
     )
@@ -191,15 +193,15 @@ async def test_a_transaction_seals_and_opens(dsn: str, engine: Engine) -> None:
 
 
 async def test_a_dead_letter_and_its_redrive_stay_sealed(dsn: str, engine: Engine) -> None:
-    await engine.configure("orders", {"retry_limit": 0})
+    await engine.queues.configure("orders", {"retry_limit": 0})
     await push(engine, "orders", 0, CANARY, headers={"a": CANARY})
     delivery = await pop_one(engine, "orders", batch=2)
     await settle(engine, delivery, 0)
     await settle(engine, delivery, 1, "failed", error="no")
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
     assert letter["payload"].decode() == f'"{CANARY}"'
     await assert_sealed(dsn)
-    assert await engine.redrive([letter["id"]]) == [letter["id"]]
+    assert await engine.dead_letters.redrive([letter["id"]]) == [letter["id"]]
     await assert_sealed(dsn)
     again = await pop_one(engine, "orders")
     assert values(again) == [CANARY]
@@ -210,8 +212,8 @@ async def test_a_message_given_up_unread_is_a_sealed_dead_letter(dsn: str, engin
     await push(engine, "orders", CANARY)
     await pop(engine, "orders", group="g", batch=1, subscription_mode="all")
     (partition,) = await rows(dsn, "select id from queen.partitions")
-    await engine.give_up(partition["id"], 0, "g", None)
-    (letter,) = await engine.dead_letters("orders")
+    await engine.dead_letters.give_up(partition["id"], 0, "g", None)
+    (letter,) = await dead_letters(engine, "orders")
     assert letter["payload"].decode() == f'"{CANARY}"'
     await assert_sealed(dsn)
 
@@ -219,25 +221,25 @@ async def test_a_message_given_up_unread_is_a_sealed_dead_letter(dsn: str, engin
 async def test_a_lease_that_ends_for_the_last_time_buries_sealed(
     dsn: str, clock: Clock, engine: Engine
 ) -> None:
-    await engine.configure("orders", {"retry_limit": 0, "lease_seconds": 10})
+    await engine.queues.configure("orders", {"retry_limit": 0, "lease_seconds": 10})
     await push(engine, "orders", CANARY)
     await pop_one(engine, "orders")
     await clock.advance(seconds=11)
     assert await pop(engine, "orders") == []
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
     assert letter["payload"].decode() == f'"{CANARY}"'
     await assert_sealed(dsn)
 
 
 async def test_a_redrive_to_another_queue_is_sealed_for_that(dsn: str, engine: Engine) -> None:
-    await engine.configure("elsewhere", {"encrypted": True})
-    await engine.configure("open")
+    await engine.queues.configure("elsewhere", {"encrypted": True})
+    await engine.queues.configure("open")
     for queue in ("elsewhere", "open"):
         await push(engine, "orders", CANARY)
         delivery = await pop_one(engine, "orders")
         await settle(engine, delivery, status="dlq")
-        (letter,) = await engine.dead_letters("orders")
-        moved = await engine.redrive_to(
+        (letter,) = await dead_letters(engine, "orders")
+        moved = await engine.dead_letters.redrive_to(
             [letter["id"]], [letter["payload"]], [letter["extras"]], queue, "p"
         )
         assert moved == [letter["id"]]
@@ -255,9 +257,9 @@ async def test_a_redrive_to_another_queue_is_sealed_for_that(dsn: str, engine: E
 async def test_a_scheduled_message_is_sealed_before_and_after_it_is_due(
     dsn: str, clock: Clock, engine: Engine
 ) -> None:
-    await engine.configure("orders", {"encrypted": False})
+    await engine.queues.configure("orders", {"encrypted": False})
     await push(engine, "orders", "plain", delay_seconds=9)
-    await engine.configure("orders", {"encrypted": True})
+    await engine.queues.configure("orders", {"encrypted": True})
     await push(engine, "orders", CANARY, delay_seconds=10, headers={"a": CANARY})
     await assert_sealed(dsn)
     await clock.advance(seconds=11)
@@ -269,7 +271,7 @@ async def test_a_scheduled_message_is_sealed_before_and_after_it_is_due(
 
 async def test_browse_opens(engine: Engine) -> None:
     await push(engine, "orders", 1, CANARY, headers={"a": CANARY})
-    queue_id = (await engine.queue_row("orders"))["id"]
+    queue_id = (await engine.queues.one("orders"))["id"]
     page = await browse.browse(
         engine.store,
         engine.seals,
@@ -320,7 +322,7 @@ async def test_an_outbox_message_without_its_key_waits_and_lets_others_pass(
 async def test_ciphertext_that_was_moved_does_not_open(
     dsn: str, engine: Engine, destination: str
 ) -> None:
-    await engine.configure("others", {"encrypted": True})
+    await engine.queues.configure("others", {"encrypted": True})
     queue, partition = ("orders", "b") if destination == "another partition" else ("others", "b")
     await push(engine, "orders", CANARY, partition="a")
     await push(engine, queue, 2, partition=partition)
@@ -338,7 +340,7 @@ async def test_ciphertext_that_was_moved_does_not_open(
 async def test_a_partition_that_was_given_to_another_queue_does_not_open(
     dsn: str, engine: Engine
 ) -> None:
-    await engine.configure("others", {})
+    await engine.queues.configure("others", {})
     await push(engine, "others", 1)
     await push(engine, "orders", CANARY)
     await rows(
@@ -388,7 +390,7 @@ async def test_processes_share_a_data_key(dsn: str, engine: Engine) -> None:
 
 async def test_a_deleted_queue_takes_its_keys_along(dsn: str, engine: Engine) -> None:
     await push(engine, "orders", CANARY)
-    await engine.delete_queue("orders")
+    await delete_queue(engine, "orders")
     assert not await rows(dsn, "select 1 from queen.data_keys")
 
 
@@ -404,7 +406,7 @@ async def _rewrap(engine: Engine) -> int:
 async def test_a_rotation_under_load_loses_nothing(dsn: str, engine: Engine) -> None:
     """Old and new servers push and pop while data keys are wrapped anew; then the old key goes."""
     for name in range(5):
-        await engine.configure(f"q{name}", {"encrypted": True})
+        await engine.queues.configure(f"q{name}", {"encrypted": True})
         await push(engine, f"q{name}", -1)
     sent = 0
     async with await Engine.open(dsn, settings=ROTATED) as rotated:

@@ -63,7 +63,7 @@ async def is_asleep(connection: "Connection") -> bool:
 async def test_what_a_transaction_enqueued_comes_when_it_commits(
     engine: Engine, application: "Connection"
 ) -> None:
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     async with application.transaction():
         await enqueue(application, {"n": 1})
         await enqueue(application, {"n": 2})
@@ -73,7 +73,7 @@ async def test_what_a_transaction_enqueued_comes_when_it_commits(
 
 
 async def test_a_payload_arrives_byte_for_byte(engine: Engine, application: "Connection") -> None:
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     text = '{"z": 123456789012345678901234567890,  "a":null,"u":"\\u0000é"}'
     await application.execute("select queen.enqueue('orders', $1)", text)
 
@@ -83,7 +83,7 @@ async def test_a_payload_arrives_byte_for_byte(engine: Engine, application: "Con
 
 
 async def test_what_is_rolled_back_never_comes(engine: Engine, application: "Connection") -> None:
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     transaction = application.transaction()
     await transaction.start()
     await enqueue(application, "never")
@@ -97,7 +97,7 @@ async def test_what_is_rolled_back_never_comes(engine: Engine, application: "Con
 async def test_a_transaction_that_stays_open_holds_up_nobody(
     engine: Engine, application: "Connection", slow: "Connection"
 ) -> None:
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     transaction = slow.transaction()
     await transaction.start()
     await enqueue(slow, "first put down", "p")
@@ -117,7 +117,7 @@ async def test_a_transaction_that_outlasts_the_appender_is_not_left_lying(
 ) -> None:
     """It saw that the appender was awake, so it told nobody."""
     monkeypatch.setattr("queen.engine.sources.outbox._AWAKE_SECONDS", 0.05)
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     await enqueue(application, 1)
     assert await take(engine, 1) == [1]
     transaction = slow.transaction()
@@ -157,7 +157,7 @@ async def test_a_transaction_that_is_open_for_long_is_looked_for_now_and_then(
 ) -> None:
     """Anybody's, of any database of the cluster; and what comes meanwhile does not wait for it."""
     monkeypatch.setattr("queen.engine.sources.outbox._AWAKE_SECONDS", 0.05)
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     transaction = slow.transaction()
     await transaction.start()
     await slow.execute("select pg_current_xact_id()")
@@ -188,7 +188,7 @@ async def test_a_transaction_that_is_open_for_long_is_looked_for_now_and_then(
 async def test_two_processes_move_each_message_once(
     engine: Engine, application: "Connection", dsn: str
 ) -> None:
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     async with await Engine.open(dsn) as other:
         for start in range(0, 300, 30):
             async with application.transaction():
@@ -209,7 +209,7 @@ async def test_two_processes_move_each_message_once(
 async def test_a_known_transaction_id_is_stored_once(
     engine: Engine, application: "Connection"
 ) -> None:
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     for _ in range(3):
         await application.execute(
             "select queen.enqueue('orders', '1', transaction_id => 'only once')"
@@ -224,7 +224,7 @@ async def test_a_known_transaction_id_is_stored_once(
 async def test_a_full_queue_and_a_schema_do_not_lose_what_was_committed(
     engine: Engine, application: "Connection"
 ) -> None:
-    await engine.configure("orders", {"max_size": 1, "schema": {"type": "integer"}})
+    await engine.queues.configure("orders", {"max_size": 1, "schema": {"type": "integer"}})
     for each in (1, 2, "three"):
         await enqueue(application, each)
 
@@ -234,7 +234,7 @@ async def test_a_full_queue_and_a_schema_do_not_lose_what_was_committed(
 async def test_what_cannot_be_pushed_is_set_aside_with_its_reason(
     engine: Engine, application: "Connection"
 ) -> None:
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     await application.execute("select queen.enqueue('orders', '1', priority => 5)")
     await enqueue(application, "good")
 
@@ -247,7 +247,7 @@ async def test_a_name_that_only_a_server_refuses_keeps_no_other_message(
     engine: Engine, application: "Connection"
 ) -> None:
     """SQL takes it: what it strips is spaces, not all that is white."""
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     async with application.transaction():
         await application.execute("select queen.enqueue($1, '1')", "\u00a0orders")
         await enqueue(application, "good")
@@ -259,7 +259,7 @@ async def test_a_name_that_only_a_server_refuses_keeps_no_other_message(
 
 async def test_more_than_a_request_may_have_is_moved(dsn: str, application: "Connection") -> None:
     async with await Engine.open(dsn, settings=Settings(max_items=10)) as engine:
-        await engine.configure("orders")
+        await engine.queues.configure("orders")
         async with application.transaction():
             for number in range(25):
                 await enqueue(application, number)
@@ -286,7 +286,7 @@ async def test_what_another_process_moved_leaves_nothing_lying(
 
     monkeypatch.setattr(Outbox, "read", read_and_lose)
     async with await Engine.open(dsn) as engine:
-        await engine.configure("orders")
+        await engine.queues.configure("orders")
         assert await take(engine, 2) == ["left", "later"]
 
 
@@ -303,12 +303,12 @@ async def test_what_is_put_down_after_a_commit_comes_after_it(
     await transaction.commit()
 
     async with await Engine.open(dsn) as engine:
-        await engine.configure("orders")
+        await engine.queues.configure("orders")
         assert await take(engine, 2) == ["first", "second"]
 
 
 async def test_a_delay_is_kept(engine: Engine, application: "Connection") -> None:
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     await application.execute("select queen.enqueue('orders', '1', delay_seconds => 0.5)")
     begun = asyncio.get_running_loop().time()
 

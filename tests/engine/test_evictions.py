@@ -5,7 +5,7 @@ import pytest
 from queen.engine.engine import Engine
 from queen.engine.upkeep.loop import Upkeep
 from queen.settings import Settings
-from tests.engine.helpers import ack, drain, pop, pop_one, push, settle, values
+from tests.engine.helpers import ack, dead_letters, drain, pop, pop_one, push, settle, values
 from tests.support.clock import Clock
 
 OPTIONS = {"max_wait_seconds": 60}
@@ -13,7 +13,7 @@ OPTIONS = {"max_wait_seconds": 60}
 
 @pytest.fixture
 async def upkeep(engine: Engine) -> Upkeep:
-    return Upkeep(engine, Settings(eviction_interval_ms=1_000, eviction_batch_size=2))
+    return Upkeep(engine.core, Settings(eviction_interval_ms=1_000, eviction_batch_size=2))
 
 
 async def sweep(upkeep: Upkeep) -> None:
@@ -23,14 +23,14 @@ async def sweep(upkeep: Upkeep) -> None:
 
 
 async def letters(engine: Engine) -> list[tuple[str, int, str, bytes]]:
-    found = await engine.dead_letters("orders")
+    found = await dead_letters(engine, "orders")
     return sorted(
         (each["group"], each["offset"], each["reason"], each["payload"]) for each in found
     )
 
 
 async def test_a_pop_gives_nothing_that_has_waited_too_long(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", OPTIONS)
+    await engine.queues.configure("orders", OPTIONS)
     await push(engine, "orders", "a", "b")
     await clock.advance(seconds=59)
     await push(engine, "orders", "c")
@@ -44,7 +44,7 @@ async def test_a_pop_gives_nothing_that_has_waited_too_long(engine: Engine, cloc
 async def test_each_group_loses_what_it_had_not_claimed(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", OPTIONS)
+    await engine.queues.configure("orders", OPTIONS)
     for value in range(5):
         await push(engine, "orders", value)
     await pop(engine, "orders", group="ahead", batch=4, auto_ack=True)
@@ -66,7 +66,7 @@ async def test_each_group_loses_what_it_had_not_claimed(
 async def test_what_waits_for_its_next_attempt_is_not_evicted(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", OPTIONS)
+    await engine.queues.configure("orders", OPTIONS)
     await push(engine, "orders", "a")
     await settle(engine, await pop_one(engine, "orders"), status="retry", delay_seconds=100)
     await clock.advance(seconds=101)
@@ -79,7 +79,7 @@ async def test_what_waits_for_its_next_attempt_is_not_evicted(
 async def test_waiting_counts_from_when_the_message_is_available(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", {**OPTIONS, "delay_seconds": 100})
+    await engine.queues.configure("orders", {**OPTIONS, "delay_seconds": 100})
     await push(engine, "orders", "a")
     await pop(engine, "orders", group="g")
     await clock.advance(seconds=150)
@@ -95,7 +95,7 @@ async def test_waiting_counts_from_when_the_message_is_available(
 async def test_a_queue_without_dead_letters_drops_and_counts(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", {**OPTIONS, "dead_letter": False})
+    await engine.queues.configure("orders", {**OPTIONS, "dead_letter": False})
     await push(engine, "orders", "a", "b")
     await pop(engine, "orders", group="g", batch=1, auto_ack=True)
     await clock.advance(seconds=61)
@@ -110,7 +110,7 @@ async def test_a_queue_without_dead_letters_drops_and_counts(
 async def test_a_group_that_comes_later_is_evicted_for_too(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", OPTIONS)
+    await engine.queues.configure("orders", OPTIONS)
     await push(engine, "orders", "a")
     await pop(engine, "orders", group="first")
     await push(engine, "orders", "b", partition="other")
@@ -132,12 +132,12 @@ async def test_a_group_that_comes_later_is_evicted_for_too(
 async def test_what_a_seek_brings_back_is_evicted_again_without_a_second_letter(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", OPTIONS)
+    await engine.queues.configure("orders", OPTIONS)
     await push(engine, "orders", "a")
     await pop(engine, "orders", group="g", auto_ack=True)
     await clock.advance(seconds=61)
     await sweep(upkeep)
-    await engine.seek("orders", "g", to_start=True)
+    await engine.queues.seek("orders", "g", to_start=True)
     await clock.advance(seconds=2)
 
     await sweep(upkeep)
@@ -150,14 +150,14 @@ async def test_what_a_seek_brings_back_is_evicted_again_without_a_second_letter(
 async def test_a_redriven_message_is_given_whatever_its_age(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", OPTIONS)
+    await engine.queues.configure("orders", OPTIONS)
     await push(engine, "orders", "a")
     await pop(engine, "orders", group="g", partition="none")
     await clock.advance(seconds=61)
     await sweep(upkeep)
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
 
-    await engine.redrive([letter["id"]])
+    await engine.dead_letters.redrive([letter["id"]])
 
     assert values(await pop_one(engine, "orders", group="g")) == ["a"]
 
@@ -165,7 +165,7 @@ async def test_a_redriven_message_is_given_whatever_its_age(
 async def test_a_message_whose_time_to_live_was_over_first_is_no_dead_letter(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", OPTIONS)
+    await engine.queues.configure("orders", OPTIONS)
     await push(engine, "orders", "short", ttl_seconds=10)
     await push(engine, "orders", "long")
     await pop(engine, "orders", group="g", partition="none")

@@ -6,7 +6,7 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import GroupNotFound, LeaseLost, QueueNotFound, SubscriptionConflict
-from tests.engine.helpers import ack, drain, item, pop, pop_one, push, settle, values
+from tests.engine.helpers import ack, delete_group, drain, item, pop, pop_one, push, settle, values
 from tests.support.clock import Clock
 
 
@@ -149,7 +149,7 @@ async def test_a_deleted_group_is_made_anew_by_the_next_pop(engine: Engine) -> N
     await drain(engine, "orders", group="g")
     await drain(engine, "orders", group="other")
 
-    await engine.delete_group("orders", "g")
+    await delete_group(engine, "orders", "g")
 
     assert values(await pop_one(engine, "orders", group="g", batch=2)) == ["a", "b"]
     assert await pop(engine, "orders", group="other") == []
@@ -159,18 +159,18 @@ async def test_a_deleted_group_takes_its_leases_along(engine: Engine) -> None:
     await push(engine, "orders", "a")
     delivery = await pop_one(engine, "orders", group="g")
 
-    await engine.delete_group("orders", "g")
+    await delete_group(engine, "orders", "g")
 
     with pytest.raises(LeaseLost):
         await ack(engine, delivery)
     with pytest.raises(GroupNotFound):
-        await engine.delete_group("orders", "g")
+        await delete_group(engine, "orders", "g")
 
 
 async def test_a_deleted_group_may_come_back_with_another_start(engine: Engine) -> None:
     await push(engine, "orders", "a")
     await pop(engine, "orders", group="g", subscription_mode="all")
-    await engine.delete_group("orders", "g")
+    await delete_group(engine, "orders", "g")
 
     assert await pop(engine, "orders", group="g", subscription_mode="new") == []
     await push(engine, "orders", "b")
@@ -184,7 +184,7 @@ async def test_a_group_that_another_process_deleted_is_made_anew_by_the_next_pop
     await push(engine, "orders", "a")
     await drain(engine, "orders", group="g")
     async with await Engine.open(dsn) as other:
-        await other.delete_group("orders", "g")
+        await delete_group(other, "orders", "g")
 
     assert values(await pop_one(engine, "orders", group="g")) == ["a"]
 

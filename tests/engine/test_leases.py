@@ -6,7 +6,17 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import BadRequest, LeaseLost
-from tests.engine.helpers import ack, lease, message, pop, pop_one, push, settle
+from tests.engine.helpers import (
+    ack,
+    dead_letters,
+    extend,
+    lease,
+    message,
+    pop,
+    pop_one,
+    push,
+    settle,
+)
 from tests.support.clock import Clock
 
 
@@ -24,7 +34,7 @@ async def test_an_expired_lease_passes_the_message_on(engine: Engine, clock: Clo
 
 
 async def test_a_lease_holds_until_its_end(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"retry_delay_ms": 0})
+    await engine.queues.configure("orders", {"retry_delay_ms": 0})
     await push(engine, "orders", "a")
     await pop_one(engine, "orders")
 
@@ -35,7 +45,7 @@ async def test_a_lease_holds_until_its_end(engine: Engine, clock: Clock) -> None
 
 
 async def test_the_queue_or_the_pop_says_how_long_a_lease_is(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"lease_seconds": 20})
+    await engine.queues.configure("orders", {"lease_seconds": 20})
     await push(engine, "orders", "a", partition="one")
     await push(engine, "orders", "b", partition="two")
     before = await clock.now()
@@ -58,7 +68,7 @@ async def test_a_lease_is_positive_and_bounded(engine: Engine, seconds: float) -
 
     delivery = await pop_one(engine, "orders")
     with pytest.raises(BadRequest):
-        await engine.extend(lease(delivery), seconds=seconds)
+        await extend(engine, lease(delivery), seconds=seconds)
 
 
 async def test_an_extended_lease_ends_later(engine: Engine, clock: Clock) -> None:
@@ -67,7 +77,7 @@ async def test_an_extended_lease_ends_later(engine: Engine, clock: Clock) -> Non
     await clock.advance(seconds=200)
 
     now = await clock.now()
-    end = await engine.extend(lease(delivery), seconds=300)
+    end = await extend(engine, lease(delivery), seconds=300)
 
     assert timedelta(seconds=300) < end - now < timedelta(seconds=305)
     await clock.advance(seconds=299)
@@ -80,7 +90,7 @@ async def test_an_extension_never_shortens(engine: Engine, clock: Clock) -> None
     await push(engine, "orders", "a")
     delivery = await pop_one(engine, "orders")
 
-    assert await engine.extend(lease(delivery), seconds=10) == delivery.until
+    assert await extend(engine, lease(delivery), seconds=10) == delivery.until
     await clock.advance(seconds=299)
 
     assert await pop(engine, "orders") == []
@@ -94,7 +104,7 @@ async def test_a_lease_that_ended_is_extended_while_nobody_else_has_it(
     delivery = await pop_one(engine, "orders")
     await clock.advance(seconds=1000)
 
-    await engine.extend(lease(delivery), seconds=60)
+    await extend(engine, lease(delivery), seconds=60)
 
     assert await pop(engine, "orders") == []
     assert await ack(engine, delivery) == 1
@@ -108,7 +118,7 @@ async def test_a_settled_lease_is_over(engine: Engine) -> None:
     with pytest.raises(LeaseLost):
         await ack(engine, delivery)
     with pytest.raises(LeaseLost):
-        await engine.extend(lease(delivery), seconds=60)
+        await extend(engine, lease(delivery), seconds=60)
     with pytest.raises(LeaseLost):
         await engine.release(lease(delivery))
 
@@ -141,7 +151,7 @@ async def test_a_release_keeps_the_failures_that_were_counted(engine: Engine, cl
 
 
 async def test_any_number_of_releases_never_makes_a_dead_letter(engine: Engine) -> None:
-    await engine.configure("orders", {"retry_limit": 1})
+    await engine.queues.configure("orders", {"retry_limit": 1})
     await push(engine, "orders", "a")
 
     for _ in range(5):
@@ -149,4 +159,4 @@ async def test_any_number_of_releases_never_makes_a_dead_letter(engine: Engine) 
         assert delivery.attempt == 1
         await engine.release(lease(delivery))
 
-    assert await engine.dead_letters("orders") == []
+    assert await dead_letters(engine, "orders") == []

@@ -5,7 +5,7 @@ import asyncio
 from queen.engine.engine import Engine
 from queen.settings import Settings
 from queen.wire.messages import Pushed
-from tests.engine.helpers import ack, drain, item, pop_one, push, until
+from tests.engine.helpers import ack, drain, item, pop_one, purge, push, until
 
 
 def outcome(answers: list[Pushed]) -> list[tuple[str, str | None]]:
@@ -28,7 +28,7 @@ async def has_room_for(engine: Engine, value: object) -> None:
 
 
 async def test_a_full_queue_refuses(engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 3})
+    await engine.queues.configure("orders", {"max_size": 3})
 
     assert outcome(await push(engine, "orders", *range(3))) == [QUEUED] * 3
     assert outcome(await push(engine, "orders", 3)) == [FULL]
@@ -37,7 +37,7 @@ async def test_a_full_queue_refuses(engine: Engine) -> None:
 
 
 async def test_there_is_room_again_once_messages_are_settled(engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 2})
+    await engine.queues.configure("orders", {"max_size": 2})
     await push(engine, "orders", "a", "b")
     assert outcome(await push(engine, "orders", "c")) == [FULL]
     await ack(engine, await pop_one(engine, "orders"))
@@ -49,7 +49,7 @@ async def test_there_is_room_again_once_messages_are_settled(engine: Engine) -> 
 
 
 async def test_what_is_out_is_not_settled(engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 2})
+    await engine.queues.configure("orders", {"max_size": 2})
     await push(engine, "orders", "a", "b")
     await pop_one(engine, "orders", batch=2)
     found = await engine.catalogue.queue("orders")
@@ -59,7 +59,7 @@ async def test_what_is_out_is_not_settled(engine: Engine) -> None:
 
 
 async def test_the_slowest_group_decides(engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 2})
+    await engine.queues.configure("orders", {"max_size": 2})
     await push(engine, "orders", "a", "b")
     await drain(engine, "orders", group="fast")
     await ack(engine, await pop_one(engine, "orders", group="slow"))
@@ -71,7 +71,7 @@ async def test_the_slowest_group_decides(engine: Engine) -> None:
 
 
 async def test_messages_that_are_held_back_count(engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 2})
+    await engine.queues.configure("orders", {"max_size": 2})
 
     held = await push(engine, "orders", "a", "b", delay_seconds=60)
 
@@ -80,7 +80,7 @@ async def test_messages_that_are_held_back_count(engine: Engine) -> None:
 
 
 async def test_all_partitions_count_together(engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 4})
+    await engine.queues.configure("orders", {"max_size": 4})
     await engine.push([item("orders", n, partition=str(n)) for n in range(3)])
 
     assert outcome(await push(engine, "orders", "a", "b")) == [FULL] * 2
@@ -88,7 +88,7 @@ async def test_all_partitions_count_together(engine: Engine) -> None:
 
 
 async def test_other_queues_of_the_request_are_stored(engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 1})
+    await engine.queues.configure("orders", {"max_size": 1})
     await push(engine, "orders", "a")
 
     answers = await engine.push([item("orders", "b"), item("others", "c")])
@@ -98,25 +98,25 @@ async def test_other_queues_of_the_request_are_stored(engine: Engine) -> None:
 
 
 async def test_a_raised_limit_holds_at_once(engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 1})
+    await engine.queues.configure("orders", {"max_size": 1})
     await push(engine, "orders", "a")
     assert outcome(await push(engine, "orders", "b")) == [FULL]
 
-    await engine.configure("orders", {"max_size": 2})
+    await engine.queues.configure("orders", {"max_size": 2})
 
     assert outcome(await push(engine, "orders", "b")) == [QUEUED]
 
 
 async def test_purged_messages_make_room(engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 2})
+    await engine.queues.configure("orders", {"max_size": 2})
     await push(engine, "orders", "a", "b")
-    await engine.purge("orders")
+    await purge(engine, "orders")
 
     await has_room_for(engine, "c")
 
 
 async def test_many_pushes_at_once_share_one_count(engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 10})
+    await engine.queues.configure("orders", {"max_size": 10})
 
     answers = await asyncio.gather(*(push(engine, "orders", each) for each in range(100)))
 
@@ -126,7 +126,7 @@ async def test_many_pushes_at_once_share_one_count(engine: Engine) -> None:
 async def test_counts_of_queues_are_bounded(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(catalogue_entries=2)) as engine:
         for number in range(5):
-            await engine.configure(f"q{number}", {"max_size": 5})
+            await engine.queues.configure(f"q{number}", {"max_size": 5})
             await push(engine, f"q{number}", 1)
 
         assert len(engine._pushes._backlogs._backlogs) <= 2  # pyright: ignore[reportPrivateUsage]

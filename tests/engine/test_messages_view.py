@@ -8,7 +8,7 @@ import pytest
 from queen.codec.ids import partition_ref
 from queen.engine.engine import Engine
 from queen.wire.messages import PushItem
-from tests.engine.helpers import item, push
+from tests.engine.helpers import item, purge, push
 
 COLUMNS = 'queue, partition, "offset", payload, extras::text, priority'
 
@@ -55,7 +55,7 @@ async def test_payloads_are_shown_as_they_were_sent(
 async def test_times_priorities_and_places_are_shown(
     engine: Engine, psql: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
     (pushed,) = await push(engine, "jobs", "a", priority=4, ttl_seconds=60)
 
     row = await psql.fetchrow("select * from queen.messages")
@@ -69,7 +69,7 @@ async def test_purged_messages_are_not_shown(
     engine: Engine, psql: "asyncpg.Connection[asyncpg.Record]"
 ) -> None:
     await push(engine, "orders", "a", "b")
-    await engine.purge("orders")
+    await purge(engine, "orders")
     await push(engine, "orders", "c")
 
     rows = await psql.fetch('select "offset", payload from queen.messages')

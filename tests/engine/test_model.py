@@ -24,6 +24,7 @@ from queen.engine.pop.delivery import Delivery
 from queen.engine.push.batches import PushResult
 from queen.settings import Settings
 from queen.wire.messages import Acknowledgment, PopRequest, PushItem
+from tests.engine.helpers import extend
 from tests.engine.model import (
     DEDUP_SECONDS,
     GRID_SECONDS,
@@ -524,7 +525,7 @@ class Program(RuleBasedStateMachine):
 
     async def _configure(self) -> None:
         for name, queue in self.model.queues.items():
-            row = await self.world.engine.configure(
+            row = await self.world.engine.queues.configure(
                 name,
                 {
                     "ordered": queue.is_ordered,
@@ -678,7 +679,7 @@ class Program(RuleBasedStateMachine):
 
     async def _extend(self, held: Held, seconds: int) -> None:
         assert held.delivery.lease_id is not None
-        await self.world.engine.extend(held.delivery.lease_id, seconds=seconds)
+        await extend(self.world.engine, held.delivery.lease_id, seconds=seconds)
         self.model.extend(held, seconds)
         await self._judge()
 
@@ -696,7 +697,7 @@ class Program(RuleBasedStateMachine):
         offset = to if isinstance(to, int) else 0 if to == "start" else None
         _, refused = _predict(lambda: self.model.seek(queue, group, partition, offset))
         _, code = await _attempt(
-            self.world.engine.seek(
+            self.world.engine.queues.seek(
                 queue,
                 group,
                 partition=partition,
@@ -762,7 +763,7 @@ class Program(RuleBasedStateMachine):
         calls: dict[str, Callable[[], Awaitable[object]]] = {
             "ack": lambda: engine.ack(lease_id),
             "ack some": lambda: engine.ack(lease_id, [offset]),
-            "extend": lambda: engine.extend(lease_id, seconds=GRID_SECONDS),
+            "extend": lambda: extend(engine, lease_id, seconds=GRID_SECONDS),
             "release": lambda: engine.release(lease_id),
             "transact": lambda: engine.transact(acknowledgments=[acknowledgment], items=items),
             "require": lambda: engine.transact(required_leases=[lease_id], items=items),
@@ -780,14 +781,14 @@ class Program(RuleBasedStateMachine):
 
     async def _redrive(self, queue: str, letter: tuple[Group, str, int]) -> None:
         letter_id = self.seen.letters[self.queue_ids[queue], *letter][0]
-        assert await self.world.engine.redrive([letter_id]) == [letter_id]
+        assert await self.world.engine.dead_letters.redrive([letter_id]) == [letter_id]
         self.model.redrive(queue, letter)
         self.positions.pop((queue, *letter[:2]), None)
         await self._judge()
-        assert await self.world.engine.redrive([letter_id]) == []
+        assert await self.world.engine.dead_letters.redrive([letter_id]) == []
 
     async def _pause(self, queue: str, is_paused: bool) -> None:
-        await self.world.engine.configure(queue, {"paused": is_paused})
+        await self.world.engine.queues.configure(queue, {"paused": is_paused})
         self.model.queues[queue].is_paused = is_paused
 
     # --- judgement

@@ -70,7 +70,7 @@ async def pair(dsn: str) -> AsyncIterator[tuple[Engine, Engine]]:
     ):
 
         async def are_listening() -> bool:
-            both = (one.wakeups.notifications, other.wakeups.notifications)
+            both = (one.signals.notifications, other.signals.notifications)
             return all(each is not None and each.is_listening for each in both)
 
         await until(are_listening)
@@ -105,7 +105,7 @@ async def test_a_queue_configured_by_another_process_is_obeyed_at_once(
     one, other = pair
     assert (await push(one, "orders", "long enough"))[0].status == "queued"
 
-    await other.configure("orders", {"max_payload_bytes": 5})
+    await other.queues.configure("orders", {"max_payload_bytes": 5})
 
     async def is_refused() -> bool:
         return (await push(one, "orders", "long enough"))[0].code == "payload_too_large"
@@ -154,7 +154,7 @@ async def test_the_slow_poll_survives_an_error(dsn: str, caplog: pytest.LogCaptu
         await Engine.open(dsn, settings=settings, is_pooled=True) as engine,
         await Engine.open(dsn, settings=settings, is_pooled=True) as other,
     ):
-        await engine.configure("orders")
+        await engine.queues.configure("orders")
         waiter = asyncio.create_task(pop_later(engine, "orders"))
         await asleep(engine, 1)
         connection = await asyncpg.connect(dsn)

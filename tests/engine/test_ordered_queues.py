@@ -6,7 +6,18 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.errors import LeaseLost
-from tests.engine.helpers import ack, drain, lease, pop, pop_one, push, settle, values
+from tests.engine.helpers import (
+    ack,
+    dead_letters,
+    drain,
+    extend,
+    lease,
+    pop,
+    pop_one,
+    push,
+    settle,
+    values,
+)
 from tests.support.clock import Clock
 
 
@@ -135,7 +146,7 @@ async def test_a_late_extension_or_release_is_refused_after_a_redelivery(
     second = await pop_one(engine, "orders")
 
     with pytest.raises(LeaseLost):
-        await engine.extend(lease(first), seconds=60)
+        await extend(engine, lease(first), seconds=60)
     with pytest.raises(LeaseLost):
         await engine.release(lease(first))
 
@@ -193,7 +204,7 @@ async def test_a_message_that_kills_its_consumer_spares_its_neighbours(
     engine: Engine, clock: Clock
 ) -> None:
     """Each expiry blames the head alone, so the poison message dies and nobody else does."""
-    await engine.configure("orders", {"retry_limit": 2, "retry_delay_ms": 0})
+    await engine.queues.configure("orders", {"retry_limit": 2, "retry_delay_ms": 0})
     await push(engine, "orders", "poison", "b", "c")
     attempts: list[tuple[list[int], int]] = []
     for _ in range(3):
@@ -205,7 +216,7 @@ async def test_a_message_that_kills_its_consumer_spares_its_neighbours(
 
     assert attempts == [([0, 1, 2], 1), ([0], 2), ([0], 3)]
     assert (values(rest), rest.attempt) == (["b", "c"], 1)
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
     assert (letter["payload"], letter["attempts"]) == (b'"poison"', 3)
 
 

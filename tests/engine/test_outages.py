@@ -294,7 +294,7 @@ async def test_without_a_folder_pushes_are_refused(own: Postgres, dsn: str) -> N
 async def test_what_cannot_be_stored_is_kept_and_can_be_tried_again(
     own: Postgres, engine: Engine
 ) -> None:
-    await engine.configure("free", {"ordered": False})
+    await engine.queues.configure("free", {"ordered": False})
     await push(engine, "free", 0, priority=1)
     await asyncio.to_thread(own.stop)
     await push(engine, "free", 1, priority=2)
@@ -307,7 +307,7 @@ async def test_what_cannot_be_stored_is_kept_and_can_be_tried_again(
         return not engine.store.database.is_away
 
     await until(is_back, seconds=20)
-    await engine.configure("free", {"ordered": True})
+    await engine.queues.configure("free", {"ordered": True})
     engine.hold_pushes(False)
     await drained(engine)
     assert engine.buffer is not None
@@ -315,7 +315,7 @@ async def test_what_cannot_be_stored_is_kept_and_can_be_tried_again(
     assert await drain(engine, "orders") == [2]
 
     await ack_all(engine, await pop(engine, "free", batch=10, partitions=10))
-    await engine.configure("free", {"ordered": False})
+    await engine.queues.configure("free", {"ordered": False})
     assert await engine.buffer.retry_failed() == 1
     await drained(engine)
     assert engine.buffer.folder.failed() == []
@@ -327,7 +327,7 @@ async def test_what_is_buffered_of_encrypted_queues_is_nowhere_in_plain(
 ) -> None:
     key = structs.replace(settings, encryption_key="ab" * 32)
     async with await Engine.open(dsn, settings=key) as engine:
-        await engine.configure("secrets", {"encrypted": True})
+        await engine.queues.configure("secrets", {"encrypted": True})
         await push(engine, "secrets", "first")
         await asyncio.to_thread(own.stop)
 
@@ -344,7 +344,7 @@ async def test_what_is_buffered_of_encrypted_queues_is_nowhere_in_plain(
 async def test_an_encrypted_queue_is_not_buffered_without_a_key(
     own: Postgres, dsn: str, engine: Engine
 ) -> None:
-    await engine.configure("secrets", {"encrypted": True})
+    await engine.queues.configure("secrets", {"encrypted": True})
     await engine.catalogue.queues({"secrets"})
     await asyncio.to_thread(own.stop)
 
@@ -405,7 +405,7 @@ def failed(engine: Engine) -> int:
 async def test_a_push_of_unknown_outcome_is_stored_once_within_the_window(
     own: Postgres, engine: Engine, monkeypatch: pytest.MonkeyPatch, window: int, days: float
 ) -> None:
-    await engine.configure("orders", {"dedup_seconds": window * DAY})
+    await engine.queues.configure("orders", {"dedup_seconds": window * DAY})
     await push(engine, "orders", 0)
     lose_answer(engine, monkeypatch, own)
     (answer,) = await push(engine, "orders", 1, transaction_id="mine")
@@ -449,12 +449,12 @@ async def test_of_a_window_that_was_changed_since_the_shorter_counts(
     before: int,
     since: int,
 ) -> None:
-    await engine.configure("orders", {"dedup_seconds": before})
+    await engine.queues.configure("orders", {"dedup_seconds": before})
     await push(engine, "orders", 0)
     lose_answer(engine, monkeypatch, own)
     await push(engine, "orders", 1, transaction_id="mine")
     async with back(own, engine, monkeypatch, days=1), await Engine.open(dsn) as other:
-        await other.configure("orders", {"dedup_seconds": since})
+        await other.queues.configure("orders", {"dedup_seconds": since})
 
     assert (await drain(engine, "orders"), failed(engine)) == ([0, 1], 1)
 
@@ -473,7 +473,7 @@ async def test_a_producers_push_of_unknown_outcome_is_stored_once_or_set_aside(
     lose_answer(engine, monkeypatch, own)
     await engine.push([item("orders", 1)], producer_id="p", sequence=1)
     async with back(own, engine, monkeypatch, days=days), await Engine.open(dsn) as other:
-        await Upkeep(other, other.settings).look()
+        await Upkeep(other.core, other.settings).look()
 
     assert (await drain(engine, "orders"), failed(engine)) == ([0, 1], count)
 
@@ -496,7 +496,7 @@ async def test_what_its_producer_went_past_is_not_stored_again_if_it_may_be_stor
 async def test_what_would_not_be_recognised_is_answered_as_unknown(
     own: Postgres, engine: Engine, monkeypatch: pytest.MonkeyPatch, window: int
 ) -> None:
-    await engine.configure("orders", {"dedup_seconds": window})
+    await engine.queues.configure("orders", {"dedup_seconds": window})
     await push(engine, "orders", 0)
     lose_answer(engine, monkeypatch, own)
 
@@ -521,7 +521,7 @@ async def test_a_file_that_is_left_half_stored_for_weeks_is_stored_once(
 ) -> None:
     one = structs.replace(settings, file_buffer_max_batch=1)
     async with await Engine.open(clocked, settings=one) as engine:
-        await engine.configure("orders", {"dedup_seconds": 0})
+        await engine.queues.configure("orders", {"dedup_seconds": 0})
         engine.hold_pushes(True)
         for n in range(5):
             await push(engine, "orders", n)
@@ -544,7 +544,7 @@ async def test_a_file_that_is_left_half_stored_for_weeks_is_stored_once(
         await until(is_half_stored)
     async with await Engine.open(clocked) as other:
         await advance(clocked, days=30)
-        await Upkeep(other, other.settings).look()
+        await Upkeep(other.core, other.settings).look()
         async with await Engine.open(clocked, settings=one) as engine:
             await drained(engine)
             assert await drain(engine, "orders") == [*range(5)]
@@ -552,7 +552,7 @@ async def test_a_file_that_is_left_half_stored_for_weeks_is_stored_once(
         # Now it is gone, and its mark may go, in its time.
         assert await marks(clocked) == [2**63 - 1]
         await advance(clocked, days=8)
-        await Upkeep(other, other.settings).look()
+        await Upkeep(other.core, other.settings).look()
         assert await marks(clocked) == []
 
 
@@ -594,18 +594,18 @@ async def test_an_item_that_was_set_aside_is_stored_by_a_retry(
     own: Postgres, engine: Engine
 ) -> None:
     """The others are stored under their producer's number, which says nothing of this one."""
-    await engine.configure("free", {"ordered": False})
+    await engine.queues.configure("free", {"ordered": False})
     await push(engine, "free", 0, priority=1)
     engine.hold_pushes(True)
     sent = [item("orders", 1), item("free", 2, priority=2)]
     await engine.push(sent, producer_id="p", sequence=1)
-    await engine.configure("free", {"ordered": True})
+    await engine.queues.configure("free", {"ordered": True})
     engine.hold_pushes(False)
     await drained(engine)
     assert engine.buffer is not None
     assert len(engine.buffer.folder.failed()) == 1
     await ack_all(engine, await pop(engine, "free", batch=10, partitions=10))
-    await engine.configure("free", {"ordered": False})
+    await engine.queues.configure("free", {"ordered": False})
 
     assert await engine.buffer.retry_failed() == 1
     await drained(engine)

@@ -8,14 +8,14 @@ from tests.support.clock import Clock
 
 
 async def test_a_paused_queue_gives_nothing_and_takes_on(engine: Engine) -> None:
-    await engine.configure("orders", {"paused": True})
+    await engine.queues.configure("orders", {"paused": True})
     (pushed,) = await push(engine, "orders", "a")
 
     assert (pushed.status, pushed.offset) == ("queued", 0)
     assert await pop(engine, "orders") == []
     assert await pop(engine, "orders", auto_ack=True) == []
 
-    await engine.configure("orders", {"paused": False})
+    await engine.queues.configure("orders", {"paused": False})
     assert values(await pop_one(engine, "orders")) == ["a"]
 
 
@@ -23,11 +23,11 @@ async def test_what_is_out_can_be_settled_while_the_queue_is_paused(engine: Engi
     await push(engine, "orders", "a", "b")
     held = await pop_one(engine, "orders")
 
-    await engine.configure("orders", {"paused": True})
+    await engine.queues.configure("orders", {"paused": True})
     assert await ack(engine, held) == 1
     assert await pop(engine, "orders") == []
 
-    await engine.configure("orders", {"paused": None})
+    await engine.queues.configure("orders", {"paused": None})
     assert values(await pop_one(engine, "orders")) == ["b"]
 
 
@@ -40,30 +40,30 @@ async def test_nothing_is_tried_again_while_the_queue_is_paused(
     one = await pop_one(engine, "orders", partition="one")
     await settle(engine, one, status="failed")
     await pop_one(engine, "orders", partition="two")
-    await engine.configure("orders", {"paused": True})
+    await engine.queues.configure("orders", {"paused": True})
 
     await clock.advance(seconds=400)
     assert await pop(engine, "orders", batch=10, partitions=10) == []
 
-    await engine.configure("orders", {"paused": False})
+    await engine.queues.configure("orders", {"paused": False})
     taken = await pop(engine, "orders", batch=10, partitions=10)
     assert sorted(values(taken)) == ["expired", "failed", "scheduled"]
 
 
 async def test_the_end_of_a_pause_wakes_who_waits(engine: Engine) -> None:
-    await engine.configure("orders", {"paused": True})
+    await engine.queues.configure("orders", {"paused": True})
     await push(engine, "orders", "a")
     waiter = asyncio.create_task(pop_later(engine, "orders"))
     await asleep(engine, 1)
 
-    await engine.configure("orders", {"paused": False})
+    await engine.queues.configure("orders", {"paused": False})
 
     assert values(await waiter) == ["a"]
 
 
 async def test_a_pop_by_namespace_passes_a_paused_queue(engine: Engine) -> None:
-    await engine.configure("one", {"paused": True, "priority": 5}, namespace="shop")
-    await engine.configure("two", namespace="shop")
+    await engine.queues.configure("one", {"paused": True, "priority": 5}, namespace="shop")
+    await engine.queues.configure("two", namespace="shop")
     await push(engine, "one", "a")
     await push(engine, "two", "b")
 

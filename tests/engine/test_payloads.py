@@ -5,7 +5,7 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.wire.messages import PopRequest, PushItem
-from tests.engine.helpers import message, pop, pop_one, push, settle
+from tests.engine.helpers import dead_letters, message, pop, pop_one, push, settle
 
 EXACT = [
     b"null",
@@ -68,9 +68,9 @@ async def test_bytes_are_the_same_in_a_dead_letter_and_when_scheduled(engine: En
         await engine.push([PushItem(queue="orders", payload=payload, delay_seconds=0)])
         await settle(engine, await pop_one(engine, "orders"), status="dlq")
 
-    letters = await engine.dead_letters("orders")
+    letters = await dead_letters(engine, "orders")
     assert [letter["payload"] for letter in letters] == EXACT
-    await engine.redrive([letter["id"] for letter in letters])
+    await engine.dead_letters.redrive([letter["id"] for letter in letters])
 
     for payload in EXACT:
         delivery = await pop_one(engine, "orders")

@@ -82,7 +82,7 @@ async def test_a_payload_over_the_limit_is_refused_alone(engine: Engine) -> None
 
 
 async def test_a_queue_may_allow_less(engine: Engine) -> None:
-    await engine.configure("orders", {"max_payload_bytes": 5})
+    await engine.queues.configure("orders", {"max_payload_bytes": 5})
 
     answers = await push(engine, "orders", "abc", "abcd")
 

@@ -51,7 +51,7 @@ async def test_a_lease_that_was_cut_short_and_ends_is_charged_to_its_first_alone
 
 async def test_what_does_not_fit_may_go_to_another_at_once_on_an_unordered_queue(dsn: str) -> None:
     async with await Engine.open(dsn, settings=SETTINGS) as engine:
-        await engine.configure("jobs", {"ordered": False})
+        await engine.queues.configure("jobs", {"ordered": False})
         await push(engine, "jobs", *TEXTS)
 
         taken = [await pop_one(engine, "jobs", batch=10) for _ in range(3)]
@@ -88,7 +88,7 @@ async def test_auto_ack_settles_what_is_answered_and_loses_nothing(
     dsn: str, clock: Clock, ordered: bool
 ) -> None:
     async with await Engine.open(dsn, settings=SETTINGS) as engine:
-        await engine.configure("orders", {"ordered": ordered})
+        await engine.queues.configure("orders", {"ordered": ordered})
         for partition in ("a", "b"):
             await push(engine, "orders", *TEXTS, partition=partition)
 
@@ -108,7 +108,7 @@ async def test_auto_ack_settles_what_is_answered_and_loses_nothing(
 
 async def test_auto_ack_for_several_who_wait_loses_nothing(dsn: str) -> None:
     async with await Engine.open(dsn, settings=SETTINGS) as engine:
-        await engine.configure("jobs", {"ordered": False})
+        await engine.queues.configure("jobs", {"ordered": False})
         waiters = [
             asyncio.create_task(pop(engine, "jobs", batch=10, auto_ack=True, wait=True))
             for _ in range(3)

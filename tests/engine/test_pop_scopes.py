@@ -35,9 +35,9 @@ async def test_a_pop_of_an_unknown_queue_is_refused(engine: Engine) -> None:
 
 
 async def test_a_pop_by_namespace_visits_its_queues_alone(engine: Engine) -> None:
-    await engine.configure("orders", namespace="shop")
-    await engine.configure("carts", namespace="shop")
-    await engine.configure("logs", namespace="other")
+    await engine.queues.configure("orders", namespace="shop")
+    await engine.queues.configure("carts", namespace="shop")
+    await engine.queues.configure("logs", namespace="other")
     for queue in ("orders", "carts", "logs"):
         await push(engine, queue, queue)
 
@@ -51,9 +51,9 @@ async def test_a_pop_by_namespace_visits_its_queues_alone(engine: Engine) -> Non
 
 
 async def test_a_pop_by_task_and_by_both(engine: Engine) -> None:
-    await engine.configure("one", namespace="shop", task="mail")
-    await engine.configure("two", namespace="shop", task="bill")
-    await engine.configure("three", namespace="other", task="mail")
+    await engine.queues.configure("one", namespace="shop", task="mail")
+    await engine.queues.configure("two", namespace="shop", task="bill")
+    await engine.queues.configure("three", namespace="other", task="mail")
     for queue in ("one", "two", "three"):
         await push(engine, queue, queue)
 
@@ -66,7 +66,7 @@ async def test_a_pop_by_task_and_by_both(engine: Engine) -> None:
 
 async def test_queues_are_visited_in_the_order_of_their_priority(engine: Engine) -> None:
     for queue, priority in (("low", -5), ("middle", 0), ("high", 7)):
-        await engine.configure(queue, {"priority": priority}, namespace="shop")
+        await engine.queues.configure(queue, {"priority": priority}, namespace="shop")
         await push(engine, queue, f"{queue} 1", f"{queue} 2")
 
     taken: list[str] = []
@@ -80,7 +80,7 @@ async def test_queues_are_visited_in_the_order_of_their_priority(engine: Engine)
 
 async def test_one_pop_goes_on_to_the_next_queue_while_it_wants_more(engine: Engine) -> None:
     for queue, priority in (("low", 0), ("high", 1)):
-        await engine.configure(queue, {"priority": priority}, namespace="shop")
+        await engine.queues.configure(queue, {"priority": priority}, namespace="shop")
         await push(engine, queue, *([queue] * 3))
 
     taken = await pop(engine, namespace="shop", batch=5, partitions=2)
@@ -95,7 +95,7 @@ async def test_a_namespace_without_queues_has_nothing_to_give(engine: Engine) ->
 async def test_a_queue_that_joins_a_namespace_is_found(engine: Engine) -> None:
     assert await pop(engine, namespace="shop") == []
     await push(engine, "orders", "a")
-    await engine.configure("orders", namespace="shop")
+    await engine.queues.configure("orders", namespace="shop")
 
     assert values(await pop_one(engine, namespace="shop")) == ["a"]
 
@@ -156,7 +156,7 @@ async def test_a_batch_reaches_over_segments(engine: Engine) -> None:
 async def test_queues_of_one_priority_take_turns(engine: Engine) -> None:
     """The partition that is ready longest comes first, whichever queue it is of."""
     for queue in ("first", "second"):
-        await engine.configure(queue, namespace="shop", options={"ordered": False})
+        await engine.queues.configure(queue, namespace="shop", options={"ordered": False})
     assert await pop(engine, namespace="shop") == []
     await push(engine, "second", "oldest")
     for number in range(20):
@@ -171,8 +171,8 @@ async def test_queues_of_one_priority_take_turns(engine: Engine) -> None:
 
 
 async def test_a_queue_of_higher_priority_comes_first(engine: Engine) -> None:
-    await engine.configure("low", namespace="shop")
-    await engine.configure("high", namespace="shop", options={"priority": 5})
+    await engine.queues.configure("low", namespace="shop")
+    await engine.queues.configure("high", namespace="shop", options={"priority": 5})
     await push(engine, "low", "older")
     await push(engine, "high", "newer")
 

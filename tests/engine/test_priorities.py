@@ -10,8 +10,8 @@ from tests.engine.helpers import ack, drain, item, message, pop, pop_one, push, 
 async def test_a_partition_of_higher_priority_comes_first(engine: Engine) -> None:
     for partition in ("low", "middle", "high"):
         await push(engine, "orders", f"{partition} 1", f"{partition} 2", partition=partition)
-    await engine.configure_partition("orders", "low", priority=-1)
-    await engine.configure_partition("orders", "high", priority=1000)
+    await engine.queues.configure_partition("orders", "low", priority=-1)
+    await engine.queues.configure_partition("orders", "high", priority=1000)
 
     taken = await drain(engine, "orders", batch=1, partitions=1)
 
@@ -24,7 +24,7 @@ async def test_a_partitions_priority_holds_for_every_group_and_for_what_comes(
     await push(engine, "orders", "low 1", partition="low")
     await push(engine, "orders", "high 1", partition="high")
     await drain(engine, "orders", group="old")
-    await engine.configure_partition("orders", "high", priority=3)
+    await engine.queues.configure_partition("orders", "high", priority=3)
     await push(engine, "orders", "low 2", partition="low")
     await push(engine, "orders", "high 2", partition="high")
 
@@ -34,9 +34,9 @@ async def test_a_partitions_priority_holds_for_every_group_and_for_what_comes(
 
 
 async def test_a_failed_message_keeps_the_priority_of_its_partition(engine: Engine) -> None:
-    await engine.configure("orders", {"retry_delay_ms": 0})
+    await engine.queues.configure("orders", {"retry_delay_ms": 0})
     await push(engine, "orders", "a", partition="high")
-    await engine.configure_partition("orders", "high", priority=1)
+    await engine.queues.configure_partition("orders", "high", priority=1)
     await settle(engine, await pop_one(engine, "orders"), status="failed")
 
     again = await pop_one(engine, "orders")
@@ -48,7 +48,7 @@ async def test_the_priority_of_a_partition_that_is_out_can_be_changed(engine: En
     await push(engine, "orders", "a", "b", partition="one")
     held = await pop_one(engine, "orders")
 
-    await engine.configure_partition("orders", "one", priority=5)
+    await engine.queues.configure_partition("orders", "one", priority=5)
 
     assert await ack(engine, held) == 1
     assert values(await pop_one(engine, "orders")) == ["b"]
@@ -58,15 +58,15 @@ async def test_a_partitions_priority_is_bounded_and_its_partition_exists(engine:
     await push(engine, "orders", "a")
 
     with pytest.raises(InvalidOption):
-        await engine.configure_partition("orders", "Default", priority=1001)
+        await engine.queues.configure_partition("orders", "Default", priority=1001)
     with pytest.raises(PartitionNotFound):
-        await engine.configure_partition("orders", "one", priority=1)
+        await engine.queues.configure_partition("orders", "one", priority=1)
     with pytest.raises(QueueNotFound):
-        await engine.configure_partition("others", "Default", priority=1)
+        await engine.queues.configure_partition("others", "Default", priority=1)
 
 
 async def test_a_message_of_higher_priority_comes_first(engine: Engine) -> None:
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
     for priority in (0, 9, 5):
         await push(engine, "jobs", f"{priority} a", f"{priority} b", priority=priority)
 
@@ -79,7 +79,7 @@ async def test_a_message_of_higher_priority_comes_first(engine: Engine) -> None:
 
 
 async def test_no_priority_starves(engine: Engine) -> None:
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
     await engine.push([item("jobs", "high", priority=5) for _ in range(60)])
     await engine.push([item("jobs", "low") for _ in range(5)])
 
@@ -90,7 +90,7 @@ async def test_no_priority_starves(engine: Engine) -> None:
 
 
 async def test_a_pop_by_partition_finds_every_priority_in_it(engine: Engine) -> None:
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
     await push(engine, "jobs", "low", partition="one")
     await push(engine, "jobs", "high", partition="one", priority=3)
     await push(engine, "jobs", "elsewhere", partition="two", priority=9)
@@ -101,7 +101,7 @@ async def test_a_pop_by_partition_finds_every_priority_in_it(engine: Engine) -> 
 
 
 async def test_a_priority_per_message_is_refused_on_an_ordered_queue(engine: Engine) -> None:
-    await engine.configure("orders", {})
+    await engine.queues.configure("orders", {})
 
     answers = await engine.push([item("orders", "a", priority=3), item("orders", "b")])
 
@@ -120,7 +120,7 @@ async def test_priority_zero_is_no_priority(engine: Engine) -> None:
 
 @pytest.mark.parametrize("priority", [-1, 10])
 async def test_a_priority_per_message_is_from_0_to_9(engine: Engine, priority: int) -> None:
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
 
     (answer,) = await push(engine, "jobs", "a", priority=priority)
 
@@ -129,9 +129,9 @@ async def test_a_priority_per_message_is_from_0_to_9(engine: Engine, priority: i
 
 async def test_a_low_priority_does_not_starve_beside_other_queues(engine: Engine) -> None:
     """Turns count for each target alone: with as many others it is not always the wrong one's."""
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
     for other in range(3):
-        await engine.configure(f"other{other}")
+        await engine.queues.configure(f"other{other}")
     await push(engine, "jobs", "low")
     taken: list[str] = []
     for number in range(8):

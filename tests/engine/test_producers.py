@@ -115,7 +115,7 @@ async def test_a_repeat_is_replayed_whatever_the_options_of_its_queue_are_now(
     await engine.push(items, producer_id="p", sequence=1)
     async with await Engine.open(engine.store.database.dsn) as other:
         # Here they are believed for a while yet, or not any more.
-        await other.configure("orders", options)
+        await other.queues.configure("orders", options)
     if not is_stale:
         engine.catalogue.forget_options()
     again = await engine.push(items, producer_id="p", sequence=1)
@@ -128,7 +128,7 @@ async def test_a_repeat_is_replayed_whatever_the_options_of_its_queue_are_now(
 
 
 async def test_one_full_queue_refuses_the_whole_request(engine: Engine) -> None:
-    await engine.configure("full", {"max_size": 1})
+    await engine.queues.configure("full", {"max_size": 1})
     await push(engine, "full", "a")
     await push(engine, "orders", "first")
 
@@ -166,7 +166,7 @@ async def test_producer_and_sequence_belong_together(engine: Engine) -> None:
     with pytest.raises(BadRequest):
         await engine.push([item("orders", "a")], producer_id="p", sequence=-1)
 
-    await engine.configure("orders", {})
+    await engine.queues.configure("orders", {})
     assert await pop(engine, "orders") == []
 
 

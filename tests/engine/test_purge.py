@@ -6,7 +6,19 @@ import pytest
 from queen.codec.ids import partition_of
 from queen.engine.engine import Engine
 from queen.errors import LeaseLost, QueueNotFound
-from tests.engine.helpers import ack, drain, lease, pop, pop_one, push, says, settle, values
+from tests.engine.helpers import (
+    ack,
+    delete_group,
+    drain,
+    lease,
+    pop,
+    pop_one,
+    purge,
+    push,
+    says,
+    settle,
+    values,
+)
 from tests.sql.stepping import segment
 from tests.support.clock import Clock
 
@@ -16,10 +28,10 @@ async def test_a_purged_queue_is_empty_and_its_offsets_go_on(engine: Engine) -> 
     await push(engine, "orders", "c")
     await push(engine, "orders", "d", partition="two")
 
-    assert await engine.purge("orders") == 4
+    assert await purge(engine, "orders") == 4
     assert await pop(engine, "orders", batch=10, partitions=10) == []
     assert await pop(engine, "orders", group="fresh", batch=10, partitions=10) == []
-    assert await engine.purge("orders") == 0
+    assert await purge(engine, "orders") == 0
 
     (after,) = await push(engine, "orders", "e")
     assert after.offset == 3
@@ -31,7 +43,7 @@ async def test_purge_of_one_partition_leaves_the_others(engine: Engine) -> None:
     await push(engine, "orders", "a", partition="one")
     await push(engine, "orders", "b", partition="two")
 
-    assert await engine.purge("orders", partition="one") == 1
+    assert await purge(engine, "orders", partition="one") == 1
 
     assert await drain(engine, "orders") == ["b"]
 
@@ -39,8 +51,8 @@ async def test_purge_of_one_partition_leaves_the_others(engine: Engine) -> None:
 async def test_a_purge_is_recorded_with_the_removals(engine: Engine, dsn: str) -> None:
     await push(engine, "orders", "a", "b")
     await push(engine, "orders", "c")
-    await engine.purge("orders")
-    await engine.purge("orders")
+    await purge(engine, "orders")
+    await purge(engine, "orders")
 
     connection = await asyncpg.connect(dsn)
     rows = await connection.fetch("select first_offset, end_offset, reason from queen.removals")
@@ -52,7 +64,7 @@ async def test_purge_takes_leases_away(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", "b")
     held = await pop_one(engine, "orders")
 
-    await engine.purge("orders")
+    await purge(engine, "orders")
 
     with pytest.raises(LeaseLost):
         await ack(engine, held)
@@ -65,7 +77,7 @@ async def test_purge_takes_leases_away(engine: Engine, clock: Clock) -> None:
 async def test_purge_removes_what_is_held_back(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", delay_seconds=5)
 
-    await engine.purge("orders")
+    await purge(engine, "orders")
     await clock.advance(seconds=10)
 
     assert await drain(engine, "orders") == []
@@ -74,10 +86,10 @@ async def test_purge_removes_what_is_held_back(engine: Engine, clock: Clock) -> 
 async def test_purge_of_the_completed_leaves_what_nobody_reads_yet(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
 
-    assert await engine.purge("orders", is_completed=True) == 0
+    assert await purge(engine, "orders", is_completed=True) == 0
 
     assert await drain(engine, "orders") == ["a", "b"]
-    assert await engine.purge("orders", is_completed=True) == 2
+    assert await purge(engine, "orders", is_completed=True) == 2
 
 
 async def test_purge_of_the_completed_leaves_all_when_the_only_group_is_gone(
@@ -85,9 +97,9 @@ async def test_purge_of_the_completed_leaves_all_when_the_only_group_is_gone(
 ) -> None:
     await push(engine, "orders", "a", "b")
     assert await drain(engine, "orders", group="g") == ["a", "b"]
-    await engine.delete_group("orders", "g")
+    await delete_group(engine, "orders", "g")
 
-    assert await engine.purge("orders", is_completed=True) == 0
+    assert await purge(engine, "orders", is_completed=True) == 0
 
 
 async def test_purge_of_the_completed_leaves_what_a_group_has_not_settled(
@@ -99,11 +111,11 @@ async def test_purge_of_the_completed_leaves_what_a_group_has_not_settled(
     slow = await pop_one(engine, "orders", group="slow", batch=3)
     await engine.ack(lease(slow), [0])
 
-    assert await engine.purge("orders", is_completed=True) == 1
+    assert await purge(engine, "orders", is_completed=True) == 1
 
     assert await ack(engine, slow) == 2
     assert await drain(engine, "orders", group="slow") == [3]
-    assert await engine.purge("orders", is_completed=True) == 3
+    assert await purge(engine, "orders", is_completed=True) == 3
 
 
 async def test_purge_before_an_instant_leaves_what_came_later(engine: Engine, clock: Clock) -> None:
@@ -112,7 +124,7 @@ async def test_purge_before_an_instant_leaves_what_came_later(engine: Engine, cl
     instant = await clock.now()
     await push(engine, "orders", "new")
 
-    assert await engine.purge("orders", before=instant) == 1
+    assert await purge(engine, "orders", before=instant) == 1
 
     assert await drain(engine, "orders") == ["new"]
     assert await drain(engine, "orders", group="fresh") == ["new"]
@@ -127,7 +139,7 @@ async def test_purge_before_an_instant_cuts_a_delivery_that_is_out(
     await push(engine, "orders", "new")
     held = await pop_one(engine, "orders", batch=2)
 
-    await engine.purge("orders", before=instant)
+    await purge(engine, "orders", before=instant)
 
     with pytest.raises(LeaseLost):
         await ack(engine, held)
@@ -138,26 +150,26 @@ async def test_purge_before_an_instant_cuts_a_delivery_that_is_out(
 async def test_purged_messages_come_from_no_cache(engine: Engine, dsn: str) -> None:
     await push(engine, "orders", "a")
     async with await Engine.open(dsn) as other:
-        await other.purge("orders")
+        await purge(other, "orders")
     await push(engine, "orders", "b")
 
     await engine.catalogue.queue("orders")
     await pop(engine, "orders", group="g")
-    await engine.seek("orders", "g", to_start=True)
+    await engine.queues.seek("orders", "g", to_start=True)
 
     assert await drain(engine, "orders", group="g") == ["b"]
 
 
 async def test_purge_needs_a_queue(engine: Engine) -> None:
     with pytest.raises(QueueNotFound):
-        await engine.purge("orders")
+        await purge(engine, "orders")
 
 
 async def test_a_purged_message_that_was_held_back_can_be_pushed_again(
     engine: Engine, clock: Clock
 ) -> None:
     await push(engine, "orders", "a", delay_seconds=5, transaction_id="t")
-    await engine.purge("orders")
+    await purge(engine, "orders")
 
     (again,) = await push(engine, "orders", "b", transaction_id="t")
 
@@ -168,7 +180,9 @@ async def test_a_purged_message_that_was_held_back_can_be_pushed_again(
 async def test_a_purge_of_the_old_leaves_a_failed_message_to_its_backoff(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", {"retry_delay_ms": 100_000, "max_retry_delay_ms": 100_000})
+    await engine.queues.configure(
+        "orders", {"retry_delay_ms": 100_000, "max_retry_delay_ms": 100_000}
+    )
     await push(engine, "orders", "old")
     await clock.advance(seconds=10)
     cut = await clock.now()
@@ -176,7 +190,7 @@ async def test_a_purge_of_the_old_leaves_a_failed_message_to_its_backoff(
     delivery = await pop_one(engine, "orders", batch=10)
     await engine.acknowledge([says(delivery, 0, "completed"), says(delivery, 1, "failed")])
 
-    await engine.purge("orders", before=cut)
+    await purge(engine, "orders", before=cut)
 
     assert await pop(engine, "orders") == []
     await clock.advance(seconds=100)
@@ -187,14 +201,16 @@ async def test_a_purge_of_the_old_leaves_a_failed_message_to_its_backoff(
 async def test_a_purge_of_a_failed_message_gives_the_rest_at_once(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", {"retry_delay_ms": 100_000, "max_retry_delay_ms": 100_000})
+    await engine.queues.configure(
+        "orders", {"retry_delay_ms": 100_000, "max_retry_delay_ms": 100_000}
+    )
     await push(engine, "orders", "old")
     await clock.advance(seconds=10)
     cut = await clock.now()
     await push(engine, "orders", "a", "b")
     await settle(engine, await pop_one(engine, "orders", batch=10), 0, "failed")
 
-    await engine.purge("orders", before=cut)
+    await purge(engine, "orders", before=cut)
 
     again = await pop_one(engine, "orders", batch=10)
     assert (values(again), again.attempt) == (["a", "b"], 1)
@@ -213,15 +229,15 @@ async def test_a_long_partition_is_purged_in_steps(engine: Engine) -> None:
     assert step is not None
     assert step[1] == 2_000
 
-    assert await engine.purge("orders") == 2_502
+    assert await purge(engine, "orders") == 2_502
     assert await drain(engine, "orders") == []
-    assert await engine.purge("orders") == 0
+    assert await purge(engine, "orders") == 0
 
 
 async def test_the_count_of_a_purge_has_scheduled_messages_of_all_priorities(
     engine: Engine,
 ) -> None:
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
     for priority in (0, 3, 7):
         await push(engine, "jobs", 1, partition="a", priority=priority, delay_seconds=60)
     await push(engine, "jobs", 1, partition="b", delay_seconds=60)
@@ -231,4 +247,4 @@ async def test_the_count_of_a_purge_has_scheduled_messages_of_all_priorities(
     )
 
     assert counted == (3, True)
-    assert await engine.purge("jobs", partition="a") == 3
+    assert await purge(engine, "jobs", partition="a") == 3

@@ -38,7 +38,7 @@ def busiest(times: list[float], period: float) -> int:
 async def test_a_queue_gives_no_more_than_its_rate_in_any_window(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
-    await engine.configure("orders", limit(4, 10_000, "queue") | {"ordered": ordered})
+    await engine.queues.configure("orders", limit(4, 10_000, "queue") | {"ordered": ordered})
     for partition in ("one", "two"):
         await push(engine, "orders", *range(12), partition=partition)
 
@@ -55,7 +55,7 @@ async def test_a_queue_gives_no_more_than_its_rate_in_any_window(
 async def test_a_partition_gives_no_more_than_its_rate_in_any_window(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
-    await engine.configure("orders", limit(2, 5_000, "partition") | {"ordered": ordered})
+    await engine.queues.configure("orders", limit(2, 5_000, "partition") | {"ordered": ordered})
     for partition in ("one", "two"):
         await push(engine, "orders", *range(8), partition=partition)
 
@@ -71,7 +71,7 @@ async def test_messages_of_every_priority_count_for_their_partition(
     engine: Engine, clock: Clock
 ) -> None:
     options = limit(2, 5_000, "partition") | {"ordered": False, "retry_delay_ms": 0}
-    await engine.configure("orders", options)
+    await engine.queues.configure("orders", options)
     items = [item("orders", n, partition="one", priority=n % 3) for n in range(9)]
     await engine.push([*items, item("orders", 9, partition="two", priority=1)])
     first = await pop_one(engine, "orders", partition="one")
@@ -88,7 +88,7 @@ async def test_messages_of_every_priority_count_for_their_partition(
 async def test_a_pop_takes_what_the_rate_leaves_and_the_next_period_opens(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", limit(3, 60_000, "queue"))
+    await engine.queues.configure("orders", limit(3, 60_000, "queue"))
     await push(engine, "orders", *range(7))
 
     assert await drain(engine, "orders", batch=100) == [0, 1, 2]
@@ -99,7 +99,7 @@ async def test_a_pop_takes_what_the_rate_leaves_and_the_next_period_opens(
 
 
 async def test_other_partitions_go_on_when_one_has_used_its_rate(engine: Engine) -> None:
-    await engine.configure("orders", limit(1, 60_000, "partition"))
+    await engine.queues.configure("orders", limit(1, 60_000, "partition"))
     await engine.push([item("orders", f"{p} {n}", partition=p) for p in "ab" for n in range(2)])
 
     assert sorted(await drain(engine, "orders")) == ["a 0", "b 0"]
@@ -108,7 +108,7 @@ async def test_other_partitions_go_on_when_one_has_used_its_rate(engine: Engine)
 
 
 async def test_each_group_has_its_own_rate(engine: Engine) -> None:
-    await engine.configure("orders", limit(2, 60_000, "queue"))
+    await engine.queues.configure("orders", limit(2, 60_000, "queue"))
     await push(engine, "orders", *range(5))
 
     assert await drain(engine, "orders", group="g") == [0, 1]
@@ -117,7 +117,7 @@ async def test_each_group_has_its_own_rate(engine: Engine) -> None:
 
 
 async def test_auto_acked_messages_count(engine: Engine) -> None:
-    await engine.configure("orders", limit(2, 60_000, "queue"))
+    await engine.queues.configure("orders", limit(2, 60_000, "queue"))
     await push(engine, "orders", *range(5))
 
     assert await drain(engine, "orders", auto_ack=True) == [0, 1]
@@ -125,7 +125,7 @@ async def test_auto_acked_messages_count(engine: Engine) -> None:
 
 @pytest.mark.parametrize("per", ["queue", "partition"])
 async def test_a_redelivery_counts_as_well(engine: Engine, clock: Clock, per: str) -> None:
-    await engine.configure("orders", limit(1, 60_000, per) | {"retry_delay_ms": 0})
+    await engine.queues.configure("orders", limit(1, 60_000, per) | {"retry_delay_ms": 0})
     await push(engine, "orders", "a")
     await settle(engine, await pop_one(engine, "orders"), status="failed")
 
@@ -137,20 +137,20 @@ async def test_a_redelivery_counts_as_well(engine: Engine, clock: Clock, per: st
 
 
 async def test_a_rate_is_lifted_by_configure(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", limit(1, 3_600_000, "queue"))
+    await engine.queues.configure("orders", limit(1, 3_600_000, "queue"))
     await push(engine, "orders", *range(4), partition="one")
     await push(engine, "orders", *range(4), partition="two")
     await ack(engine, await pop_one(engine, "orders"))
     assert await pop(engine, "orders") == []
 
-    await engine.configure("orders", {"rate_max": None, "rate_ms": None, "rate_per": None})
+    await engine.queues.configure("orders", {"rate_max": None, "rate_ms": None, "rate_per": None})
 
     assert len(await drain(engine, "orders")) == 7
 
 
 @pytest.mark.parametrize("per", ["queue", "partition"])
 async def test_a_rate_of_few_is_used_whole(engine: Engine, clock: Clock, per: str) -> None:
-    await engine.configure("orders", limit(2, 10_000, per))
+    await engine.queues.configure("orders", limit(2, 10_000, per))
     await push(engine, "orders", *range(6))
     for expected in ([0, 1], [2, 3], [4, 5]):
         assert await drain(engine, "orders") == expected
@@ -164,11 +164,11 @@ async def test_a_rate_of_few_is_used_whole(engine: Engine, clock: Clock, per: st
 async def test_another_period_counts_what_was_claimed_before(
     engine: Engine, clock: Clock, per: str, before: int, after: int
 ) -> None:
-    await engine.configure("orders", limit(1, before, per))
+    await engine.queues.configure("orders", limit(1, before, per))
     await push(engine, "orders", *range(3))
     assert await drain(engine, "orders") == [0]
 
-    await engine.configure("orders", limit(1, after, per))
+    await engine.queues.configure("orders", limit(1, after, per))
 
     assert await drain(engine, "orders") == []
     await clock.advance(seconds=after / 1_000 + 0.001)

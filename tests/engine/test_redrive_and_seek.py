@@ -5,20 +5,20 @@ import pytest
 from queen.engine.engine import Engine
 from queen.errors import LeaseLost, Overloaded, PartitionNotFound
 from queen.wire.messages import Acknowledgment, PopRequest, PushItem
-from tests.engine.helpers import ack, drain, pop, pop_one, push, settle, values
+from tests.engine.helpers import ack, dead_letters, drain, pop, pop_one, purge, push, settle, values
 from tests.support.clock import Clock
 
 
 async def bury(engine: Engine) -> int:
     """An unordered queue whose only message gave up; answers the id of the dead letter."""
-    await engine.configure("q", {"ordered": False})
+    await engine.queues.configure("q", {"ordered": False})
     await engine.push([PushItem(queue="q", payload=b"1")])
     (delivery,) = await engine.pop(PopRequest(queue="q"))
     (message,) = delivery.messages()
     await engine.acknowledge(
         [Acknowledgment(id=message.id, lease_id=delivery.lease_id, status="dlq")]
     )
-    (letter,) = await engine.dead_letters("q")
+    (letter,) = await dead_letters(engine, "q")
     return letter["id"]
 
 
@@ -26,11 +26,11 @@ async def test_a_message_that_is_out_since_a_seek_is_not_given_twice_by_a_redriv
     engine: Engine,
 ) -> None:
     letter_id = await bury(engine)
-    await engine.seek("q", None, to_start=True)
+    await engine.queues.seek("q", None, to_start=True)
     (first,) = await engine.pop(PopRequest(queue="q"))
     assert first.offsets == [0]
 
-    await engine.redrive([letter_id])
+    await engine.dead_letters.redrive([letter_id])
 
     assert await engine.pop(PopRequest(queue="q")) == []
 
@@ -39,9 +39,9 @@ async def test_a_message_that_a_seek_will_give_again_is_not_given_twice_by_a_red
     engine: Engine,
 ) -> None:
     letter_id = await bury(engine)
-    await engine.seek("q", None, to_start=True)
+    await engine.queues.seek("q", None, to_start=True)
 
-    await engine.redrive([letter_id])
+    await engine.dead_letters.redrive([letter_id])
 
     given = await engine.pop(PopRequest(queue="q", batch=4, partitions=4))
     assert [delivery.offsets for delivery in given] == [[0]]
@@ -49,13 +49,13 @@ async def test_a_message_that_a_seek_will_give_again_is_not_given_twice_by_a_red
 
 async def redriven(engine: Engine, *payloads: str, is_ordered: bool) -> None:
     """Messages that gave up and are to come again; the log has them no more."""
-    await engine.configure("q", {"ordered": is_ordered})
+    await engine.queues.configure("q", {"ordered": is_ordered})
     await push(engine, "q", *payloads)
     for _ in payloads:
         await settle(engine, await pop_one(engine, "q"), status="dlq")
-    await engine.purge("q", is_completed=True)
-    letters = await engine.dead_letters("q")
-    await engine.redrive([letter["id"] for letter in letters])
+    await purge(engine, "q", is_completed=True)
+    letters = await dead_letters(engine, "q")
+    await engine.dead_letters.redrive([letter["id"] for letter in letters])
 
 
 @pytest.mark.parametrize("is_ordered", [True, False])
@@ -66,7 +66,7 @@ async def test_a_redriven_message_that_the_log_has_no_more_outlives_a_seek(
     await redriven(engine, "a", is_ordered=is_ordered)
     held = await pop_one(engine, "q")
 
-    await engine.seek("q", None, to_start=is_to_start, to_end=not is_to_start)
+    await engine.queues.seek("q", None, to_start=is_to_start, to_end=not is_to_start)
 
     with pytest.raises(LeaseLost):
         await ack(engine, held)
@@ -84,7 +84,7 @@ async def test_redriven_messages_of_an_ordered_queue_come_one_by_one_after_a_see
     await ack(engine, await pop_one(engine, "q", batch=10))
     await push(engine, "q", "d")
 
-    await engine.seek("q", None, to_start=True)
+    await engine.queues.seek("q", None, to_start=True)
 
     came: list[str] = []
     while deliveries := await pop(engine, "q", batch=10, partitions=10):
@@ -96,9 +96,9 @@ async def test_redriven_messages_of_an_ordered_queue_come_one_by_one_after_a_see
 
 async def test_a_redriven_message_that_a_seek_gives_again_comes_once(engine: Engine) -> None:
     letter_id = await bury(engine)
-    await engine.redrive([letter_id])
+    await engine.dead_letters.redrive([letter_id])
 
-    await engine.seek("q", None, to_start=True)
+    await engine.queues.seek("q", None, to_start=True)
 
     assert await drain(engine, "q") == [1]
 
@@ -109,7 +109,7 @@ async def test_a_seek_leaves_a_redriven_message_to_its_backoff(
     await redriven(engine, "a", is_ordered=True)
     await settle(engine, await pop_one(engine, "q"), status="failed", delay_seconds=60)
 
-    await engine.seek("q", None, to_start=True)
+    await engine.queues.seek("q", None, to_start=True)
 
     assert await pop(engine, "q") == []
     await clock.advance(seconds=60)
@@ -120,7 +120,7 @@ async def test_a_seek_leaves_a_redriven_message_to_its_backoff(
 async def test_a_redrive_to_a_partition_that_is_removed_all_the_time_ends(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await engine.configure("elsewhere", {})
+    await engine.queues.configure("elsewhere", {})
     tries: list[int] = []
 
     async def removed(*arguments: object) -> list[int]:
@@ -130,5 +130,5 @@ async def test_a_redrive_to_a_partition_that_is_removed_all_the_time_ends(
     monkeypatch.setattr(engine.store.dead_letters, "redrive_to", removed)
 
     with pytest.raises(Overloaded, match="removed again and again"):
-        await engine.redrive_to([1], [b"1"], [None], "elsewhere", "p")
+        await engine.dead_letters.redrive_to([1], [b"1"], [None], "elsewhere", "p")
     assert len(tries) < 100

@@ -79,7 +79,7 @@ async def test_all_of_a_transaction_are_looked_up_at_once(engine: Engine, calls:
 async def test_what_the_deduplication_has_forgotten_is_read_beside_the_messages(
     engine: Engine,
 ) -> None:
-    await engine.configure("q", {"dedup_seconds": 0.0})
+    await engine.queues.configure("q", {"dedup_seconds": 0.0})
     messages = await given(engine, has_ids=True, has_traces=True)
 
     answers = await engine.acknowledge([contracts(each) for each in messages])

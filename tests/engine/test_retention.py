@@ -21,7 +21,7 @@ INTERVAL = 10
 
 @pytest.fixture
 async def upkeep(engine: Engine) -> Upkeep:
-    return Upkeep(engine, Settings(retention_interval_ms=INTERVAL * 1_000))
+    return Upkeep(engine.core, Settings(retention_interval_ms=INTERVAL * 1_000))
 
 
 async def stored(engine: Engine, queue: str = "orders") -> list[int]:
@@ -57,7 +57,7 @@ async def sweep(upkeep: Upkeep, clock: Clock, *, seconds: float = INTERVAL + 1) 
 async def test_what_is_older_than_its_queue_keeps_goes(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", BY_AGE)
+    await engine.queues.configure("orders", BY_AGE)
     await push(engine, "orders", "a")
     await push(engine, "orders", "b")
     await clock.advance(seconds=30)
@@ -74,7 +74,9 @@ async def test_what_is_older_than_its_queue_keeps_goes(
 async def test_nothing_goes_while_retention_is_off(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", {"retention_seconds": 60, "completed_retention_seconds": 60})
+    await engine.queues.configure(
+        "orders", {"retention_seconds": 60, "completed_retention_seconds": 60}
+    )
     await push(engine, "orders", "a")
     await sweep(upkeep, clock, seconds=1_000)
 
@@ -84,7 +86,7 @@ async def test_nothing_goes_while_retention_is_off(
 async def test_the_newest_row_stays_so_that_offsets_go_on(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", BY_AGE)
+    await engine.queues.configure("orders", BY_AGE)
     await push(engine, "orders", "a", "b")
     await sweep(upkeep, clock, seconds=100)
     assert await stored(engine) == []
@@ -98,7 +100,7 @@ async def test_the_newest_row_stays_so_that_offsets_go_on(
 async def test_what_is_out_or_waits_for_its_next_attempt_stays(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", {**BY_AGE, "lease_seconds": 3_600})
+    await engine.queues.configure("orders", {**BY_AGE, "lease_seconds": 3_600})
     for value in range(4):
         await push(engine, "orders", value)
     await push(engine, "orders", "x", partition="other")
@@ -121,7 +123,7 @@ async def test_what_is_out_or_waits_for_its_next_attempt_stays(
 async def test_a_group_that_had_not_read_it_goes_on_behind_what_went(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", BY_AGE)
+    await engine.queues.configure("orders", BY_AGE)
     await push(engine, "orders", "a", "b", "c")
     first = await pop_one(engine, "orders", group="g")
     await ack(engine, first)
@@ -136,7 +138,7 @@ async def test_a_group_that_had_not_read_it_goes_on_behind_what_went(
 async def test_what_is_completed_goes_and_nothing_else(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", COMPLETED)
+    await engine.queues.configure("orders", COMPLETED)
     for value in range(4):
         await push(engine, "orders", value)
     assert len(await pop(engine, "orders", group="slow", batch=1, auto_ack=True)) == 1
@@ -153,7 +155,7 @@ async def test_what_is_completed_goes_and_nothing_else(
 async def test_a_queue_that_nobody_reads_has_completed_nothing(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", COMPLETED)
+    await engine.queues.configure("orders", COMPLETED)
     await push(engine, "orders", "a")
     await sweep(upkeep, clock, seconds=1_000)
     assert await drain(engine, "orders", group="g") == ["a"]
@@ -166,7 +168,7 @@ async def test_a_queue_that_nobody_reads_has_completed_nothing(
 async def test_a_partition_that_lags_is_looked_at_again_later_each_time(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", COMPLETED)
+    await engine.queues.configure("orders", COMPLETED)
     await push(engine, "orders", "a")
     looks: list[int] = []
     await sweep(upkeep, clock, seconds=100)
@@ -181,7 +183,7 @@ async def test_a_partition_that_lags_is_looked_at_again_later_each_time(
 async def test_a_hold_keeps_what_has_not_been_read_by_transaction(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", BY_AGE)
+    await engine.queues.configure("orders", BY_AGE)
     for value in range(3):
         await push(engine, "orders", value)
     xids = await fetch(engine, "select xid::text from queen.segments order by base_offset")
@@ -198,7 +200,7 @@ async def test_a_hold_keeps_what_has_not_been_read_by_transaction(
 async def test_every_removal_is_recorded_and_forgotten_after_a_time(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", {**BY_AGE, "partition_retention_seconds": 10**9})
+    await engine.queues.configure("orders", {**BY_AGE, "partition_retention_seconds": 10**9})
     for value in range(3):
         await push(engine, "orders", value)
     await sweep(upkeep, clock, seconds=100)
@@ -213,7 +215,7 @@ async def test_every_removal_is_recorded_and_forgotten_after_a_time(
 async def test_a_duplicate_is_known_after_its_message_is_gone(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", BY_AGE)
+    await engine.queues.configure("orders", BY_AGE)
     (first,) = await push(engine, "orders", "a", transaction_id="t")
     await sweep(upkeep, clock, seconds=100)
     assert await stored(engine) == []
@@ -226,7 +228,7 @@ async def test_a_duplicate_is_known_after_its_message_is_gone(
 async def test_a_transaction_that_is_open_is_not_passed(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", BY_AGE)
+    await engine.queues.configure("orders", BY_AGE)
     await push(engine, "orders", "a")
     connection = await asyncpg.connect(engine.store.database.dsn)
     try:

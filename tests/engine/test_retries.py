@@ -5,7 +5,17 @@ from datetime import datetime
 import pytest
 
 from queen.engine.engine import Engine
-from tests.engine.helpers import ack, drain, pop, pop_one, push, seconds_until, settle
+from tests.engine.helpers import (
+    ack,
+    dead_letters,
+    drain,
+    pop,
+    pop_one,
+    purge,
+    push,
+    seconds_until,
+    settle,
+)
 from tests.support.clock import Clock
 
 
@@ -25,7 +35,7 @@ async def test_nacks_and_expiries_count_the_same_attempts(engine: Engine, clock:
 
 
 async def test_a_failed_message_waits_for_its_backoff(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"retry_delay_ms": 10_000})
+    await engine.queues.configure("orders", {"retry_delay_ms": 10_000})
     await push(engine, "orders", "a", "b")
     await settle(engine, await pop_one(engine, "orders"), status="failed")
 
@@ -40,7 +50,7 @@ async def test_a_failed_message_waits_for_its_backoff(engine: Engine, clock: Clo
 async def test_an_expired_message_waits_for_its_backoff_from_the_end_of_its_lease(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", {"retry_delay_ms": 100_000})
+    await engine.queues.configure("orders", {"retry_delay_ms": 100_000})
     await push(engine, "orders", "a")
     await pop_one(engine, "orders")
 
@@ -51,7 +61,7 @@ async def test_an_expired_message_waits_for_its_backoff_from_the_end_of_its_leas
 
 
 async def test_the_backoff_grows_up_to_its_cap(engine: Engine, clock: Clock) -> None:
-    await engine.configure(
+    await engine.queues.configure(
         "orders",
         {
             "retry_limit": 10,
@@ -69,7 +79,7 @@ async def test_the_backoff_grows_up_to_its_cap(engine: Engine, clock: Clock) -> 
 
 
 async def test_the_backoff_is_spread_by_chance(engine: Engine) -> None:
-    await engine.configure("orders", {"retry_delay_ms": 1000})
+    await engine.queues.configure("orders", {"retry_delay_ms": 1000})
     waits: set[datetime | None] = set()
     for partition in map(str, range(10)):
         await push(engine, "orders", "a", partition=partition)
@@ -80,7 +90,7 @@ async def test_the_backoff_is_spread_by_chance(engine: Engine) -> None:
 
 
 async def test_no_delay_means_at_once(engine: Engine) -> None:
-    await engine.configure("orders", {"retry_delay_ms": 0})
+    await engine.queues.configure("orders", {"retry_delay_ms": 0})
     await push(engine, "orders", "a")
     await settle(engine, await pop_one(engine, "orders"), status="failed")
 
@@ -178,13 +188,13 @@ async def test_a_purge_of_messages_before_a_failed_one_leaves_it_to_its_backoff(
     await push(engine, "orders", 2)
     await settle(engine, await pop_one(engine, "orders", batch=3), 2, "failed")
 
-    await engine.purge("orders", before=cut)
+    await purge(engine, "orders", before=cut)
 
     assert await pop(engine, "orders", batch=3) == []
     await clock.advance(seconds=2)
     again = await pop_one(engine, "orders", batch=3)
     assert (again.offsets, again.attempt) == ([2], 2)
-    await engine.purge("orders")
+    await purge(engine, "orders")
     await push(engine, "orders", 3)
     assert await drain(engine, "orders") == [3]
 
@@ -195,7 +205,7 @@ async def test_a_purge_takes_a_failed_message_and_those_before_it(
     await push(engine, "orders", *range(4))
     await settle(engine, await pop_one(engine, "orders", batch=4), 2, "failed")
 
-    await engine.purge("orders")
+    await purge(engine, "orders")
 
     await push(engine, "orders", "new")
     assert await drain(engine, "orders") == ["new"]
@@ -220,7 +230,7 @@ async def test_a_failed_message_behind_open_ones_can_be_given_up(
     await engine.store.browse.give_up(batch.partition_id, 2, "__QUEUE_MODE__", "enough")
 
     assert await drain(engine, "orders") == [0, 1, 3]
-    (letter,) = await engine.dead_letters("orders")
+    (letter,) = await dead_letters(engine, "orders")
     assert (letter["offset"], letter["attempts"]) == (2, 1)
 
 

@@ -5,7 +5,7 @@ from queen.engine.engine import Engine
 from queen.engine.metrics.sampler import Sampler
 from queen.settings import Settings
 from queen.store.connection.database import Record
-from tests.engine.helpers import ack, pop, pop_one, push, settle
+from tests.engine.helpers import ack, delete_queue, pop, pop_one, push, settle
 from tests.support.clock import Clock
 
 SETTINGS = Settings(sample_seconds=10)
@@ -89,7 +89,7 @@ async def test_very_many_partitions_are_estimated_from_some(engine: Engine) -> N
 async def test_one_process_samples_until_it_is_gone(engine: Engine, dsn: str, clock: Clock) -> None:
     await push(engine, "orders", 1)
     async with await Engine.open(dsn) as other:
-        first, second = Sampler(engine, SETTINGS), Sampler(other, SETTINGS)
+        first, second = Sampler(engine.core, SETTINGS), Sampler(other.core, SETTINGS)
 
         assert (await first.step()).of(telemetry.QUEUE_MESSAGES, "orders") == 1
         assert not (await second.step()).values
@@ -102,9 +102,9 @@ async def test_one_process_samples_until_it_is_gone(engine: Engine, dsn: str, cl
 
 async def test_a_deleted_queue_leaves_the_figures(engine: Engine) -> None:
     await push(engine, "orders", 1)
-    sampler = Sampler(engine, SETTINGS)
+    sampler = Sampler(engine.core, SETTINGS)
     await sampler.step()
-    await engine.delete_queue("orders")
+    await delete_queue(engine, "orders")
 
     assert not (await sampler.step()).of(telemetry.QUEUE_MESSAGES)
 

@@ -13,7 +13,7 @@ from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.sources.schedules import Recurring
 from queen.settings import Settings
-from tests.engine.helpers import pop, until, values
+from tests.engine.helpers import delete_queue, pop, until, values
 from tests.support.clock import Clock
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -205,9 +205,9 @@ async def test_a_tick_that_cannot_be_pushed_waits_and_holds_up_no_other(
 ) -> None:
     async with await Engine.open(dsn, settings=Settings(auto_create=False)) as engine:
         for queue in ("good", "bad"):
-            await engine.configure(queue)
+            await engine.queues.configure(queue)
             await put(engine, queue, queue=queue, missed="skip")
-        await engine.delete_queue("bad")
+        await delete_queue(engine, "bad")
         engine.catalogue.forget()
         await advance(engine, clock, hours=1)
 
@@ -216,14 +216,14 @@ async def test_a_tick_that_cannot_be_pushed_waits_and_holds_up_no_other(
         assert "there is no queue bad" in row["error"]
         assert row["next_at"] == START + timedelta(hours=1)
 
-        await engine.configure("bad")
+        await engine.queues.configure("bad")
         await advance(engine, clock, seconds=15)
         assert await ticks(engine, "bad") == ["2030-01-01T01:00:00Z"]
         assert (await engine.schedules.one("bad"))["error"] is None
 
 
 async def test_a_full_queue_does_not_lose_a_tick(clock: Clock, engine: Engine) -> None:
-    await engine.configure("orders", {"max_size": 1})
+    await engine.queues.configure("orders", {"max_size": 1})
     await put(engine)
     for _ in range(3):
         await advance(engine, clock, hours=1)
@@ -232,7 +232,7 @@ async def test_a_full_queue_does_not_lose_a_tick(clock: Clock, engine: Engine) -
 
 
 async def test_everything_that_a_message_has_comes_with_each(clock: Clock, engine: Engine) -> None:
-    await engine.configure("orders", {"ordered": False})
+    await engine.queues.configure("orders", {"ordered": False})
     message = Recurring(
         payload=msgspec.Raw(b'{"z":12345678901234567890123,  "a":null}'),
         headers={"kind": "report"},
@@ -253,7 +253,7 @@ async def test_everything_that_a_message_has_comes_with_each(clock: Clock, engin
 
 async def test_a_schedule_of_an_encrypted_queue_is_sealed(clock: Clock, dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(encryption_key=KEY)) as engine:
-        await engine.configure("orders", {"encrypted": True})
+        await engine.queues.configure("orders", {"encrypted": True})
         secret = Recurring(payload=msgspec.Raw(b'"canary"'), headers={"also": "canary"})
         await put(engine, message=secret)
         row = await engine.schedules.one("nightly")
@@ -267,7 +267,7 @@ async def test_a_schedule_of_an_encrypted_queue_is_sealed(clock: Clock, dsn: str
 
 async def test_without_its_key_a_sealed_schedule_waits(clock: Clock, dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(encryption_key=KEY)) as engine:
-        await engine.configure("orders", {"encrypted": True})
+        await engine.queues.configure("orders", {"encrypted": True})
         await put(engine)
     async with await Engine.open(dsn) as engine:
         await advance(engine, clock, hours=1)

@@ -26,7 +26,7 @@ from tests.support.clock import Clock
 async def test_a_pop_that_the_rate_stopped_does_not_hide_what_is_ready(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", {"rate_max": 1, "rate_ms": 60_000, "rate_per": "queue"})
+    await engine.queues.configure("orders", {"rate_max": 1, "rate_ms": 60_000, "rate_per": "queue"})
     await push(engine, "orders", "a", partition="one")
     await push(engine, "orders", "b", partition="two")
     await ack(engine, await pop_one(engine, "orders"))
@@ -40,7 +40,7 @@ async def test_a_pop_that_the_rate_stopped_does_not_hide_what_is_ready(
 async def test_a_pop_that_the_concurrency_limit_stopped_does_not_hide_what_is_ready(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", {"concurrency_limit": 1})
+    await engine.queues.configure("orders", {"concurrency_limit": 1})
     await push(engine, "orders", "a", partition="one")
     await push(engine, "orders", "b", partition="two")
     held = await pop_one(engine, "orders")
@@ -55,7 +55,7 @@ async def test_a_pop_that_had_enough_of_one_queue_does_not_hide_the_next(
     engine: Engine, clock: Clock
 ) -> None:
     for queue, priority in (("high", 1), ("low", 0)):
-        await engine.configure(queue, {"priority": priority}, namespace="shop")
+        await engine.queues.configure(queue, {"priority": priority}, namespace="shop")
     await push(engine, "low", "low")
     await clock.advance(seconds=30)
     await push(engine, "high", "high")
@@ -69,7 +69,7 @@ async def test_a_pop_that_had_enough_of_one_priority_does_not_hide_the_next(
 ) -> None:
     await push(engine, "orders", "low", partition="low")
     await push(engine, "orders", "high", partition="high")
-    await engine.configure_partition("orders", "high", priority=1)
+    await engine.queues.configure_partition("orders", "high", priority=1)
     await drain(engine, "orders")
     await push(engine, "orders", "low", partition="low")
     await clock.advance(seconds=30)
@@ -84,7 +84,7 @@ async def test_a_pop_that_had_enough_does_not_hide_what_is_due_again(
 ) -> None:
     await push(engine, "orders", "failed", partition="low")
     await push(engine, "orders", "new", partition="high")
-    await engine.configure_partition("orders", "high", priority=1)
+    await engine.queues.configure_partition("orders", "high", priority=1)
     await settle(engine, await pop_one(engine, "orders", partition="low"), status="failed")
     await clock.advance(seconds=30)
     await ack(engine, await pop_one(engine, "orders"))
@@ -107,11 +107,11 @@ async def test_a_pop_of_one_partition_does_not_hide_the_others(
 
 async def test_pops_of_a_paused_queue_hide_nothing(engine: Engine, clock: Clock) -> None:
     await push(engine, "orders", "a", partition="one")
-    await engine.configure("orders", {"paused": True})
+    await engine.queues.configure("orders", {"paused": True})
     await clock.advance(seconds=30)
     assert await pop(engine, "orders") == []
     await clock.advance(seconds=30)
-    await engine.configure("orders", {"paused": False})
+    await engine.queues.configure("orders", {"paused": False})
 
     assert values(await pop_one(engine, "orders")) == ["a"]
 

@@ -25,7 +25,7 @@ async def test_seek_to_the_start_delivers_everything_again(engine: Engine) -> No
     await push(engine, "orders", "c", partition="two")
     await drain(engine, "orders", group="g")
 
-    await engine.seek("orders", "g", to_start=True)
+    await engine.queues.seek("orders", "g", to_start=True)
 
     again = await drain(engine, "orders", group="g")
     assert sorted(again) == ["a", "b", "c"]
@@ -36,7 +36,7 @@ async def test_seek_to_the_end_skips_what_is_there(engine: Engine) -> None:
     await push(engine, "orders", "c", partition="two")
     await pop(engine, "orders", group="g")
 
-    await engine.seek("orders", "g", to_end=True)
+    await engine.queues.seek("orders", "g", to_end=True)
 
     assert await pop(engine, "orders", group="g", batch=10, partitions=10) == []
     await push(engine, "orders", "d", partition="one")
@@ -48,7 +48,7 @@ async def test_seek_to_an_offset_is_exact_inside_a_segment(engine: Engine) -> No
     await push(engine, "orders", *range(5, 8))
     await drain(engine, "orders", group="g")
 
-    await engine.seek("orders", "g", partition="Default", offset=3)
+    await engine.queues.seek("orders", "g", partition="Default", offset=3)
 
     delivery = await pop_one(engine, "orders", group="g", batch=100)
     assert (delivery.offsets, delivery.attempt) == ([3, 4, 5, 6, 7], 1)
@@ -59,7 +59,7 @@ async def test_seek_to_an_offset_moves_that_partition_alone(engine: Engine) -> N
     await push(engine, "orders", "c", partition="two")
     await drain(engine, "orders", group="g")
 
-    await engine.seek("orders", "g", partition="one", offset=1)
+    await engine.queues.seek("orders", "g", partition="one", offset=1)
 
     assert await drain(engine, "orders", group="g") == ["b"]
 
@@ -68,7 +68,7 @@ async def test_seek_to_an_offset_that_does_not_exist_stops_at_the_edge(engine: E
     await push(engine, "orders", "a")
     await pop(engine, "orders", group="g")
 
-    await engine.seek("orders", "g", partition="Default", offset=100)
+    await engine.queues.seek("orders", "g", partition="Default", offset=100)
     assert await pop(engine, "orders", group="g") == []
     await push(engine, "orders", "b")
 
@@ -87,7 +87,7 @@ async def test_seek_to_a_time_delivers_what_was_stored_after_it(
         await clock.advance(seconds=10)
     await drain(engine, "orders", group="g")
 
-    await engine.seek("orders", "g", to=middle)
+    await engine.queues.seek("orders", "g", to=middle)
 
     assert await drain(engine, "orders", group="g") == [6, 7, 8, 9]
 
@@ -96,7 +96,7 @@ async def test_seek_takes_live_leases_away(engine: Engine) -> None:
     await push(engine, "orders", "a", "b")
     held = await pop_one(engine, "orders", group="g", batch=2)
 
-    await engine.seek("orders", "g", to_start=True)
+    await engine.queues.seek("orders", "g", to_start=True)
 
     with pytest.raises(LeaseLost):
         await ack(engine, held)
@@ -108,7 +108,7 @@ async def test_seek_forgets_what_waited_to_be_tried_again(engine: Engine, clock:
     await push(engine, "orders", "a", "b")
     await settle(engine, await pop_one(engine, "orders", group="g"), status="failed")
 
-    await engine.seek("orders", "g", to_end=True)
+    await engine.queues.seek("orders", "g", to_end=True)
     await clock.advance(seconds=400)
 
     assert await pop(engine, "orders", group="g", batch=10) == []
@@ -119,11 +119,11 @@ async def test_seek_moves_no_other_group(engine: Engine) -> None:
     await drain(engine, "orders", group="g")
     held = await pop_one(engine, "orders")
 
-    await engine.seek("orders", "g", to_start=True)
+    await engine.queues.seek("orders", "g", to_start=True)
 
     assert await ack(engine, held) == 1
     assert await pop(engine, "orders") == []
-    await engine.seek("orders", None, to_start=True)
+    await engine.queues.seek("orders", None, to_start=True)
     assert values(await pop_one(engine, "orders")) == ["a"]
 
 
@@ -132,17 +132,17 @@ async def test_seek_names_one_place_that_exists(engine: Engine) -> None:
     await pop(engine, "orders", group="g")
 
     with pytest.raises(BadRequest):
-        await engine.seek("orders", "g")
+        await engine.queues.seek("orders", "g")
     with pytest.raises(BadRequest):
-        await engine.seek("orders", "g", to_start=True, to_end=True)
+        await engine.queues.seek("orders", "g", to_start=True, to_end=True)
     with pytest.raises(BadRequest):
-        await engine.seek("orders", "g", offset=1)
+        await engine.queues.seek("orders", "g", offset=1)
     with pytest.raises(QueueNotFound):
-        await engine.seek("others", "g", to_start=True)
+        await engine.queues.seek("others", "g", to_start=True)
     with pytest.raises(GroupNotFound):
-        await engine.seek("orders", "h", to_start=True)
+        await engine.queues.seek("orders", "h", to_start=True)
     with pytest.raises(PartitionNotFound):
-        await engine.seek("orders", "g", partition="two", offset=0)
+        await engine.queues.seek("orders", "g", partition="two", offset=0)
 
 
 async def test_seek_wakes_who_waits(engine: Engine) -> None:
@@ -151,6 +151,6 @@ async def test_seek_wakes_who_waits(engine: Engine) -> None:
     waiter = asyncio.create_task(pop_later(engine, "orders", group="g"))
     await asleep(engine, 1)
 
-    await engine.seek("orders", "g", to_start=True)
+    await engine.queues.seek("orders", "g", to_start=True)
 
     assert values(await waiter) == ["a"]

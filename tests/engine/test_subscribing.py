@@ -44,7 +44,7 @@ async def test_a_pop_that_waits_to_subscribe_keeps_no_other_from_claiming(dsn: s
 async def test_groups_of_many_queues_are_found_by_one_statement(dsn: str) -> None:
     async with await Engine.open(dsn) as engine:
         for number in range(30):
-            await engine.configure(f"q{number}", {}, namespace="n")
+            await engine.queues.configure(f"q{number}", {}, namespace="n")
         await pop(engine, namespace="n", group="g")
     async with await Engine.open(dsn) as engine:
         sent: list[str] = []

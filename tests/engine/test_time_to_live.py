@@ -3,12 +3,12 @@
 import pytest
 
 from queen.engine.engine import Engine
-from tests.engine.helpers import ack, drain, item, pop, pop_one, push, settle, values
+from tests.engine.helpers import ack, dead_letters, drain, item, pop, pop_one, push, settle, values
 from tests.support.clock import Clock
 
 
 async def test_a_queue_gives_its_messages_a_time_to_live(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"ttl_seconds": 60})
+    await engine.queues.configure("orders", {"ttl_seconds": 60})
     await push(engine, "orders", "old")
     await clock.advance(seconds=50)
     await push(engine, "orders", "young")
@@ -19,7 +19,7 @@ async def test_a_queue_gives_its_messages_a_time_to_live(engine: Engine, clock: 
 
 
 async def test_a_message_is_there_until_the_end_of_its_time(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"ttl_seconds": 60})
+    await engine.queues.configure("orders", {"ttl_seconds": 60})
     await push(engine, "orders", "a")
 
     await clock.advance(seconds=59)
@@ -29,7 +29,7 @@ async def test_a_message_is_there_until_the_end_of_its_time(engine: Engine, cloc
 
 
 async def test_a_message_has_a_time_to_live_of_its_own(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", {"ttl_seconds": 60})
+    await engine.queues.configure("orders", {"ttl_seconds": 60})
     await engine.push(
         [
             item("orders", "queue's"),
@@ -48,7 +48,7 @@ async def test_a_message_has_a_time_to_live_of_its_own(engine: Engine, clock: Cl
 async def test_the_time_counts_from_when_the_message_is_available(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("delayed", {"delay_seconds": 100, "ttl_seconds": 10})
+    await engine.queues.configure("delayed", {"delay_seconds": 100, "ttl_seconds": 10})
     await push(engine, "delayed", "a")
     await push(engine, "scheduled", "b", delay_seconds=100, ttl_seconds=10)
 
@@ -81,7 +81,7 @@ async def test_an_expired_message_in_the_middle_is_passed_over(
 async def test_a_message_that_expires_while_it_waits_for_its_next_attempt_is_gone(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
-    await engine.configure("orders", {"ordered": ordered, "retry_limit": 0})
+    await engine.queues.configure("orders", {"ordered": ordered, "retry_limit": 0})
     await push(engine, "orders", "a", ttl_seconds=5)
     await push(engine, "orders", "b")
     delivery = await pop_one(engine, "orders")
@@ -91,7 +91,7 @@ async def test_a_message_that_expires_while_it_waits_for_its_next_attempt_is_gon
     taken = await drain(engine, "orders") or await drain(engine, "orders")
 
     assert taken == ["b"]
-    assert await engine.dead_letters("orders") == []
+    assert await dead_letters(engine, "orders") == []
 
 
 async def test_a_holder_may_finish_what_expires_meanwhile(engine: Engine, clock: Clock) -> None:

@@ -61,7 +61,7 @@ async def test_a_lost_lease_rolls_the_pushes_back(engine: Engine, clock: Clock) 
             acknowledgments=[says(lost, 0, "completed")], items=[item("sink", "x")]
         )
 
-    await engine.configure("sink")
+    await engine.queues.configure("sink")
     assert await pop(engine, "sink") == []
     assert await ack(engine, again) == 1
 
@@ -93,7 +93,7 @@ async def test_a_message_that_is_settled_rolls_back(engine: Engine) -> None:
         )
 
     assert await ack(engine, delivery) == 1
-    await engine.configure("sink")
+    await engine.queues.configure("sink")
     assert await pop(engine, "sink") == []
 
 
@@ -143,12 +143,12 @@ async def test_a_refused_item_rolls_the_acks_back(
         )
 
     assert await ack(engine, delivery) == 1
-    await engine.configure("sink")
+    await engine.queues.configure("sink")
     assert await pop(engine, "sink") == []
 
 
 async def test_a_full_queue_rolls_the_acks_back(engine: Engine) -> None:
-    await engine.configure("sink", {"max_size": 1})
+    await engine.queues.configure("sink", {"max_size": 1})
     await push(engine, "sink", "x")
     delivery = await popped(engine, "a")
 

@@ -13,7 +13,7 @@ UNORDERED = {"ordered": False}
 
 
 async def test_one_partition_has_many_holders(engine: Engine) -> None:
-    await engine.configure("jobs", UNORDERED)
+    await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(6))
 
     held = [await pop_one(engine, "jobs", batch=2) for _ in range(3)]
@@ -26,7 +26,7 @@ async def test_one_partition_has_many_holders(engine: Engine) -> None:
 
 
 async def test_no_message_is_held_twice_however_many_pop_at_once(engine: Engine, dsn: str) -> None:
-    await engine.configure("jobs", UNORDERED)
+    await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(60))
 
     async with await Engine.open(dsn) as other:
@@ -40,7 +40,7 @@ async def test_no_message_is_held_twice_however_many_pop_at_once(engine: Engine,
 async def test_only_the_message_that_failed_leaves_its_delivery(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("jobs", UNORDERED)
+    await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(4))
     batch = await pop_one(engine, "jobs", batch=4)
 
@@ -58,7 +58,7 @@ async def test_only_the_message_that_failed_leaves_its_delivery(
 async def test_several_failures_of_one_call_are_each_on_their_own(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("jobs", UNORDERED)
+    await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(4))
     batch = await pop_one(engine, "jobs", batch=4)
 
@@ -79,7 +79,7 @@ async def test_several_failures_of_one_call_are_each_on_their_own(
 
 
 async def test_a_failed_message_does_not_stop_what_comes_after_it(engine: Engine) -> None:
-    await engine.configure("jobs", UNORDERED)
+    await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(3))
     await settle(engine, await pop_one(engine, "jobs"), status="failed")
 
@@ -89,7 +89,7 @@ async def test_a_failed_message_does_not_stop_what_comes_after_it(engine: Engine
 async def test_expiry_is_charged_to_the_first_unsettled_and_the_rest_goes_back_without_blame(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("jobs", UNORDERED)
+    await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(4))
     batch = await pop_one(engine, "jobs", batch=4)
     await engine.ack(lease(batch), [0])
@@ -107,7 +107,7 @@ async def test_expiry_is_charged_to_the_first_unsettled_and_the_rest_goes_back_w
 async def test_a_late_ack_is_accepted_until_the_message_is_delivered_again(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("jobs", UNORDERED)
+    await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", "a")
     late = await pop_one(engine, "jobs")
     await clock.advance(seconds=1000)
@@ -117,7 +117,7 @@ async def test_a_late_ack_is_accepted_until_the_message_is_delivered_again(
 
 
 async def test_two_deliveries_expire_each_on_its_own(engine: Engine, clock: Clock) -> None:
-    await engine.configure("jobs", UNORDERED)
+    await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", "a", "b")
     short = await pop_one(engine, "jobs", lease_seconds=10)
     long = await pop_one(engine, "jobs", lease_seconds=1000)
@@ -134,7 +134,7 @@ async def test_two_deliveries_expire_each_on_its_own(engine: Engine, clock: Cloc
 async def test_a_part_of_what_went_back_leaves_the_rest_to_others(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("jobs", UNORDERED)
+    await engine.queues.configure("jobs", UNORDERED)
     await push(engine, "jobs", *range(5))
     await engine.release(lease(await pop_one(engine, "jobs", batch=5)))
 

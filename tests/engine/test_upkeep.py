@@ -20,7 +20,7 @@ DAY = 86_400
 
 @pytest.fixture
 async def upkeep(engine: Engine) -> Upkeep:
-    return Upkeep(engine, SETTINGS)
+    return Upkeep(engine.core, SETTINGS)
 
 
 async def fetch(engine: Engine, text: str, *arguments: object) -> list[Any]:
@@ -55,7 +55,7 @@ async def test_a_duty_is_one_process_s_until_its_time_is_over(engine: Engine, cl
 async def test_a_step_under_an_old_epoch_is_refused_and_changes_nothing(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", {"retention_enabled": True, "retention_seconds": 60})
+    await engine.queues.configure("orders", {"retention_enabled": True, "retention_seconds": 60})
     await push(engine, "orders", "a")
     await clock.advance(seconds=100)
     epoch = await take(engine, 1)
@@ -210,7 +210,7 @@ async def partitions(engine: Engine) -> list[str]:
 async def test_an_empty_partition_goes_with_all_that_is_its_own(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", EMPTYING)
+    await engine.queues.configure("orders", EMPTYING)
     (before,) = await push(engine, "orders", "a", partition="p", transaction_id="t")
     await drain(engine, "orders", group="g")
     await sweep(upkeep, clock, seconds=100)
@@ -232,7 +232,7 @@ async def test_an_empty_partition_goes_with_all_that_is_its_own(
 async def test_a_partition_with_anything_of_interest_stays(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", EMPTYING)
+    await engine.queues.configure("orders", EMPTYING)
     for name in ("dead", "scheduled", "pushed", "empty"):
         await push(engine, "orders", name, partition=name)
     dead = await pop_one(engine, "orders", partition="dead")
@@ -249,7 +249,7 @@ async def test_a_partition_with_anything_of_interest_stays(
 async def test_a_partition_whose_messages_were_never_due_goes(
     engine: Engine, clock: Clock, upkeep: Upkeep
 ) -> None:
-    await engine.configure("orders", EMPTYING)
+    await engine.queues.configure("orders", EMPTYING)
     # A group's place in a partition goes with it.
     await push(engine, "orders", "seen", partition="seen")
     await drain(engine, "orders", group="g")
@@ -294,7 +294,7 @@ async def test_counters_and_samples_of_long_ago_are_forgotten(
     await push(engine, "orders", 1)
     await engine.learn_clock()
     await engine.store_counters()
-    await Sampler(engine, SETTINGS).step()
+    await Sampler(engine.core, SETTINGS).step()
     tables = ("counters", "samples")
     for table in tables:
         assert await fetch(engine, f"select from queen.{table}")

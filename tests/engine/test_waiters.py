@@ -17,6 +17,7 @@ from tests.engine.helpers import (
     PATIENT,
     ack,
     asleep,
+    dead_letters,
     item,
     lease,
     listening,
@@ -33,7 +34,7 @@ from tests.engine.helpers import (
 
 
 async def test_a_push_of_the_same_process_wakes(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
     await asleep(patient, 1)
 
@@ -56,7 +57,7 @@ async def test_an_ack_that_frees_a_partition_wakes(patient: Engine) -> None:
 
 @pytest.mark.parametrize("how", ["release", "retry", "failed", "dlq"])
 async def test_what_is_given_back_wakes(patient: Engine, how: str) -> None:
-    await patient.configure("orders", {"retry_delay_ms": 100})
+    await patient.queues.configure("orders", {"retry_delay_ms": 100})
     await push(patient, "orders", "a", "b")
     held = await pop_one(patient, "orders")
     waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1.5))
@@ -95,7 +96,7 @@ async def test_what_comes_due_wakes(patient: Engine, how: str) -> None:
         "lease": {"retry_delay_ms": 0},
         "rate": {"rate_max": 1, "rate_ms": 300, "rate_per": "queue"},
     }
-    await patient.configure("orders", options.get(how, {}))
+    await patient.queues.configure("orders", options.get(how, {}))
     if how == "rate":
         await push(patient, "orders", "first")
         await ack(patient, await pop_one(patient, "orders"))
@@ -115,14 +116,14 @@ async def test_a_redriven_message_wakes(patient: Engine) -> None:
     waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
     await asleep(patient, 1)
 
-    (letter,) = await patient.dead_letters("orders")
-    await patient.redrive([letter["id"]])
+    (letter,) = await dead_letters(patient, "orders")
+    await patient.dead_letters.redrive([letter["id"]])
 
     assert values(await waiter) == ["a"]
 
 
 async def test_each_of_many_waiters_gets_one_message(patient: Engine) -> None:
-    await patient.configure("jobs", {"ordered": False})
+    await patient.queues.configure("jobs", {"ordered": False})
     waiters = [asyncio.create_task(pop_later(patient, "jobs", seconds=3)) for _ in range(40)]
     await asleep(patient, 40)
 
@@ -133,7 +134,7 @@ async def test_each_of_many_waiters_gets_one_message(patient: Engine) -> None:
 
 
 async def test_those_who_wait_longest_are_served_first(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     waiters: list[asyncio.Task[list[object]]] = []
     for count in range(3):
         waiters.append(asyncio.create_task(pop_values(patient)))
@@ -146,7 +147,7 @@ async def test_those_who_wait_longest_are_served_first(patient: Engine) -> None:
 
 
 async def test_a_waiter_sees_its_own_group_and_partition_alone(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     mine = asyncio.create_task(pop_later(patient, "orders", seconds=2, partition="two", group="g"))
     await asleep(patient, 1)
 
@@ -157,7 +158,7 @@ async def test_a_waiter_sees_its_own_group_and_partition_alone(patient: Engine) 
 
 
 async def test_a_wait_ends_with_nothing(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
 
     assert await pop(patient, "orders", wait=True, timeout_seconds=0.05) == []
     assert await pop(patient, namespace="nowhere", wait=True, timeout_seconds=0.05) == []
@@ -187,14 +188,14 @@ async def test_a_queue_that_joins_a_namespace_serves_who_waits_there(patient: En
     waiter = asyncio.create_task(pop_later(patient, seconds=2, namespace="shop"))
     await asleep(patient, 1)
 
-    await patient.configure("orders", namespace="shop")
+    await patient.queues.configure("orders", namespace="shop")
     await push(patient, "orders", "a")
 
     assert values(await waiter) == ["a"]
 
 
 async def test_a_waiter_that_has_gone_gets_nothing(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     gone = asyncio.create_task(pop_later(patient, "orders"))
     stays = asyncio.create_task(pop_later(patient, "orders"))
     await asleep(patient, 2)
@@ -209,7 +210,7 @@ async def test_a_waiter_that_has_gone_gets_nothing(patient: Engine) -> None:
 async def test_what_was_claimed_for_a_waiter_that_went_meanwhile_goes_to_the_next(
     patient: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     claim, is_claimed = patient.store.messages.pop, asyncio.Event()
     go_on = asyncio.Event()
 
@@ -238,7 +239,7 @@ async def test_what_was_claimed_for_a_waiter_that_went_meanwhile_goes_to_the_nex
 
 async def test_a_process_has_no_more_waiters_than_it_may(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(max_waiters=2)) as engine:
-        await engine.configure("orders")
+        await engine.queues.configure("orders")
         waiters = [asyncio.create_task(pop_later(engine, "orders")) for _ in range(2)]
         await asleep(engine, 2)
 
@@ -253,7 +254,7 @@ async def test_a_process_has_no_more_waiters_than_it_may(dsn: str) -> None:
 
 async def test_the_end_of_the_process_answers_who_waits(dsn: str) -> None:
     engine = await Engine.open(dsn)
-    await engine.configure("orders")
+    await engine.queues.configure("orders")
     waiter = asyncio.create_task(pop_later(engine, "orders"))
     await asleep(engine, 1)
 
@@ -273,7 +274,7 @@ async def test_the_safety_net_finds_what_no_wake_up_told(dsn: str) -> None:
         await Engine.open(dsn, settings=settings, is_pooled=True) as engine,
         await Engine.open(dsn, settings=settings, is_pooled=True) as other,
     ):
-        await engine.configure("orders")
+        await engine.queues.configure("orders")
         waiter = asyncio.create_task(pop_later(engine, "orders", seconds=2))
         await asleep(engine, 1)
 
@@ -283,7 +284,7 @@ async def test_the_safety_net_finds_what_no_wake_up_told(dsn: str) -> None:
 
 
 async def test_a_sleeping_waiter_sends_no_statement(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     waiter = asyncio.create_task(pop(patient, "orders", wait=True, timeout_seconds=0.5))
     await asleep(patient, 1)
     await listening(patient)
@@ -295,7 +296,7 @@ async def test_a_sleeping_waiter_sends_no_statement(patient: Engine) -> None:
 
 
 async def test_who_joins_those_that_sleep_sends_no_statement(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     await listening(patient)
     waiters = [asyncio.create_task(pop(patient, "orders", wait=True))]
     await asleep(patient, 1)
@@ -335,7 +336,7 @@ async def test_an_ack_of_all_there_was_searches_for_nobody(patient: Engine) -> N
 
 async def test_a_lease_that_ends_while_messages_stream_in_is_found(patient: Engine) -> None:
     """Wake-ups for new messages leave what is due to a search a moment later."""
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     await push(patient, "orders", "held", partition="a")
     await pop(patient, "orders", lease_seconds=1)
     got: list[object] = []
@@ -357,10 +358,10 @@ async def test_a_lease_that_ends_while_messages_stream_in_is_found(patient: Engi
 
 
 async def test_an_ack_ends_the_wait_for_a_change_of_order(patient: Engine) -> None:
-    await patient.configure("orders", {"ordered": False})
+    await patient.queues.configure("orders", {"ordered": False})
     await push(patient, "orders", 1, 2)
     (held,) = await pop(patient, "orders")
-    await patient.configure("orders", {"ordered": True})
+    await patient.queues.configure("orders", {"ordered": True})
     waiter = asyncio.create_task(pop(patient, "orders", wait=True, timeout_seconds=30))
     await asleep(patient, 1)
 
@@ -370,10 +371,10 @@ async def test_an_ack_ends_the_wait_for_a_change_of_order(patient: Engine) -> No
 
 
 async def test_an_ack_makes_room_under_a_limit_that_came_later(patient: Engine) -> None:
-    await patient.configure("orders", {"ordered": False})
+    await patient.queues.configure("orders", {"ordered": False})
     await push(patient, "orders", 1, 2)
     (held,) = await pop(patient, "orders")
-    await patient.configure("orders", {"concurrency_limit": 1})
+    await patient.queues.configure("orders", {"concurrency_limit": 1})
     waiter = asyncio.create_task(pop(patient, "orders", wait=True, timeout_seconds=30))
     await asleep(patient, 1)
 
@@ -383,7 +384,7 @@ async def test_an_ack_makes_room_under_a_limit_that_came_later(patient: Engine) 
 
 
 async def test_a_wait_of_no_time_looks_once(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     assert await pop(patient, "orders", wait=True, timeout_seconds=0) == []
     await push(patient, "orders", "a")
     assert values(await pop(patient, "orders", wait=True, timeout_seconds=0)) == ["a"]
@@ -394,7 +395,7 @@ async def test_a_wait_of_no_time_looks_once(patient: Engine) -> None:
 async def test_a_wait_that_ends_before_its_first_search_does_not_deny_the_queue(
     patient: Engine, dsn: str
 ) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     groups = [f"g{number}" for number in range(30)]
     answers = await asyncio.gather(
         *(pop(patient, "orders", group=group, wait=True, timeout_seconds=0.001) for group in groups)
@@ -403,7 +404,7 @@ async def test_a_wait_that_ends_before_its_first_search_does_not_deny_the_queue(
 
 
 async def test_who_does_not_wait_is_answered_behind_any_number_who_do(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     waiters = [asyncio.create_task(pop(patient, "orders", wait=True)) for _ in range(300)]
     await asleep(patient, 300)
 
@@ -414,7 +415,7 @@ async def test_who_does_not_wait_is_answered_behind_any_number_who_do(patient: E
 
 
 async def test_an_answer_that_meets_a_cancelled_pop_goes_back(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
 
     async def first_wins() -> object:
         got = values(await pop(patient, "orders", wait=True))
@@ -455,7 +456,7 @@ async def test_what_was_claimed_and_cannot_be_read_goes_back(
 
 
 async def test_cancelled_pops_leave_nothing_behind(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     tasks = [asyncio.create_task(pop(patient, f"m{n}", wait=True)) for n in range(20)]
     tasks += [
         asyncio.create_task(pop(patient, "orders", partition=f"p{n}", wait=True)) for n in range(20)
@@ -474,7 +475,7 @@ async def test_cancelled_pops_leave_nothing_behind(patient: Engine) -> None:
 
 
 async def test_many_waits_that_end_together_hold_nobody_up(patient: Engine) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     count = 4_000
     waiters = [
         asyncio.create_task(pop(patient, "orders", wait=True, timeout_seconds=1.5))
@@ -495,7 +496,7 @@ async def test_many_waits_that_end_together_hold_nobody_up(patient: Engine) -> N
 async def test_a_failure_that_waits_sets_no_timer_of_its_own(
     patient: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await patient.configure("jobs", {"ordered": False})
+    await patient.queues.configure("jobs", {"ordered": False})
     await push(patient, "jobs", *range(50))
     held = await pop_one(patient, "jobs", batch=50)
     waiter = asyncio.create_task(pop(patient, "jobs", wait=True))

@@ -20,7 +20,7 @@ from tests.engine.helpers import (
 
 
 async def test_a_push_of_another_process_wakes(patient: Engine, dsn: str) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     async with await Engine.open(dsn, settings=PATIENT) as other:
         await listening(patient, other)
         waiter = asyncio.create_task(pop_later(patient, "orders", seconds=1))
@@ -32,7 +32,7 @@ async def test_a_push_of_another_process_wakes(patient: Engine, dsn: str) -> Non
 
 
 async def test_every_push_wakes_across_processes(patient: Engine, dsn: str) -> None:
-    await patient.configure("orders")
+    await patient.queues.configure("orders")
     async with await Engine.open(dsn, settings=PATIENT) as other:
         await listening(patient, other)
         for value in range(30):
@@ -47,7 +47,7 @@ async def test_what_another_process_left_of_a_partition_is_found(
 ) -> None:
     """A search that meets the pair while the other holds it looks again in a moment."""
     settings = Settings(safety_poll_ms=60_000)
-    await patient.configure("orders", {"ordered": is_ordered})
+    await patient.queues.configure("orders", {"ordered": is_ordered})
     await push(patient, "orders", 0)
     await pop(patient, "orders", auto_ack=True)
     async with await Engine.open(dsn, settings=settings) as other:

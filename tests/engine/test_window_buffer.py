@@ -12,7 +12,7 @@ WINDOW = {"window_seconds": 10}
 async def test_the_window_opens_so_long_after_the_first_message(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", WINDOW)
+    await engine.queues.configure("orders", WINDOW)
     await push(engine, "orders", "a")
     await clock.advance(seconds=9)
     await push(engine, "orders", "b")
@@ -26,7 +26,7 @@ async def test_the_window_opens_so_long_after_the_first_message(
 async def test_what_is_left_waits_from_the_first_unclaimed_message(
     engine: Engine, clock: Clock, ordered: bool
 ) -> None:
-    await engine.configure("orders", WINDOW | {"ordered": ordered})
+    await engine.queues.configure("orders", WINDOW | {"ordered": ordered})
     await push(engine, "orders", "a")
     await clock.advance(seconds=5)
     await push(engine, "orders", "b")
@@ -42,7 +42,7 @@ async def test_what_is_left_waits_from_the_first_unclaimed_message(
 async def test_after_a_drained_window_the_next_message_opens_a_new_one(
     engine: Engine, clock: Clock
 ) -> None:
-    await engine.configure("orders", WINDOW)
+    await engine.queues.configure("orders", WINDOW)
     await push(engine, "orders", "a")
     await clock.advance(seconds=10)
     await ack(engine, await pop_one(engine, "orders", batch=10))
@@ -56,7 +56,7 @@ async def test_after_a_drained_window_the_next_message_opens_a_new_one(
 
 
 async def test_each_partition_has_its_own_window(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", WINDOW)
+    await engine.queues.configure("orders", WINDOW)
     await push(engine, "orders", "a", partition="one")
     await clock.advance(seconds=5)
     await push(engine, "orders", "b", partition="two")
@@ -68,7 +68,7 @@ async def test_each_partition_has_its_own_window(engine: Engine, clock: Clock) -
 
 
 async def test_the_window_holds_for_a_group_that_comes_later(engine: Engine, clock: Clock) -> None:
-    await engine.configure("orders", WINDOW)
+    await engine.queues.configure("orders", WINDOW)
     await push(engine, "orders", "a")
     await clock.advance(seconds=9)
     assert await pop(engine, "orders", group="g") == []

@@ -18,7 +18,7 @@ from queen.store.connection.database import Record
 from queen.wire.messages import PopRequest
 from queen.wire.workflow_plan import plan_of
 from queen.wire.workflows import WorkflowPlace
-from tests.engine.helpers import lease, says, until
+from tests.engine.helpers import delete_queue, extend, lease, purge, says, until
 from tests.support.clock import Clock
 
 Handler = Callable[[Any, WorkflowPlace], Any]
@@ -80,7 +80,7 @@ class Worker:
 
 @pytest.fixture
 async def worker(engine: Engine) -> Worker:
-    await engine.configure("work", {"ordered": False})
+    await engine.queues.configure("work", {"ordered": False})
     return Worker(engine)
 
 
@@ -282,7 +282,7 @@ async def test_a_signal_that_nothing_is_for_is_refused(engine: Engine, worker: W
 
 
 async def test_whoever_waits_for_the_end_is_woken(patient: Engine, dsn: str) -> None:
-    await patient.configure("work", {"ordered": False})
+    await patient.queues.configure("work", {"ordered": False})
     id_ = await start(patient, FLOW.wait_for("go"))
     waiting = asyncio.create_task(patient.workflows.endings.wait(id_, 30))
 
@@ -298,7 +298,7 @@ async def test_whoever_waits_for_the_end_is_woken(patient: Engine, dsn: str) -> 
 
 
 async def look(engine: Engine) -> None:
-    await Upkeep(engine, Settings()).look()
+    await Upkeep(engine.core, Settings()).look()
 
 
 async def test_a_signal_that_does_not_come_in_time_fails_its_step(
@@ -355,7 +355,7 @@ async def test_a_step_whose_message_is_open_is_not_lost(
     delivery = await worker.take()
     assert delivery is not None
     for _ in range(3):
-        await engine.extend(lease(delivery), seconds=7_200)
+        await extend(engine, lease(delivery), seconds=7_200)
         await clock.advance(seconds=3_700)
         await look(engine)
 
@@ -376,9 +376,9 @@ async def test_a_step_whose_message_left_without_a_word_fails(
     elif way == "buried":
         await engine.acknowledge([says(delivery, 0, "dlq", error="x")])
     elif way == "purged":
-        await engine.purge("work")
+        await purge(engine, "work")
     else:
-        await engine.delete_queue("work")
+        await delete_queue(engine, "work")
     await look(engine)
     assert (await states(engine, id_))["a"] == "active"
 
@@ -566,7 +566,7 @@ async def test_a_workflow_that_was_deleted_may_be_started_anew(
 
 
 async def test_queues_that_cannot_run_jobs_are_refused(engine: Engine, worker: Worker) -> None:
-    await engine.configure("ordered")
+    await engine.queues.configure("ordered")
 
     with pytest.raises(errors.QueueNotFound, match="nowhere"):
         await start(engine, FLOW.step("a", "nowhere", "a"))
@@ -584,7 +584,7 @@ async def test_a_redriven_step_is_settled_after_retention_took_its_segment(
     await engine.transact(acknowledgments=[ack])
     letter = await connection.fetchval("select id from queen.dead_letters")
     await connection.execute("delete from queen.segments")
-    assert await engine.redrive([letter]) == [letter]
+    assert await engine.dead_letters.redrive([letter]) == [letter]
 
     again = await worker.take()
     assert again is not None

@@ -209,7 +209,7 @@ def retain(dsn: str, seconds: float = 2 * KEPT_SECONDS) -> None:
 
     async def look() -> None:
         async with await Engine.open(dsn) as engine:
-            upkeep = Upkeep(engine, Settings(retention_interval_ms=1_000))
+            upkeep = Upkeep(engine.core, Settings(retention_interval_ms=1_000))
             while await upkeep.look():
                 pass
 

@@ -17,7 +17,7 @@ from queen.engine.engine import Engine
 from queen.meters import Histogram
 from queen.spark.pipelines import rollup
 from queen.spark.pipelines.rollup import DAY, HOUR, MINUTE, Config, Rolled
-from tests.engine.helpers import push
+from tests.engine.helpers import purge, push
 from tests.spark.rolling import BEGIN, COUNTS, Database, Key, assert_rolled, fill
 from tests.support.clock import Clock
 
@@ -216,7 +216,7 @@ async def test_what_was_removed_before_a_run_is_known_from_counters(
     ids, _ = await database.ids()
     for queue_id, pushed in ((ids["orders"], 3), (ids["mails"], 3)):
         await database.count(1, BEGIN, {"queue_id": queue_id, "group_id": 0, "pushed": pushed})
-    await engine.purge("orders")
+    await purge(engine, "orders")
     await clock.advance(seconds=60)
 
     await roll(spark, dsn)

@@ -172,7 +172,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def sealed(dsn: str) -> None:
     async with await Engine.open(dsn, settings=Settings(encryption_key=KEY)) as engine:
-        await engine.configure("orders", {"encrypted": True})
+        await engine.queues.configure("orders", {"encrypted": True})
         headers = {"h": "secret too"}
         items = [PushItem(queue="orders", payload=b'"canary"', headers=headers, trace_id="t")]
         await engine.push([*items, PushItem(queue="orders", payload=b"1")])

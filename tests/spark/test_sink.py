@@ -117,7 +117,7 @@ def test_tasks_are_published_in_the_order_of_the_frame(spark: SparkSession, dsn:
 
 def test_who_waits_is_woken_and_gets_headers(frame: Frame, dsn: str) -> None:
     with Running(dsn, Settings(safety_poll_ms=600_000)) as running:
-        running.wait(running.engine.configure("orders", {}))
+        running.wait(running.engine.queues.configure("orders", {}))
         request = PopRequest(queue="orders", wait=True)
         waiting = running.begin(running.engine.pop(request))
         columns = "payload string, headers map<string,string>, traceId string"
@@ -298,7 +298,7 @@ def test_a_batch_that_never_fits_a_full_queue_says_so(frame: Frame, dsn: str) ->
 
 def test_an_encrypted_queue_is_sealed_by_the_tasks(frame: Frame, dsn: str) -> None:
     with Running(dsn, Settings(encryption_key=KEY)) as running:
-        running.wait(running.engine.configure("orders", {"encrypted": True}))
+        running.wait(running.engine.queues.configure("orders", {"encrypted": True}))
 
         write(frame(("a", '"canary"'), ("b", '"canary"')), dsn)
 
@@ -312,7 +312,7 @@ def test_an_encrypted_queue_is_sealed_by_the_tasks(frame: Frame, dsn: str) -> No
 
 def test_without_the_key_of_a_queue_nothing_is_written(frame: Frame, dsn: str) -> None:
     with Running(dsn, Settings(encryption_keys=f"other:{'22' * 32}")) as running:
-        running.wait(running.engine.configure("orders", {"encrypted": True}))
+        running.wait(running.engine.queues.configure("orders", {"encrypted": True}))
         running.wait(push(running.engine, "orders", 1))
 
         with pytest.raises(PySparkException, match="master key other"):

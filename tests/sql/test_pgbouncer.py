@@ -9,7 +9,7 @@ import pytest
 
 from queen import errors
 from queen.engine.engine import Engine
-from tests.engine.helpers import ack_all, asleep, drain, item, pop, pop_later, push, values
+from tests.engine.helpers import ack_all, asleep, drain, extend, item, pop, pop_later, push, values
 from tests.sql.pgbouncer import PgBouncer, program
 from tests.support.postgres import Server
 
@@ -80,18 +80,18 @@ async def test_600_calls_at_once_fail_nowhere_and_leave_nothing(engines: list[En
 
 async def test_every_verb_works(engines: list[Engine]) -> None:
     one, other = engines
-    await one.configure(QUEUE, {"retry_delay_ms": 0})
+    await one.queues.configure(QUEUE, {"retry_delay_ms": 0})
     await push(one, QUEUE, 1, 2)
     (delivery,) = await pop(other, QUEUE, batch=2)
     assert delivery.lease_id is not None
-    await other.extend(delivery.lease_id, seconds=600)
+    await extend(other, delivery.lease_id, seconds=600)
     await other.release(delivery.lease_id)
     (delivery,) = await pop(one, QUEUE, batch=2)
     assert delivery.lease_id is not None
     await one.ack(delivery.lease_id, [0])
     await one.transact(items=[item(QUEUE, 3)], required_leases=[delivery.lease_id])
     await one.ack(delivery.lease_id)
-    await one.seek(QUEUE, None, to_start=True)
+    await one.queues.seek(QUEUE, None, to_start=True)
 
     assert await drain(other, QUEUE) == [1, 2, 3]
 
@@ -125,7 +125,7 @@ async def test_errors_leave_the_connections_usable(engines: list[Engine]) -> Non
     engine = engines[0]
     for _ in range(20):
         with pytest.raises(errors.InvalidOption):
-            await engine.configure(QUEUE, {"retry_limit": -1})
+            await engine.queues.configure(QUEUE, {"retry_limit": -1})
 
     await push(engine, QUEUE, 1)
     assert await drain(engine, QUEUE) == [1]

@@ -10,7 +10,7 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.wire.messages import Acknowledgment, PushItem
-from tests.engine.helpers import lease, pop, pop_one
+from tests.engine.helpers import dead_letters, lease, pop, pop_one
 from tests.support.clock import Clock
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def test_an_eviction_reads_a_segment_once(
     dsn: str, clock: Clock, connection: "Connection"
 ) -> None:
     engine = await Engine.open(dsn)
-    await engine.configure("orders", {"max_wait_seconds": 60})
+    await engine.queues.configure("orders", {"max_wait_seconds": 60})
     await engine.push(items("orders"))
     await pop(engine, "orders", partition="another")
     await clock.advance(seconds=61)
@@ -71,7 +71,7 @@ async def test_an_eviction_reads_a_segment_once(
 
     engine = await Engine.open(dsn)
     assert await pop(engine, "orders") == []
-    letters = await engine.dead_letters("orders", limit=COUNT + 1)
+    letters = await dead_letters(engine, "orders", limit=COUNT + 1)
     await report_all(engine)
 
     assert [letter["payload"] for letter in letters] == [each.payload for each in items("orders")]

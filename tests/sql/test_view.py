@@ -11,7 +11,7 @@ import pytest
 
 from queen.engine.engine import Engine
 from queen.wire.messages import PushItem
-from tests.engine.helpers import drain, item, pop_one, push, settle
+from tests.engine.helpers import drain, item, pop_one, purge, push, settle
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -98,7 +98,7 @@ async def test_the_id_of_the_partition_and_the_time_are_those_of_the_delivery(
 
 
 async def test_priority_and_time_to_live_are_shown(engine: Engine, psql: "Connection") -> None:
-    await engine.configure("jobs", {"ordered": False})
+    await engine.queues.configure("jobs", {"ordered": False})
     await engine.push([item("jobs", 1, priority=7, ttl_seconds=60.0), item("jobs", 2)])
 
     assert await look(
@@ -114,7 +114,7 @@ async def test_what_was_settled_is_still_shown_and_what_was_purged_is_not(
     await settle(engine, await pop_one(engine, "orders", batch=2), 0)
     assert await look(psql, "payload") == [("1",), ("2",), ("3",)]
 
-    await engine.purge("orders")
+    await purge(engine, "orders")
     assert await look(psql, "payload") == []
 
     await push(engine, "orders", 4, partition="a")

@@ -204,7 +204,7 @@ async def configure(dsn: str) -> None:
     """Queues and groups are there before the first push, so that every group is entitled to all."""
     async with await Engine.open(dsn, connections=2) as engine:
         for queue, is_ordered in QUEUES.items():
-            await engine.configure(
+            await engine.queues.configure(
                 queue, {"ordered": is_ordered, "retry_limit": 1_000, "retry_delay_ms": 50}
             )
             for group in GROUPS[queue]:

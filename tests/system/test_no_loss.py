@@ -38,7 +38,7 @@ async def run(dsn: str, folder: Path, *, messages: int, max_batch: int, seconds:
     total = each * len(QUEUES) * producers
     async with await Engine.open(dsn, connections=2) as engine:
         for queue in QUEUES:
-            await engine.configure(queue)
+            await engine.queues.configure(queue)
     started = time.monotonic()
     progress = Progress(total)
     async with (

@@ -1,34 +1,33 @@
 """Acks, pushes and steps of workflows that are applied together or not at all."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
 from queen import errors
 from queen.codec.ids import Lease, shards_of
 from queen.codec.names import check_queue_name
-from queen.engine.caches.catalogue import Catalogue
-from queen.engine.caches.segments import SegmentCache
-from queen.engine.encryption.sealer import Seals
-from queen.engine.metrics.counters import Counters
+from queen.engine.core import Core
 from queen.engine.push.batches import Part, PushResult, PushUnit
 from queen.engine.push.layout import Flush
 from queen.engine.push.producers import Producer
-from queen.engine.push.pusher import Pushes, counts_of, first_problem
+from queen.engine.push.pusher import Pushes, first_problem
+from queen.engine.push.writer import Writer, contended
 from queen.engine.settle.acknowledgments import Acknowledgments
 from queen.engine.sources import step_messages
 from queen.engine.sources.workflows import Workflows
-from queen.settings import Settings
 from queen.store import messages as rows
-from queen.store.store import Store
 from queen.wire.messages import Acknowledgment, AdvanceOperation, Pushed, PushItem
 
-_ROUNDS: Final = 10
 _SETTLED: Final = ("acked", "nacked", "buried", "dropped")
 """Kinds of rows that say what became of a message."""
-_ADVANCED: Final = ("advanced", "ended", "stale")
-"""Kinds of rows that say what became of a step."""
+_APPLIED: Final = ("stored", *_SETTLED, "advanced", "ended", "stale")
+"""Kinds of rows of a transaction that was applied."""
+
+
+class _Concluded(Exception):
+    """Nothing of the transaction is left to apply."""
 
 
 def _lease(acknowledgment: Acknowledgment) -> Lease:
@@ -44,32 +43,20 @@ class Transactions:
 
     def __init__(
         self,
-        store: Store,
-        settings: Settings,
-        catalogue: Catalogue,
-        cache: SegmentCache,
+        core: Core,
         pushes: Pushes,
         acknowledgments: Acknowledgments,
-        counters: Counters,
-        seals: Seals,
         workflows: Workflows,
-        *,
-        wake_queues: Callable[[Iterable[int]], None],
-        wake_groups: Callable[[Iterable[int]], None],
-        settled: Callable[[], None],
     ) -> None:
-        self._store = store
-        self._settings = settings
-        self._catalogue = catalogue
-        self._cache = cache
+        self._core = core
+        self._writer = Writer(core)
+        self._store = core.store
+        self._settings = core.settings
+        self._catalogue = core.catalogue
+        self._seals = core.seals
         self._pushes = pushes
         self._acknowledgments = acknowledgments
-        self._counters = counters
-        self._seals = seals
         self._workflows = workflows
-        self._wake_queues = wake_queues
-        self._wake_groups = wake_groups
-        self._tell_settled = settled
 
     async def transact(
         self,
@@ -88,7 +75,6 @@ class Transactions:
             # Its lease is what lets one of several workers through.
             raise errors.BadRequest("a step is settled with the ack of its message")
         steps = self._workflows.advances(advances)
-        leases_of = [_lease(each) for each in acknowledgments]
         try:
             settlements = await self._resolve(acknowledgments, consumer_group)
         except (errors.LeaseLost, errors.AlreadySettled, errors.MessageNotFound):
@@ -115,54 +101,47 @@ class Transactions:
             error.members["failed"] = ("item", min(refused))
             raise error
         unit = PushUnit(parts, producer=producer)
-        stale: set[int] = set()
-        for _ in range(_ROUNDS):
-            lanes = await self._catalogue.lanes([part.lane for part in parts])
-            if lost := [part.lane for part in parts if part.lane not in lanes]:
-                if self._settings.auto_create:
-                    continue  # Deleted while it was being made.
-                raise errors.QueueNotFound(f"there is no queue {lost[0][0]}")
-            data_keys, problems = await self._seals.keys(counts_of([unit]))
-            for problem in problems.values():
-                raise problem
-            flush = Flush([unit], lanes, self._settings, data_keys, self._store.shard)
-            answer = await self._store.messages.transact([], settlements, leases, flush.push, steps)
-            settled = [row for row in answer if row["kind"] in _SETTLED]
-            known = ("stored", *_SETTLED, *_ADVANCED)
-            problems = [row for row in answer if row["kind"] not in known]
-            if not problems:
-                flush.place([row for row in answer if row["kind"] == "stored"], self._cache)
-                self._wake_queues(flush.queue_ids)
-                self._pushes.count(parts)
-                # The group stands in place of the offset.
-                self._wake_groups({row["offset"] for row in settled})
-                self._tell_settled()
-                for row in settled:
-                    number: int = row["ordinal"] - 1
-                    lease = leases_of[number]
-                    self._counters.count_settled(row["offset"], row["kind"], lease)
-                ended: list[int] = [row["ordinal"] for row in answer if row["kind"] == "ended"]
-                self._workflows.stir([steps[ordinal - 1].workflow for ordinal in ended])
-                stale = {row["ordinal"] - 1 for row in answer if row["kind"] == "stale"}
-                break
+
+        async def send(push: rows.Push) -> list[rows.Record]:
+            return await self._store.messages.transact([], settlements, leases, push, steps)
+
+        async def retry(layout: Flush, problems: Sequence[rows.Record]) -> list[PushUnit]:
             self._judge(problems)
-            left = flush.without(problems, self._catalogue)
+            left = layout.without(problems, self._catalogue)
             self._judge_items(parts, problems, is_rolled_back_on_duplicate)
             if not left:
-                unit.done.result()  # Raises when the sequence is stale.
-                assert producer is not None
-                return await self._pushes.repeated(producer, items)
-        else:
-            raise errors.Overloaded(
-                "the transaction met duplicates or removed partitions time and again"
-            )
+                raise _Concluded
+            return left
+
+        try:
+            answer = await self._writer.write([unit], send, retry=retry, applied=_APPLIED)
+        except _Concluded:
+            unit.done.result()  # Raises when the sequence is stale.
+            assert producer is not None
+            return await self._pushes.repeated(producer, items)
+        if answer is None:
+            raise contended("the transaction")
+        self._count(answer, [_lease(each) for each in acknowledgments])
+        ended: list[int] = [row["ordinal"] for row in answer if row["kind"] == "ended"]
+        self._core.signals.workflows_ended([steps[ordinal - 1].workflow for ordinal in ended])
         return PushResult(
             len(items),
             parts,
             {},
             shard=self._store.shard,
-            stale_advances=stale,
+            stale_advances={row["ordinal"] - 1 for row in answer if row["kind"] == "stale"},
         )
+
+    def _count(self, answer: Sequence[rows.Record], leases: Sequence[Lease]) -> None:
+        """Count settled messages, and wake those who wait for room or for an outcome."""
+        # The group is in the column of the offset.
+        settled = [row for row in answer if row["kind"] in _SETTLED]
+        self._core.signals.groups_ready({row["offset"] for row in settled})
+        self._core.signals.settled()
+        for row in settled:
+            number: int = row["ordinal"] - 1
+            claimed_ms = leases[number].claimed_ms
+            self._core.counters.count_settled(row["offset"], row["kind"], claimed_ms)
 
     async def _prepare(
         self, items: Sequence[PushItem], producer: Producer | None

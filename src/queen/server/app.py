@@ -230,7 +230,9 @@ class App:
         await pulse.join()
         gate = Gate(settings, engine.store.keys)
         # One process of a host is enough.
-        upkeep = Upkeep(engine, settings) if self._seat is None or self._seat.place == 0 else None
+        upkeep = (
+            Upkeep(engine.core, settings) if self._seat is None or self._seat.place == 0 else None
+        )
         if upkeep is not None:
             upkeep.start()
             await gate.start()

@@ -35,7 +35,7 @@ class Pulse(Rounds):
         self.id = f"{name or self._host}-{os.getpid()}-{secrets.token_hex(3)}"
         self._adopt = adopt
         self._redaction: int | None = None
-        is_told = engine.wakeups.notifications is not None
+        is_told = engine.signals.notifications is not None
         self._seconds = _SECONDS if is_told else _UNTOLD_SECONDS
         super().__init__(pause_seconds=self._seconds)
         self.is_push_off = False
@@ -48,7 +48,7 @@ class Pulse(Rounds):
         except errors.DatabaseUnavailable:
             if not self._engine.store.database.is_away:
                 raise
-        self._engine.wakeups.modes_changed = self.wake
+        self._engine.signals.on_modes_changed.subscribe(self.wake)
         self.start()
 
     async def leave(self) -> None:

@@ -46,6 +46,10 @@ class Push(msgspec.Struct, kw_only=True):
     """Whose outcome needs the offset of which entry; both count from 1."""
 
     @property
+    def is_empty(self) -> bool:
+        return not (self.partition_ids or self.scheduled_partition_ids or self.producers)
+
+    @property
     def is_repeatable(self) -> bool:
         return any(self.digests)
 

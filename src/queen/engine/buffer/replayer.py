@@ -6,7 +6,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from queen import errors
@@ -22,20 +22,18 @@ from queen.engine.buffer.file_buffer import (
 )
 from queen.engine.buffer.reader import Replayed, end_of, merged, next_batch
 from queen.engine.buffer.retry_window import Doubts
-from queen.engine.caches.catalogue import Catalogue
-from queen.engine.caches.segments import SegmentCache
-from queen.engine.encryption.sealer import Seals
+from queen.engine.core import Core
 from queen.engine.push.batches import PushUnit
 from queen.engine.push.layout import Flush
 from queen.engine.push.producers import Producer, is_another
-from queen.engine.push.pusher import Pushes, counts_of
+from queen.engine.push.pusher import Pushes
+from queen.engine.push.writer import Writer, contended
 from queen.engine.runtime.periodic import Rounds
-from queen.settings import Settings
-from queen.store.store import Store
+from queen.store.connection.database import Record
+from queen.store.messages import Push
 from queen.wire.messages import Pushed
 
 _LOG: Final = logging.getLogger("queen.engine")
-_ROUNDS: Final = 10
 _LAST_BYTES: Final = 2**18
 _LAST_SECONDS: Final = 5.0
 _MOST_RETRY_SECONDS: Final = 2.0
@@ -57,29 +55,16 @@ class Replays(Rounds):
     twice, after an answer that was lost or a process that was killed, is stored once.
     """
 
-    def __init__(
-        self,
-        buffer: FileBuffer,
-        store: Store,
-        settings: Settings,
-        catalogue: Catalogue,
-        cache: SegmentCache,
-        pushes: Pushes,
-        seals: Seals,
-        doubts: Doubts,
-        *,
-        tell: Callable[[Iterable[int], bool], None],
-    ) -> None:
+    def __init__(self, core: Core, buffer: FileBuffer, pushes: Pushes, doubts: Doubts) -> None:
+        self._writer = Writer(core)
         self._buffer = buffer
         self._folder = buffer.folder
-        self._store = store
-        self._settings = settings
-        self._catalogue = catalogue
-        self._cache = cache
+        self._store = core.store
+        self._settings = settings = core.settings
+        self._catalogue = core.catalogue
         self._pushes = pushes
-        self._seals = seals
         self._doubts = doubts
-        self._tell = tell
+        core.signals.on_database_returned.subscribe(self.wake)
         super().__init__(pause_seconds=settings.file_buffer_flush_ms / 1000)
         self._retry_seconds = 0.0
         self._round: asyncio.Future[None] | None = None
@@ -283,27 +268,14 @@ class Replays(Rounds):
     async def _push(
         self, replayed: Sequence[tuple[Replayed, PushUnit]], progress: Sequence[PushUnit]
     ) -> None:
-        for _ in range(_ROUNDS):
-            units = [unit for _, unit in replayed]
-            lanes = await self._catalogue.lanes([p.lane for unit in units for p in unit.parts])
-            if not all(part.lane in lanes for unit in units for part in unit.parts):
-                if self._settings.auto_create:
-                    continue  # Deleted while it was being made.
-                raise errors.QueueNotFound("the queue was deleted")
-            data_keys, problems = await self._seals.keys(counts_of(units))
-            for problem in problems.values():
-                raise problem  # They stay where they are until the key is back.
-            flush = Flush([*units, *progress], lanes, self._settings, data_keys, self._store.shard)
+        async def send(push: Push) -> list[Record]:
             if any(time.time() > each.until for each, _ in replayed):
                 raise errors.Overloaded("the buffer took too long to store")
-            rows = await self._store.messages.push(flush.push)
-            if not rows or rows[0]["kind"] == "stored":
-                flush.place(rows, self._cache)
-                self._tell(flush.queue_ids, not flush.push.scheduled_partition_ids)
-                for unit in units:
-                    self._pushes.count(unit.parts)
-                return
-            left = flush.without(rows, self._catalogue)
+            return await self._store.messages.push(push)
+
+        async def retry(layout: Flush, rows: Sequence[Record]) -> list[PushUnit]:
+            nonlocal replayed
+            left = layout.without(rows, self._catalogue)
             if any(unit not in left for unit in progress):
                 raise _Done
             replayed = [
@@ -311,7 +283,12 @@ class Replays(Rounds):
                 for each, unit in replayed
                 if (left := await self._left_of(each, unit)) is not None
             ]
-        raise errors.Overloaded("the buffer met duplicates or removed partitions time and again")
+            return [*(unit for _, unit in replayed), *progress]
+
+        # Without their data key they stay where they are until it is back: the writer raises.
+        units = [*(unit for _, unit in replayed), *progress]
+        if await self._writer.write(units, send, retry=retry) is None:
+            raise contended("the buffer")
 
     async def _left_of(self, each: Replayed, unit: PushUnit) -> tuple[Replayed, PushUnit] | None:
         """What is left to be stored of a request after a round that stored nothing."""

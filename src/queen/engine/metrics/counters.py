@@ -8,9 +8,6 @@ from random import getrandbits
 from typing import Any, Final, NamedTuple
 
 from queen import telemetry
-from queen.codec.ids import Lease
-from queen.engine.pop.delivery import Copy, Delivery
-from queen.engine.push.batches import Part
 from queen.meters import Histogram, Snapshot
 from queen.store.connection.database import Record
 from queen.telemetry import OTHER
@@ -199,36 +196,22 @@ class Counters:
         tallies = (*self.queues.values(), *self._more_queues.values(), self._other)
         return sum(tally.pushed for tally in tallies) + self._removed_pushed
 
-    def count_pushed(self, queue_id: int, part: Part) -> None:
-        """Messages of a part that were stored."""
-        tally = self.queue(queue_id, part.lane[0])
-        marked = part.marked
-        if marked is None:
-            tally.pushed += len(part.payloads)
-            return
-        duplicates = len(marked.duplicates) + len(marked.echoes)
-        tally.duplicates += duplicates
-        stored = len(part.payloads) + len(marked.scheduled) - duplicates - len(marked.refused)
+    def count_pushed(self, queue_id: int, queue: str, stored: int, duplicates: int) -> None:
+        """Count messages of a push."""
+        tally = self.queue(queue_id, queue)
         tally.pushed += stored
+        tally.duplicates += duplicates
 
-    def count_popped(self, deliveries: Sequence[Delivery], group: str) -> None:
-        """Messages that a consumer got."""
+    def count_popped(self, tally: Tally, sizes: Iterable[tuple[datetime, int]]) -> int:
+        """Count messages that a consumer received, by the time at which each was stored."""
         now = time.time() + self.clock_skew
-        for delivery in deliveries:
-            tally = self.group(delivery.group_id, delivery.queue, group)
-            count = 0
-            for run in delivery.runs:
-                size = run.end_offset - run.first_offset
-                count += size
-                tally.wait.observe(now - run.created_at.timestamp(), size)
-            tally.popped += count
-            tally.popped_at = now
-            if delivery.lease is None:
-                tally.acked += count
-            if isinstance(delivery.runs[0].source, Copy):
-                tally.redrives += count
-            elif delivery.attempt > 1:
-                tally.retries += count
+        count = 0
+        for created_at, size in sizes:
+            count += size
+            tally.wait.observe(now - created_at.timestamp(), size)
+        tally.popped += count
+        tally.popped_at = now
+        return count
 
     def count_search(self, row: Record, queue: str, group: str) -> None:
         """What a search found to be over, besides what it handed out."""
@@ -258,8 +241,8 @@ class Counters:
         """Messages that were claimed and could not be decoded."""
         self.group(group_id, queue, group).damaged += count
 
-    def count_settled(self, group_id: int, kind: str, lease: Lease, count: int = 1) -> None:
-        """Messages that are acked, nacked, buried or dropped."""
+    def count_settled(self, group_id: int, kind: str, claimed_ms: int, count: int = 1) -> None:
+        """Count messages that are acked, nacked, buried or dropped, and how long that took."""
         tally = self.group(group_id)
         if kind == "acked":
             tally.acked += count
@@ -269,8 +252,8 @@ class Counters:
             tally.exhausted += count
         else:
             tally.nacked += count
-        if lease.claimed_ms:
-            seconds = time.time() - lease.claimed_ms / 1000
+        if claimed_ms:
+            seconds = time.time() - claimed_ms / 1000
             if seconds < _LONGEST_SECONDS:
                 tally.processing.observe(seconds, count)
 

@@ -5,7 +5,7 @@ import time
 from typing import Final
 
 from queen import telemetry
-from queen.engine.engine import Engine
+from queen.engine.core import Core
 from queen.meters import Snapshot, Value
 from queen.settings import Settings
 from queen.store.connection.database import Record
@@ -28,9 +28,9 @@ class Sampler:
     a connection, so this works behind a pooler.
     """
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
-        self._database = engine.store.database
-        self._holder = engine.counters.process
+    def __init__(self, core: Core, settings: Settings) -> None:
+        self._database = core.store.database
+        self._holder = core.counters.process
         self._most_queues = min(_MOST_QUEUES, settings.metrics_max_queues)
         self._office_seconds = settings.sample_seconds * 3
         self._after = 0

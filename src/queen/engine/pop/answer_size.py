@@ -1,14 +1,13 @@
 """How much one answer carries: what is too much goes back before anybody has seen it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from queen.engine.core import Core
 from queen.engine.pop.delivery import Delivery
 from queen.engine.pop.waiters import PopUnit
-from queen.settings import Settings
 from queen.store import messages as rows
-from queen.store.store import Store
 
 LENT_SECONDS: Final = 30.0
 """How long a claim that is to be settled at once is lent for: if this process dies meanwhile."""
@@ -17,11 +16,10 @@ LENT_SECONDS: Final = 30.0
 class Portions:
     """Keeps the payloads of an answer within the bound; one message always fits."""
 
-    def __init__(
-        self, store: Store, settings: Settings, *, wake: Callable[[Iterable[int]], None]
-    ) -> None:
-        self._store = store
-        self._wake = wake
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._signals = core.signals
+        settings = core.settings
         self._max_bytes = settings.max_pop_bytes
         self._safe_batch = max(1, settings.max_pop_bytes // settings.max_payload_bytes)
 
@@ -58,7 +56,9 @@ class Portions:
         if back:
             await self._store.messages.release([_pair(delivery) for delivery in back])
         if shortened or back:
-            self._wake({each.group_id for each in (*back, *(d for d, _ in shortened))})
+            self._signals.groups_ready(
+                {each.group_id for each in (*back, *(d for d, _ in shortened))}
+            )
         return await self._settle(fitting) if is_lent else fitting
 
     def _cut(
@@ -95,7 +95,7 @@ class Portions:
             answers.append([each for each in deliveries if next(settled)["code"] is None])
             for each in deliveries:
                 each.lease = each.until = None
-        self._wake({each.group_id for deliveries in answers for each in deliveries})
+        self._signals.groups_ready({each.group_id for deliveries in answers for each in deliveries})
         return answers
 
 

@@ -8,13 +8,11 @@ from queen import errors
 from queen.codec.encryption.keys import is_sealed
 from queen.codec.ids import Lease
 from queen.codec.segment import Segment
-from queen.engine.caches.segments import SegmentCache
-from queen.engine.encryption.sealer import Seals
+from queen.engine.core import Core
 from queen.engine.pop.damage import Damaged
 from queen.engine.pop.delivery import Copy, Delivery, Run
 from queen.engine.pop.waiters import Target
 from queen.store import messages as rows
-from queen.store.store import Store
 
 _Problem = errors.EncryptionUnavailable | errors.MessagesDamaged
 
@@ -30,10 +28,10 @@ class Served(NamedTuple):
 class Bodies:
     """Segments from the cache, else by one read."""
 
-    def __init__(self, store: Store, cache: SegmentCache, seals: Seals) -> None:
-        self._store = store
-        self._cache = cache
-        self._seals = seals
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._cache = core.segments
+        self._seals = core.seals
 
     async def deliveries(
         self, target: Target, claimed: Sequence[rows.Record], count: int

@@ -1,15 +1,14 @@
 """Messages that were claimed and cannot be decoded: reported, counted and set aside."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from queen import errors, telemetry
-from queen.engine.metrics.counters import Counters
+from queen.engine.core import Core
 from queen.engine.pop.waiters import PopUnit, Target
 from queen.store import messages as rows
-from queen.store.store import Store
 
 _LOG: Final = logging.getLogger("queen.engine")
 RETRY_SECONDS: Final = 60.0
@@ -33,12 +32,10 @@ class Damage:
     partition waits behind them, an unordered queue delivers the others.
     """
 
-    def __init__(
-        self, store: Store, counters: Counters, *, wake: Callable[[Iterable[int]], None]
-    ) -> None:
-        self._store = store
-        self._counters = counters
-        self._wake = wake
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._counters = core.counters
+        self._signals = core.signals
 
     async def set_aside(
         self,
@@ -68,7 +65,7 @@ class Damage:
                 units[request].fail(errors.OutcomeUnknown(f"acknowledged by the pop, but {error}"))
             else:
                 units[request].fail(error)
-        self._wake({each.row["group_id"] for each in damaged})
+        self._signals.groups_ready({each.row["group_id"] for each in damaged})
 
     def _report(self, target: Target, damaged: Damaged) -> None:
         row = damaged.row

@@ -55,48 +55,20 @@ class Run(NamedTuple):
         return self.source.payload_bytes(self.first_offset - base, self.end_offset - base)
 
 
-class Delivery:
+class Delivery(msgspec.Struct, kw_only=True, eq=False):
     """Messages of one partition under one lease, in order."""
 
-    __slots__ = (
-        "attempt",
-        "group",
-        "group_id",
-        "lease",
-        "level",
-        "partition",
-        "partition_id",
-        "queue",
-        "runs",
-        "shard",
-        "until",
-    )
-
-    def __init__(
-        self,
-        *,
-        shard: int,
-        queue: str,
-        partition: str,
-        partition_id: int,
-        level: int,
-        group: str | None,
-        group_id: int,
-        lease: Lease | None,
-        until: datetime | None,
-        attempt: int,
-    ) -> None:
-        self.shard = shard
-        self.queue = queue
-        self.partition = partition
-        self.partition_id = partition_id
-        self.level = level
-        self.group = group
-        self.group_id = group_id
-        self.lease = lease
-        self.until = until
-        self.attempt = attempt
-        self.runs: list[Run] = []
+    shard: int
+    queue: str
+    partition: str
+    partition_id: int
+    level: int
+    group: str | None
+    group_id: int
+    lease: Lease | None
+    until: datetime | None
+    attempt: int
+    runs: list[Run] = msgspec.field(default_factory=list[Run])
 
     def __len__(self) -> int:
         return sum(run.end_offset - run.first_offset for run in self.runs)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -13,19 +13,14 @@ from msgspec import structs
 
 from queen import errors
 from queen.codec.names import QUEUE_MODE, check_name, check_queue_name
-from queen.engine.caches.catalogue import Catalogue
-from queen.engine.caches.segments import SegmentCache
-from queen.engine.encryption.sealer import Seals
-from queen.engine.metrics.counters import Counters
+from queen.engine.core import Core
 from queen.engine.pop.answer_size import LENT_SECONDS, Portions
 from queen.engine.pop.body_reader import Bodies
 from queen.engine.pop.damage import Damage
-from queen.engine.pop.delivery import Delivery
+from queen.engine.pop.delivery import Copy, Delivery
 from queen.engine.pop.waiters import PopUnit, Target, TargetName, Waiters
 from queen.meters import Histogram
-from queen.settings import Settings
 from queen.store import messages as rows
-from queen.store.store import Store
 from queen.wire.messages import PopRequest
 
 _REQUESTS_PER_CALL: Final = 256
@@ -47,29 +42,24 @@ class Marks:
 class Pops:
     """Claims for whoever asks or waits, one call at a time per target."""
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        cache: SegmentCache,
-        counters: Counters,
-        catalogue: Catalogue,
-        seals: Seals,
-        *,
-        wake: Callable[[Iterable[int]], None],
-    ) -> None:
-        self._store = store
-        self._counters = counters
-        self._catalogue = catalogue
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._counters = core.counters
+        self._catalogue = core.catalogue
+        self._signals = core.signals
         self.flush_seconds = Histogram()
         self.flushed = Histogram()
         """Messages that one claim handed out."""
-        self._settings = settings
-        self._bodies = Bodies(store, cache, seals)
-        self._portions = Portions(store, settings, wake=wake)
-        self._damage = Damage(store, counters, wake=wake)
-        self._wake = wake
-        self.waiters = Waiters(self._start)
+        self._settings = settings = core.settings
+        self._bodies = Bodies(core)
+        self._portions = Portions(core)
+        self._damage = Damage(core)
+        self.waiters = Waiters(self._start, most=settings.catalogue_entries)
+        self.waiters.subscribe(core.signals)
+        core.signals.on_caches_stale.subscribe(self.forget_marks)
+        core.signals.on_database_returned.subscribe(self.forget_marks)
+        core.signals.on_database_returned.subscribe(self.waiters.wake_all)
+        core.signals.on_server_replaced.subscribe(self.forget_groups)
         self._lanes = asyncio.Semaphore(settings.pop_lanes)
         self._marks: dict[int, Marks] = {}
         self._groups: dict[tuple[str, str], tuple[int, int]] = {}
@@ -279,7 +269,7 @@ class Pops:
         for unit, deliveries in zip(units, served, strict=True):
             if deliveries:
                 if unit.finish(deliveries):
-                    self._counters.count_popped(deliveries, target.group)
+                    self._count(deliveries, target.group)
                 else:
                     unwanted.extend(deliveries)
                 continue
@@ -298,6 +288,18 @@ class Pops:
             target.is_hot = True
         # Unless something was heard meanwhile.
         target.is_dry = is_dry and not target.is_hot
+
+    def _count(self, deliveries: Sequence[Delivery], group: str) -> None:
+        for delivery in deliveries:
+            tally = self._counters.group(delivery.group_id, delivery.queue, group)
+            sizes = ((run.created_at, run.end_offset - run.first_offset) for run in delivery.runs)
+            count = self._counters.count_popped(tally, sizes)
+            if delivery.lease is None:
+                tally.acked += count
+            if isinstance(delivery.runs[0].source, Copy):
+                tally.redrives += count
+            elif delivery.attempt > 1:
+                tally.retries += count
 
     async def _hand_out(
         self, target: Target, claimed: Sequence[rows.Record], units: Sequence[PopUnit]
@@ -345,7 +347,7 @@ class Pops:
             # What cannot be given back now comes back when its lease ends.
             with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
                 await self._store.messages.release(leases)
-                self._wake({each.group_id for each in deliveries})
+                self._signals.groups_ready({each.group_id for each in deliveries})
 
     def _sleep(self, target: Target, seconds: float) -> None:
         """Search again after so long at the latest; who sleeps until an earlier instant stays."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from queen.codec.names import QUEUE_MODE
 from queen.engine.pop.delivery import Delivery
+from queen.engine.runtime.signals import Signals
 from queen.telemetry import OTHER
 from queen.wire.messages import PopRequest
 
@@ -131,13 +132,38 @@ class Target:
 class Waiters:
     """All targets of this process, and who is woken by what."""
 
-    def __init__(self, run: Callable[[Target], None]) -> None:
+    def __init__(self, run: Callable[[Target], None], *, most: int) -> None:
+        """``most``: queue ids that are remembered as seen."""
         self._run = run
+        self._most = most
+        self._seen_queue_ids: set[int] = set()
         self._targets: dict[TargetName, Target] = {}
         self._by_queue: dict[int, set[Target]] = {}
         self._by_group: dict[int, set[Target]] = {}
         self._open: set[Target] = set()
         """Targets that a new queue may concern: without a queue yet, or a whole namespace."""
+
+    def subscribe(self, signals: Signals) -> None:
+        """Wake pops when there is work for them."""
+        signals.on_messages_stored.subscribe(self._wake_stored)
+        signals.on_groups_ready.subscribe(self.wake_groups)
+        signals.on_queues_changed.subscribe(self._wake_changed)
+        signals.on_everything_ready.subscribe(self.wake_all)
+
+    def _wake_stored(self, queue_ids: Collection[int], is_new: bool) -> None:
+        self.wake_queues(queue_ids, is_new=is_new)
+        # Not by the highest id: queues are committed in another order than their ids.
+        if len(self._seen_queue_ids) > self._most:
+            self._seen_queue_ids.clear()
+        if unseen := {each for each in queue_ids if each not in self._seen_queue_ids}:
+            self._seen_queue_ids |= unseen
+            self.wake_open()
+
+    def _wake_changed(self, queue_ids: Collection[int] | None) -> None:
+        if queue_ids is not None:
+            self.wake_queues(queue_ids)
+        # A queue may have moved into a namespace that somebody reads.
+        self.wake_open()
 
     @property
     def missing_queues(self) -> list[str]:

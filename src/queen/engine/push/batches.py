@@ -59,6 +59,16 @@ class Part:
                 size_bytes += len(held.payload) + len(held.extra or b"")
         return size_bytes
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many messages were stored, and how many were duplicates."""
+        marked = self.marked
+        if marked is None:
+            return len(self.payloads), 0
+        duplicates = len(marked.duplicates) + len(marked.echoes)
+        messages = len(self.payloads) + len(marked.scheduled)
+        return messages - duplicates - len(marked.refused), duplicates
+
     def item_at(self, place: int) -> int:
         """Which item of the request the message at a place is; below 0: one that is held back."""
         if place >= 0:

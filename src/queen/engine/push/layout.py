@@ -80,11 +80,6 @@ class Flush:
         if self.push.is_repeatable:
             self._add_outcomes()
 
-    @property
-    def is_empty(self) -> bool:
-        push = self.push
-        return not (push.partition_ids or push.scheduled_partition_ids or push.producers)
-
     def _add_plain(self, lane: Lane, parts: list[Part]) -> None:
         """A lane whose messages have nothing but payloads, as most."""
         payloads: list[bytes] = parts[0].payloads if len(parts) == 1 else []

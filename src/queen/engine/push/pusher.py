@@ -1,63 +1,43 @@
 """What a push gathers into a flush: one segment a partition, one transaction for all."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from queen import errors
 from queen.codec.names import check_queue_name
-from queen.engine.caches.catalogue import Catalogue, Lane, LaneName, Queue
-from queen.engine.caches.segments import SegmentCache
-from queen.engine.encryption.sealer import Seals
-from queen.engine.metrics.counters import Counters
+from queen.engine.caches.catalogue import Queue
+from queen.engine.core import Core
 from queen.engine.push.batches import Part, PushResult, PushUnit
 from queen.engine.push.first_outcomes import FirstOutcome
 from queen.engine.push.items import Items, refusal
-from queen.engine.push.layout import Flush
 from queen.engine.push.producers import Producer, is_another, stale
 from queen.engine.push.queue_sizes import Backlogs
+from queen.engine.push.writer import Writer, contended
 from queen.engine.runtime.batcher import Lanes
 from queen.meters import Histogram
-from queen.settings import Settings
 from queen.store.connection.database import Record
 from queen.store.messages import Push
-from queen.store.store import Store
 from queen.wire.messages import Pushed, PushItem
 from queen.wire.problems import Detail
 
-_ROUNDS: Final = 10
 
-
-class _TimeAndAgain(Exception):
-    """Units of one flush did not come to an end together."""
+class _Contended(Exception):
+    """Units of one flush were rejected too often: perhaps because of one of them."""
 
 
 class Pushes:
     """Takes requests apart by lane, and stores what is waiting in as few transactions as it can."""
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        catalogue: Catalogue,
-        cache: SegmentCache,
-        backlogs: Backlogs,
-        counters: Counters,
-        seals: Seals,
-        *,
-        wake: Callable[[Iterable[int], bool], None],
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._catalogue = catalogue
-        self._cache = cache
-        self._backlogs = backlogs
-        self._counters = counters
-        self._seals = seals
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._settings = settings = core.settings
+        self._catalogue = core.catalogue
+        self._seals = core.seals
+        self._writer = Writer(core)
+        self._backlogs = Backlogs(core.store, settings)
         self.flushed = Histogram()
         """Messages of a flush."""
-        self._wake = wake
-        self._items = Items(settings, has_dedup=store.queues.dedup_seconds > 0)
+        self._items = Items(settings, has_dedup=core.store.queues.dedup_seconds > 0)
         self._lanes = Lanes[PushUnit](
             self._flush,
             lanes=settings.push_lanes,
@@ -267,33 +247,22 @@ class Pushes:
                 await self._flush(left[half:])
 
     async def _store_units(self, units: list[PushUnit]) -> None:
-        for _ in range(_ROUNDS):
-            lanes = await self._catalogue.lanes([p.lane for unit in units for p in unit.parts])
-            if not all(part.lane in lanes for unit in units for part in unit.parts):
-                if self._settings.auto_create:
-                    continue  # Deleted while it was being made.
-                units = self._leave_out_missing(units, lanes)
-            data_keys, problems = await self._seals.keys(counts_of(units))
-            if problems:
-                units = _leave_out(units, problems)
-            flush = Flush(units, lanes, self._settings, data_keys, self._store.shard)
-            if flush.is_empty:
-                break
-            stored = await self._store.messages.push(flush.push)
-            if not stored or stored[0]["kind"] == "stored":
-                flush.place(stored, self._cache)
-                self._wake(flush.queue_ids, not flush.push.scheduled_partition_ids)
-                break
-            units = flush.without(stored, self._catalogue)
-        else:
-            if len(units) > 1:
-                raise _TimeAndAgain  # One of them, perhaps: each half is tried alone.
-            raise errors.Overloaded("the push met duplicates or removed partitions time and again")
+        """Store the units together; those of a queue with a problem fail alone."""
+        if await self._writer.write(units, self._send, leave_out=_leave_out) is None:
+            left = [unit for unit in units if not unit.done.done()]
+            if len(left) > 1:
+                raise _Contended
+            raise contended("the push")
         messages = 0
         for unit in units:
-            messages += self.count(unit.parts)
-            unit.finish()
+            if not unit.done.done():
+                messages += sum(len(part.items) for part in unit.parts)
+                unit.finish()
         self.flushed.observe(messages)
+
+    async def _send(self, push: Push) -> list[Record]:
+        # All of them may have been duplicates.
+        return [] if push.is_empty else await self._store.messages.push(push)
 
     async def store_with(
         self,
@@ -305,37 +274,16 @@ class Pushes:
         """
         Store parts by a call that does something else as well, both or neither.
 
-        Answers how many messages there were; None when the call refused that other thing, which
-        it says by a row of ``refusal_kind``.
+        Returns how many messages there were; None if the call rejected that other thing, which it
+        reports by a row of ``refusal_kind``.
         """
         units = [PushUnit(parts)] if parts else []
-        for _ in range(_ROUNDS):
-            lanes = await self._catalogue.lanes([part.lane for part in parts])
-            if not all(part.lane in lanes for part in parts):
-                continue  # Deleted while it was being made.
-            data_keys, problems = await self._seals.keys(counts_of(units))
-            for problem in problems.values():
-                raise problem
-            flush = Flush(units, lanes, self._settings, data_keys, self._store.shard)
-            rows = await send(flush.push)
-            if not rows or rows[0]["kind"] == "stored":
-                flush.place(rows, self._cache)
-                self._wake(flush.queue_ids, not flush.push.scheduled_partition_ids)
-                return self.count(parts)
-            if rows[0]["kind"] == refusal_kind:
-                return None
-            flush.without(rows, self._catalogue)
-        raise errors.Overloaded("what was to be stored met duplicates or removed partitions")
-
-    def count(self, parts: Sequence[Part]) -> int:
-        """Count what was stored; answers how many messages there were."""
-        messages = 0
-        for part in parts:
-            lane = self._catalogue.lane(part.lane)
-            if lane is not None:
-                self._counters.count_pushed(lane.queue_id, part)
-            messages += len(part.items)
-        return messages
+        rows = await self._writer.write(units, send, applied=("stored", refusal_kind))
+        if rows is None:
+            raise contended("the write")
+        if rows and rows[0]["kind"] == refusal_kind:
+            return None
+        return sum(len(part.items) for part in parts)
 
     @property
     def shard(self) -> int:
@@ -344,28 +292,6 @@ class Pushes:
     @property
     def flush_seconds(self) -> Histogram:
         return self._lanes.seconds
-
-    def _leave_out_missing(
-        self, units: list[PushUnit], lanes: Mapping[LaneName, Lane]
-    ) -> list[PushUnit]:
-        """Without those for a queue that is gone: it was deleted since they were taken apart."""
-        left: list[PushUnit] = []
-        for unit in units:
-            if lost := [part.lane for part in unit.parts if part.lane not in lanes]:
-                unit.fail(errors.QueueNotFound(f"there is no queue {lost[0][0]}"))
-            else:
-                left.append(unit)
-        return left
-
-
-def counts_of(units: Iterable[PushUnit]) -> dict[str, int]:
-    """How many messages there are for each queue."""
-    counts: dict[str, int] = {}
-    for unit in units:
-        for part in unit.parts:
-            held = len(part.marked.scheduled) if part.marked else 0
-            counts[part.lane[0]] = counts.get(part.lane[0], 0) + len(part.items) + held
-    return counts
 
 
 def _leave_out(units: list[PushUnit], problems: Mapping[str, errors.QueenError]) -> list[PushUnit]:

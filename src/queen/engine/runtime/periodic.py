@@ -1,25 +1,44 @@
-"""Work that is done again and again: when it is called for, and after each pause."""
+"""Background tasks that run periodically, and at once when they are woken."""
 
 import asyncio
 import contextlib
+import logging
+import random
 from abc import ABC, abstractmethod
+from typing import Final
+
+from queen import errors
+
+_LOG: Final = logging.getLogger("queen.engine")
+_RETRY_SECONDS: Final = (0.1, 1.0)
 
 
 class Rounds(ABC):
-    """One task for as long as the process lives."""
+    """
+    One task for the lifetime of the process.
 
-    def __init__(self, *, pause_seconds: float = 0.0) -> None:
-        """``pause_seconds``: before the first round."""
+    An error never ends it: the task runs again after a pause.
+    """
+
+    def __init__(
+        self, *, pause_seconds: float = 0.0, retry_seconds: tuple[float, float] = _RETRY_SECONDS
+    ) -> None:
+        """
+        ``pause_seconds``: before the first run.
+
+        ``retry_seconds``: a random pause in this range follows an error.
+        """
         self._pause_seconds = pause_seconds
-        self._is_called = asyncio.Event()
+        self._retry_seconds = retry_seconds
+        self._is_woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @abstractmethod
     async def round(self) -> float:
-        """Do it, errors and all; answers how many seconds may pass before the next."""
+        """Do the work once; returns the seconds until the next run."""
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._task = asyncio.create_task(self._run_until_closed())
 
     async def close(self) -> None:
         if self._task is not None:
@@ -28,18 +47,25 @@ class Rounds(ABC):
                 await self._task
 
     def wake(self) -> None:
-        """Let the next round begin now, or when this one is over."""
-        self._is_called.set()
+        """Let the next run begin now, or when the current one ends."""
+        self._is_woken.set()
 
     async def until_called(self, seconds: float) -> None:
-        """Until it is called for, or for so long; whoever called is heard with that."""
-        # Not wait_for, which loses a cancellation that comes with what it waits for.
+        """Sleep until the task is woken, at most this long."""
+        # Not wait_for, which loses a cancellation that arrives together with the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._is_called.wait()
-        self._is_called.clear()
+                await self._is_woken.wait()
+        self._is_woken.clear()
 
-    async def _run(self) -> None:
+    async def _run_until_closed(self) -> None:
         while True:
             await self.until_called(self._pause_seconds)
-            self._pause_seconds = await self.round()
+            try:
+                self._pause_seconds = await self.round()
+            except (errors.ServiceError, errors.OutcomeUnknown):
+                self._pause_seconds = random.uniform(*self._retry_seconds)
+            except Exception:
+                # The cause may be gone at the next run.
+                _LOG.exception("background task %s failed", type(self).__name__)
+                self._pause_seconds = random.uniform(*self._retry_seconds)

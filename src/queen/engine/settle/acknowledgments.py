@@ -10,11 +10,10 @@ import msgspec
 from queen import errors
 from queen.codec.ids import Lease, partition_of, place_of, places_of
 from queen.codec.names import QUEUE_MODE, check_name
+from queen.engine.core import Core
 from queen.engine.settle.results import Results
 from queen.engine.settle.settler import Acks, refusal
-from queen.settings import Settings
 from queen.store import messages as rows
-from queen.store.store import Store
 from queen.wire.messages import Acknowledged, Acknowledgment
 
 KINDS: Final = {
@@ -33,9 +32,9 @@ _COMPLETED: Final = frozenset(word for word, kind in KINDS.items() if kind == "c
 class Acknowledgments:
     """Finds the deliveries that are meant, has them settled, and answers message by message."""
 
-    def __init__(self, store: Store, settings: Settings, acks: Acks, results: Results) -> None:
-        self._store = store
-        self._settings = settings
+    def __init__(self, core: Core, acks: Acks, results: Results) -> None:
+        self._store = core.store
+        self._settings = core.settings
         self._acks = acks
         self._results = results
 

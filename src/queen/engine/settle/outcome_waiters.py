@@ -1,22 +1,20 @@
 """Those who wait for the end of a message or a workflow: woken by name, or by one look for all."""
 
 import asyncio
-import logging
 import random
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from queen import errors
 from queen.engine.caches.catalogue import Queue
+from queen.engine.core import Core
 from queen.engine.runtime.periodic import Rounds
 from queen.engine.settle.results import Outcome, Results
 from queen.settings import Settings
 from queen.store.results import Place
-from queen.store.store import Store
 
-_LOG: Final = logging.getLogger("queen.engine")
 _IDLE_SECONDS: Final = 3_600.0
 """Nobody waits: the first who does wakes it."""
 _PER_LOOK: Final = 500
@@ -89,14 +87,9 @@ class Endings(Rounds, Generic[K, T]):
         if not self._waiting:
             return _IDLE_SECONDS
         began = time.monotonic()
-        try:
-            keys = self.due()
-            for first in range(0, len(keys), _PER_LOOK):
-                self.tell(await self.look(keys[first : first + _PER_LOOK]))
-        except (errors.ServiceError, errors.OutcomeUnknown):
-            pass  # The database is away, or busy: later.
-        except Exception:
-            _LOG.exception("ends could not be looked for")
+        keys = self.due()
+        for first in range(0, len(keys), _PER_LOOK):
+            self.tell(await self.look(keys[first : first + _PER_LOOK]))
         return await self.rest(time.monotonic() - began)
 
     async def close(self) -> None:
@@ -125,16 +118,20 @@ class WorkflowEndings(Endings[str, bool]):
     _POOLED_LOOK_SECONDS: Final = 1.0
     """Where nobody is told that a workflow has ended."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._store = store
-        super().__init__(settings)
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        core.signals.on_workflows_ended.subscribe(self._end)
+        super().__init__(core.settings)
 
     async def wait(self, id_: str, seconds: float) -> None:
         """Come back when it has ended or is gone, or after so long."""
         await self.end_of(id_, seconds, is_looked_at=True)
 
-    def tell_of(self, ids: Iterable[str]) -> None:
-        self.tell(dict.fromkeys(ids, True))
+    def _end(self, ids: Collection[str] | None) -> None:
+        if ids is None:
+            self.wake()
+        else:
+            self.tell(dict.fromkeys(ids, True))
 
     async def look(self, keys: Sequence[str]) -> Mapping[str, bool]:
         still = await self._store.workflows.open_of(keys)
@@ -164,15 +161,15 @@ class MessageEndings(Endings[MessageKey, Outcome]):
     _REST: Final = 4.0
     """After a look, as a multiple of what it took: the database is for others too."""
 
-    def __init__(self, results: Results, settings: Settings) -> None:
+    def __init__(self, core: Core, results: Results) -> None:
         self._results = results
+        core.signals.on_settled.subscribe(self._stir)
         self._places: dict[MessageKey, Place | None] = {}
         self._settled: set[int | None] = set()
         self._all_at = 0.0
-        super().__init__(settings)
+        super().__init__(core.settings)
 
-    def stir(self, partition_ids: Iterable[int | None] = (None,)) -> None:
-        """Something was settled here, in these partitions; None: in any. Look now."""
+    def _stir(self, partition_ids: Collection[int | None]) -> None:
         if self._waiting:
             self._settled.update(partition_ids)
             self.wake()

@@ -1,6 +1,6 @@
 """What messages came to: results, progress, cancellations."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
@@ -10,15 +10,13 @@ from queen import errors
 from queen.codec.encryption.keys import is_sealed
 from queen.codec.ids import Lease, place_of
 from queen.codec.names import QUEUE_MODE, check_name
-from queen.engine.caches.catalogue import Catalogue, Queue
+from queen.engine.caches.catalogue import Queue
 from queen.engine.caches.queue_lookup import Owners
-from queen.engine.encryption.sealer import Seals
+from queen.engine.core import Core
 from queen.engine.inspect.browse import MOST_READ
-from queen.settings import Settings
 from queen.store.connection.database import Record
 from queen.store.messages import Kept
 from queen.store.results import Place
-from queen.store.store import Store
 from queen.wire.messages import Acknowledgment
 
 DEFAULT_SECONDS: Final = 86_400.0
@@ -62,23 +60,13 @@ class Outcome(NamedTuple):
 class Results:
     """What is remembered of messages, and what became of them."""
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        catalogue: Catalogue,
-        owners: Owners,
-        seals: Seals,
-        *,
-        changed: Callable[[Iterable[int]], None],
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._catalogue = catalogue
+    def __init__(self, core: Core, owners: Owners) -> None:
+        self._store = core.store
+        self._settings = core.settings
+        self._catalogue = core.catalogue
         self._owners = owners
-        self._seals = seals
-        self._changed = changed
-        """Called with the groups that a message was taken from."""
+        self._seals = core.seals
+        self._signals = core.signals
 
     # Kept with acks.
 
@@ -228,7 +216,9 @@ class Results:
                 queue.id, transaction_id, QUEUE_MODE, found.place, kept_seconds
             )
             if row is not None:
-                self._changed([] if row["group_id"] is None else [row["group_id"]])
+                if row["group_id"] is not None:
+                    self._signals.groups_ready([row["group_id"]])
+                self._signals.settled()
                 return row["status"]
         raise errors.Overloaded("the message moves all the time; try again")
 

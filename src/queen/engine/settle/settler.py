@@ -2,17 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from uuid import UUID
 
 from queen import errors
 from queen.codec.ids import Lease
-from queen.engine.metrics.counters import Counters
+from queen.engine.core import Core
 from queen.engine.runtime.batcher import Lanes
 from queen.meters import Histogram
-from queen.settings import Settings
 from queen.store import messages as rows
-from queen.store.store import Store
 from queen.wire.messages import Extended
 
 
@@ -64,20 +62,11 @@ class AckUnit:
 class Acks:
     """Settles deliveries, many in one transaction."""
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        counters: Counters,
-        *,
-        wake: Callable[[Iterable[int]], None],
-        settled: Callable[[Iterable[int | None]], None],
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._wake = wake
-        self._tell_settled = settled
-        self._counters = counters
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._settings = settings = core.settings
+        self._signals = core.signals
+        self._counters = core.counters
         self.flushed = Histogram()
         """Deliveries of a flush."""
         self._lanes = Lanes[AckUnit](
@@ -203,7 +192,7 @@ class Acks:
         if row["code"] is not None:
             self._counters.count_refused("release")
             raise refusal(row["code"])
-        self._wake((row["group_id"],))
+        self._signals.groups_ready((row["group_id"],))
 
     async def _flush(self, units: list[AckUnit]) -> None:
         self.flushed.observe(len(units))
@@ -257,12 +246,14 @@ class Acks:
             settled = await self._store.messages.ack(acks)
         for unit, row in zip(units, settled, strict=True):
             if row["code"] is None:
-                self._counters.count_settled(row["group_id"], "acked", unit.lease, row["settled"])
+                self._counters.count_settled(
+                    row["group_id"], "acked", unit.lease.claimed_ms, row["settled"]
+                )
             else:
                 self._counters.count_refused("ack")
             unit.finish([row])
-        self._wake({row["group_id"] for row in settled if row["has_more"]})
-        self._tell_settled({unit.partition_id for unit in units})
+        self._signals.groups_ready({row["group_id"] for row in settled if row["has_more"]})
+        self._signals.settled({unit.partition_id for unit in units})
 
     async def _nack(self, units: list[AckUnit]) -> None:
         settlements = [each for unit in units for each in unit.settlements]
@@ -271,14 +262,18 @@ class Acks:
         for unit in units:
             for each, row in zip(unit.settlements, settled[at:], strict=False):
                 if row["code"] is None:
-                    self._counters.count_settled(row["group_id"], _became(each, row), unit.lease)
+                    self._counters.count_settled(
+                        row["group_id"], _became(each, row), unit.lease.claimed_ms
+                    )
                 else:
                     self._counters.count_refused("nack")
             unit.finish(settled[at : at + len(unit.settlements)])
             at += len(unit.settlements)
         # Also for what waits for its backoff: the search that finds nothing learns until when.
-        self._wake({row["group_id"] for row in settled if row["group_id"] is not None})
-        self._tell_settled({each.partition_id for each in settlements})
+        self._signals.groups_ready(
+            {row["group_id"] for row in settled if row["group_id"] is not None}
+        )
+        self._signals.settled({each.partition_id for each in settlements})
 
 
 def _became(settlement: rows.Settlement, row: rows.Record) -> str:

@@ -11,18 +11,15 @@ from typing import Final
 import msgspec
 
 from queen import errors
-from queen.engine.encryption.sealer import Seals
+from queen.engine.core import Core
 from queen.engine.push.batches import Part
 from queen.engine.push.pusher import Pushes
 from queen.engine.runtime.periodic import Rounds
-from queen.settings import Settings
 from queen.store.connection.database import Record
-from queen.store.store import Store
 from queen.wire.messages import PushItem, Request
 
 _LOG: Final = logging.getLogger("queen.engine")
 _LIMIT: Final = 1_000
-_ROUNDS: Final = 10
 _OFFICE_SECONDS: Final = 3.0
 _STEP_SECONDS: Final = 0.005
 """Between two looks while applications put something down."""
@@ -59,17 +56,13 @@ class Appender(Rounds):
     have seen this has ended, so that none is left lying.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        pushes: Pushes,
-        seals: Seals,
-    ) -> None:
-        self._store = store
-        self._settings = settings
+    def __init__(self, core: Core, pushes: Pushes) -> None:
+        self._store = core.store
+        self._settings = settings = core.settings
         self._pushes = pushes
-        self._seals = seals
+        self._seals = core.seals
+        core.signals.on_outbox_filled.subscribe(self.wake)
+        core.signals.on_database_returned.subscribe(self.wake)
         self._holder = random.getrandbits(62)
         self._most = min(_LIMIT, settings.max_items)
         super().__init__(pause_seconds=self._poll_seconds())
@@ -83,13 +76,7 @@ class Appender(Rounds):
         return seconds * random.uniform(0.8, 1.2)
 
     async def round(self) -> float:
-        try:
-            await self._serve()
-        except (errors.ServiceError, errors.OutcomeUnknown):
-            return random.uniform(0.1, 1.0)
-        except Exception:
-            # Whatever it was, the next round may find it gone.
-            _LOG.exception("the outbox could not be moved")
+        await self._serve()
         return self._poll_seconds()
 
     async def _serve(self) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,15 +10,12 @@ import msgspec
 
 from queen import errors
 from queen.codec.names import check_name
-from queen.engine.caches.catalogue import Catalogue
-from queen.engine.encryption.sealer import Seals
+from queen.engine.core import Core
 from queen.engine.push.pusher import Pushes, first_problem
 from queen.engine.runtime.periodic import Rounds
 from queen.engine.sources import cron as ticks
-from queen.settings import Settings
 from queen.store.connection.database import Record
 from queen.store.schedules import Move
-from queen.store.store import Store
 from queen.wire.messages import Payload, PushItem, Wire
 
 _LOG: Final = logging.getLogger("queen.engine")
@@ -33,7 +30,6 @@ _EARLY_SECONDS: Final = 0.001
 _SCHEDULES: Final = 50
 """Together in one transaction, with so many ticks each."""
 _TICKS: Final = 20
-_ROUNDS: Final = 10
 _MOST_NAME_BYTES: Final = 200
 """So that there is room for an instant behind it."""
 _MOST_ERROR: Final = 1_000
@@ -61,22 +57,14 @@ class Schedules(Rounds):
     A schedule moves to its next tick in the transaction that pushes the message of this one.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        catalogue: Catalogue,
-        pushes: Pushes,
-        seals: Seals,
-        *,
-        tell_of_change: Callable[[], None],
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._catalogue = catalogue
+    def __init__(self, core: Core, pushes: Pushes) -> None:
+        self._store = core.store
+        self._settings = core.settings
+        self._catalogue = core.catalogue
         self._pushes = pushes
-        self._seals = seals
-        self._tell_of_change = tell_of_change
+        self._seals = core.seals
+        self._signals = core.signals
+        core.signals.on_schedules_changed.subscribe(self.wake)
         self._holder = random.getrandbits(62)
         super().__init__(pause_seconds=self._poll_seconds())
 
@@ -122,7 +110,7 @@ class Schedules(Rounds):
         )
         if row is None:
             raise errors.VersionMismatch(f"schedule {name} was changed at the same time")
-        self._change()
+        self._signals.schedules_changed()
         return row
 
     async def pause(self, name: str, *, is_paused: bool) -> Record:
@@ -134,7 +122,7 @@ class Schedules(Rounds):
         changed = await self._store.schedules.pause(name, is_paused=is_paused, next_at=next_at)
         if changed is None:
             raise _missing(name)
-        self._change()
+        self._signals.schedules_changed()
         return changed
 
     async def delete(self, name: str) -> None:
@@ -165,29 +153,17 @@ class Schedules(Rounds):
         return _DECODE(opened)
 
     async def round(self) -> float:
-        try:
-            while True:
-                found = await self._store.schedules.due(self._holder, _OFFICE_SECONDS, _SCHEDULES)
-                if not found or found[0]["name"] is None:
-                    break
-                await self._fire_all(found)
-        except (errors.ServiceError, errors.OutcomeUnknown):
-            return random.uniform(0.1, 1.0)
-        except Exception:
-            # Whatever it was, the next round may find it gone.
-            _LOG.exception("schedules could not be seen to")
-            return self._poll_seconds()
+        while True:
+            found = await self._store.schedules.due(self._holder, _OFFICE_SECONDS, _SCHEDULES)
+            if not found or found[0]["name"] is None:
+                break
+            await self._fire_all(found)
         wait = found[0]["wait_seconds"] + _EARLY_SECONDS if found else _POLL_SECONDS
         return min(wait, self._poll_seconds())
 
     def _poll_seconds(self) -> float:
         is_pooled = self._store.database.is_pooled
         return (_POOLED_POLL_SECONDS if is_pooled else _POLL_SECONDS) * random.uniform(0.8, 1.2)
-
-    def _change(self) -> None:
-        """The next tick is another now, here and for the process that sees to them."""
-        self.wake()
-        self._tell_of_change()
 
     async def _now(self) -> datetime:
         return (await self._store.database.fetch("now"))[0]["now"]

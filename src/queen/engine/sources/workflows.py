@@ -1,7 +1,7 @@
 """Starts workflows, drives them, and wakes those who wait for their ends."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -10,13 +10,11 @@ import msgspec
 from queen import errors
 from queen.codec import payload
 from queen.codec.names import check_name, check_queue_name
-from queen.engine.caches.catalogue import Catalogue
+from queen.engine.core import Core
 from queen.engine.settle.outcome_waiters import WorkflowEndings
 from queen.engine.settle.results import Results
-from queen.settings import Settings
 from queen.store.connection.database import Record
 from queen.store.messages import Advance
-from queen.store.store import Store
 from queen.wire.messages import AdvanceOperation
 from queen.wire.workflow_plan import Plan
 
@@ -30,21 +28,13 @@ _OUTER_LEVELS: Final = 8
 class Workflows:
     """Runs of steps that follow each other; their state machine is SQL."""
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        catalogue: Catalogue,
-        results: Results,
-        *,
-        tell_of_end: Callable[[], None],
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._catalogue = catalogue
+    def __init__(self, core: Core, results: Results) -> None:
+        self._store = core.store
+        self._settings = core.settings
+        self._catalogue = core.catalogue
         self._results = results
-        self._tell_of_end = tell_of_end
-        self.endings = WorkflowEndings(store, settings)
+        self._signals = core.signals
+        self.endings = WorkflowEndings(core)
 
     async def start(
         self,
@@ -79,7 +69,7 @@ class Workflows:
         row = await self._store.workflows.signal(id_, signal, outcome, text)
         if not row["steps"]:
             raise errors.NotFound(f"no step of workflow {id_} is for a signal {signal}")
-        self.stir([id_] if row["has_ended"] else [])
+        self._signals.workflows_ended([id_] if row["has_ended"] else [])
         return row["taken"]
 
     async def cancel(self, id_: str, reason: str | None, *, is_undone: bool) -> None:
@@ -88,7 +78,7 @@ class Workflows:
         has_ended: bool = row["has_ended"]
         if not has_ended:
             has_ended = await self._take_away(id_)
-        self.stir([id_] if has_ended else [])
+        self._signals.workflows_ended([id_] if has_ended else [])
 
     async def _take_away(self, id_: str) -> bool:
         """Cancel messages that are out, unless their steps would have to be undone."""
@@ -109,12 +99,12 @@ class Workflows:
             has_ended = await self._store.workflows.fail_step(
                 id_, step, part, UUID(token), "its job was cancelled"
             )
-            self.stir([id_] if has_ended else [])
+            self._signals.workflows_ended([id_] if has_ended else [])
 
     async def retry(self, id_: str, from_step: str | None) -> None:
         """Let it go on from what failed."""
         has_ended = await self._store.workflows.retry(id_, from_step)
-        self.stir([id_] if has_ended else [])
+        self._signals.workflows_ended([id_] if has_ended else [])
 
     async def delete(self, id_: str) -> None:
         """Forget one that has ended."""
@@ -125,12 +115,6 @@ class Workflows:
         if row is None:
             raise errors.WorkflowNotFound(f"there is no workflow {id_}")
         return row
-
-    def stir(self, ended: Iterable[str]) -> None:
-        """These have ended, here: who waits for them is woken, in all processes."""
-        if ids := list(ended):
-            self.endings.tell_of(ids)
-            self._tell_of_end()
 
     def advances(self, operations: Sequence[AdvanceOperation]) -> list[Advance]:
         """Operations as rows; raises BadRequest of the first that cannot be one."""

@@ -20,7 +20,7 @@ async def _evict(run: Run, queue: Record) -> None:
         (step,) = await run.step("evict", queue["id"], _PARTITIONS_PER_STEP, messages)
         run.rows += step["messages"]
         for group_id, count in zip(step["group_ids"], step["counts"], strict=True):
-            run.engine.counters.count_evicted(group_id, count, is_kept=step["is_kept"])
+            run.core.counters.count_evicted(group_id, count, is_kept=step["is_kept"])
         if step["is_over"]:
             return
         run.lag_seconds = max(run.lag_seconds, step["lag_seconds"])

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from queen import errors
-from queen.engine.engine import Engine
+from queen.engine.core import Core
 from queen.engine.runtime.periodic import Rounds
 from queen.engine.upkeep import (
     audit,
@@ -64,15 +64,16 @@ class Upkeep(Rounds):
     process that was stopped and comes back does nothing more once another one has the duty.
     """
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
-        self._engine = engine
+    def __init__(self, core: Core, settings: Settings) -> None:
+        self._core = core
         self._settings = settings
-        self._holder = engine.counters.process
-        super().__init__()
+        self._holder = core.counters.process
+        pause = settings.upkeep_look_seconds
+        super().__init__(retry_seconds=(0.8 * pause, 1.2 * pause))
 
     async def look(self) -> bool:
         """Do what is due, one duty after the other; whether there is more to do at once."""
-        taken = await self._engine.store.database.fetch(
+        taken = await self._core.store.database.fetch(
             "take_duties", self._holder, DUTIES, _HELD_SECONDS
         )
         has_more = False
@@ -84,7 +85,7 @@ class Upkeep(Rounds):
         work, interval = _DUTIES[duty["name"]]
         began = time.monotonic()
         run = Run(
-            engine=self._engine,
+            core=self._core,
             settings=self._settings,
             name=duty["name"],
             epoch=duty["epoch"],
@@ -103,7 +104,7 @@ class Upkeep(Rounds):
             problem = repr(error)
         is_over = run.is_over or problem is not None
         with contextlib.suppress(errors.QueenError):
-            await self._engine.store.database.fetch(
+            await self._core.store.database.fetch(
                 "report_duty",
                 run.name,
                 run.epoch,
@@ -117,13 +118,7 @@ class Upkeep(Rounds):
         return not is_over
 
     async def round(self) -> float:
-        has_more = False
-        try:
-            has_more = await self.look()
-        except errors.QueenError:
-            pass  # The database is away, or busy: later.
-        except Exception:
-            _LOG.exception("upkeep could not look for its duties")
+        has_more = await self.look()
         # Not all processes at once.
         seconds = _AGAIN_SECONDS if has_more else self._settings.upkeep_look_seconds
         return seconds * random.uniform(0.8, 1.2)

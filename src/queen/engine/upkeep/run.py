@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from queen.engine.engine import Engine
+from queen.engine.core import Core
 from queen.settings import Settings
 from queen.store.connection.database import Record
 
@@ -20,7 +20,7 @@ _QUEUES_PER_CALL: Final = 200
 class Run:
     """What a duty is given, and what it says of itself."""
 
-    engine: Engine
+    core: Core
     settings: Settings
     name: str
     epoch: int
@@ -40,7 +40,7 @@ class Run:
     async def step(self, call: str, *arguments: object) -> list[Record]:
         """One transaction; raises DutyLost when another process has the duty by now."""
         began = time.monotonic()
-        rows = await self.engine.store.database.fetch(call, self.epoch, *arguments)
+        rows = await self.core.store.database.fetch(call, self.epoch, *arguments)
         rest = min(_LONGEST_REST, _REST * (time.monotonic() - began))
         await asyncio.sleep(rest)
         return rows
@@ -49,7 +49,7 @@ class Run:
         """The queues that a call lists, by id, while there is time."""
         after = int((self.cursor or {}).get("queue_id", 0))
         self.cursor = None
-        while rows := await self.engine.store.database.fetch(call, after, _QUEUES_PER_CALL):
+        while rows := await self.core.store.database.fetch(call, after, _QUEUES_PER_CALL):
             for row in rows:
                 if not self.has_time:
                     self.is_over = False

@@ -17,7 +17,7 @@ async def run(run: Run) -> None:
         queue_id, messages = rows[0]["queue_id"], rows[0]["messages"]
         run.rows += messages
         if messages:
-            run.engine.wakeups.tell([queue_id], is_new=True)
+            run.core.signals.messages_stored([queue_id], is_new=True)
         # Again if there may be more; what is locked now is for the next run.
         after = queue_id - 1 if messages >= _MESSAGES_PER_STEP else queue_id
         if messages >= _MESSAGES_PER_STEP:

@@ -12,7 +12,7 @@ async def run(run: Run) -> None:
     while run.has_time:
         (step,) = await run.step("see_to_steps", _STEPS_PER_STEP)
         run.rows += step["looked"]
-        run.engine.workflows.stir(step["ended"])
+        run.core.signals.workflows_ended(step["ended"])
         if step["looked"] < _STEPS_PER_STEP:
             return
     run.is_over = False

@@ -37,7 +37,7 @@ class Watch:
         self.meter = Meter(engine, settings, self._watchdog)
         self._worker = Worker(seat, self.meter.snapshot) if seat else None
         # One process of a host is enough to stand for the office of the one that samples.
-        self._sampler = Sampler(engine, settings) if seat is None or seat.place == 0 else None
+        self._sampler = Sampler(engine.core, settings) if seat is None or seat.place == 0 else None
         self.dashboards = Dashboards(engine, settings, self.meter, self.gather, self.log)
         self._tracing = Tracing(settings) if settings.otel else None
         if self._tracing is not None:

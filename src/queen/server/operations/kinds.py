@@ -37,7 +37,7 @@ def kinds(engine: Engine) -> Mapping[str, Work]:
 
     async def erase(arguments: Mapping[str, Any], cursor: int | None) -> Step:
         del arguments, cursor
-        is_over = await engine.erase_step()
+        is_over = await engine.queues.erase_step()
         return Step(None, 0 if is_over else 1, is_over)
 
     async def redrive(arguments: Mapping[str, Any], cursor: int | None) -> Step:
@@ -107,7 +107,7 @@ async def redrive_letters(
     masked become readable by the way: raises Masked.
     """
     if destination is None:
-        return len(await engine.redrive(ids))
+        return len(await engine.dead_letters.redrive(ids))
     stored = sorted(await engine.store.dead_letters.with_ids(ids), key=lambda letter: letter["id"])
     opened = await engine.seals.open_rows(stored)
     letters = [letter for letter in opened if letter["data_error"] is None]
@@ -120,7 +120,7 @@ async def redrive_letters(
                 f"queue {queue.name} is not encrypted: what is masked goes there only by who may"
                 " consume it"
             )
-    moved = await engine.redrive_to(
+    moved = await engine.dead_letters.redrive_to(
         [letter["id"] for letter in letters],
         [letter["payload"] for letter in letters],
         [_linked(engine.store.shard, letter) for letter in letters],

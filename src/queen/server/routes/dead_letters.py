@@ -238,7 +238,7 @@ async def _destination(call: Call, request: RedriveRequest) -> dict[str, str]:
     check_queue_name("queue", queue, settings.max_name_bytes)
     check_name("partition", partition, settings.max_partition_bytes)
     await call.require_queues(Permission.PRODUCE, {queue})
-    await call.state.engine.queue_row(queue)
+    await call.state.engine.queues.one(queue)
     return {"queue": queue, "partition": partition}
 
 

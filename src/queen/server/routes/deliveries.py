@@ -74,7 +74,7 @@ async def release(call: Call) -> Answer:
 async def _queue(call: Call, permission: Permission) -> Record:
     queue = call.parameters["queue"]
     await call.require_queues(permission, {queue})
-    return await call.state.engine.queue_row(queue)
+    return await call.state.engine.queues.one(queue)
 
 
 _DELIVERIES: Final = f"{API}/resources/queues/{{queue}}/deliveries"

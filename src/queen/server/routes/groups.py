@@ -38,7 +38,7 @@ async def list_groups(call: Call) -> Answer:
     most = LIST if query.queue is None else DETAIL
     if query.queue is not None:
         await call.require_queues(Permission.BROWSE, {query.queue})
-        queue_id = (await engine.queue_row(query.queue))["id"]
+        queue_id = (await engine.queues.one(query.queue))["id"]
     cursor = query.cursor
     found: list[GroupSummary] = []
     scanned = 0
@@ -97,7 +97,7 @@ async def list_partitions(call: Call) -> Answer:
     queue, group = call.parameters["queue"], call.parameters["group"]
     await call.require_queues(Permission.BROWSE, {queue})
     engine = call.state.engine
-    queue_id: int = (await engine.queue_row(queue))["id"]
+    queue_id: int = (await engine.queues.one(queue))["id"]
     group_id = await engine.store.groups.named(queue_id, group)
     if group_id is None:
         raise errors.GroupNotFound(f"queue {queue} has no group {group}")
@@ -140,7 +140,7 @@ async def seek(call: Call) -> Answer:
     queue, group = call.parameters["queue"], call.parameters["group"]
     partition = call.parameters.get("partition")
     await call.require_queues(Permission.OPERATE, {queue})
-    await call.state.engine.seek(
+    await call.state.engine.queues.seek(
         queue,
         group,
         to=request.timestamp,
@@ -165,7 +165,7 @@ async def delete(call: Call) -> Answer:
     if not queues:
         raise errors.GroupNotFound(f"there is no group {group}")
     for each in queues:
-        await engine.drop_group(each, group)
+        await engine.queues.delete_group(each, group)
     # What it leaves behind goes in steps, after the answer.
     await call.state.operations.begin("delete", queue=queue, arguments={}, by=call.caller.name)
     return Answer(GroupDeleted(success=True, consumer_group=group, queues=queues))

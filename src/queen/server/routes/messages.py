@@ -57,7 +57,7 @@ async def list_messages(call: Call) -> Answer:
     seals = call.reveal(query.reveal)
     wanted = Where.parse(query.where) if query.where else None
     engine = call.state.engine
-    queue_id: int = (await engine.queue_row(query.queue))["id"]
+    queue_id: int = (await engine.queues.one(query.queue))["id"]
     if query.consumer_group is not None and not await engine.store.groups.named(
         queue_id, query.consumer_group
     ):
@@ -288,7 +288,9 @@ async def retry(call: Call) -> Answer:
     if target.offset is None:
         raise errors.NotRetryable("the message is scheduled and has not been tried yet")
     await _look(call, target)
-    await call.state.engine.retry(target.partition["id"], target.offset, request.consumer_group)
+    await call.state.engine.dead_letters.retry(
+        target.partition["id"], target.offset, request.consumer_group
+    )
     return _changed(call, target, consumer_group=request.consumer_group or QUEUE_MODE)
 
 
@@ -302,7 +304,7 @@ async def give_up(call: Call) -> Answer:
     most = call.state.settings.max_error_bytes
     error = request.error and request.error.encode()[:most].decode(errors="ignore")
     try:
-        await call.state.engine.give_up(
+        await call.state.engine.dead_letters.give_up(
             target.partition["id"], target.offset, request.consumer_group, error
         )
     except errors.PartitionNotFound as gone:

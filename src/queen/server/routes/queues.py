@@ -293,7 +293,9 @@ async def _set_paused(call: Call, *, is_paused: bool) -> Answer:
         row = await _find(call, Permission.CONFIGURE)
         try:
             # Its version, so that a queue that is deleted meanwhile is not made anew.
-            await engine.configure(row["name"], {"paused": is_paused}, version=row["version"])
+            await engine.queues.configure(
+                row["name"], {"paused": is_paused}, version=row["version"]
+            )
         except errors.VersionMismatch:
             continue
         return Answer(Paused(paused=is_paused))
@@ -339,7 +341,7 @@ async def delete(call: Call) -> Answer:
     """The queue is gone at once; its rows go in steps. Dead letters stay."""
     queue = call.parameters["queue"]
     await call.require_queues(Permission.DESTROY, {queue})
-    await call.state.engine.drop_queue(queue)
+    await call.state.engine.queues.delete(queue)
     return started(
         await call.state.operations.begin("delete", queue=queue, arguments={}, by=call.caller.name)
     )
@@ -348,7 +350,7 @@ async def delete(call: Call) -> Answer:
 async def _find(call: Call, permission: Permission) -> Record:
     queue = call.parameters["queue"]
     await call.require_queues(permission, {queue})
-    return await call.state.engine.queue_row(queue)
+    return await call.state.engine.queues.one(queue)
 
 
 _QUEUES: Final = f"{API}/resources/queues"

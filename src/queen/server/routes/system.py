@@ -158,7 +158,7 @@ async def _set(call: Call, mode: str) -> Answer:
     )
     # Here at once, and in the other processes as soon as they hear of it.
     await call.state.pulse.beat()
-    call.state.engine.wakeups.tell_modes()
+    call.state.engine.signals.modes_changed()
     return _shown(row)
 
 

@@ -101,7 +101,7 @@ async def _require_unordered(call: Call, names: set[str]) -> None:
     known = await engine.catalogue.queues(names)
     for name in names:
         if name not in known and call.state.settings.auto_create:
-            await engine.configure(name, QUEUE.columns())
+            await engine.queues.configure(name, QUEUE.columns())
         elif name in known and known[name].is_ordered:
             raise errors.InvalidItem(
                 f"queue {name} hands messages out in order; configure it with ordered false"
@@ -181,7 +181,7 @@ async def retry(call: Call) -> Answer:
     place = outcome.place
     if place is None or place.offset is None or outcome.status not in ("failed", "dead_letter"):
         raise errors.NotRetryable(f"job {name} is {STATUS[outcome.status]}")
-    await engine.retry(place.partition_id, place.offset, None)
+    await engine.dead_letters.retry(place.partition_id, place.offset, None)
     return Answer(JobChanged(success=True, id=name, queue=queue.name, was=STATUS[outcome.status]))
 
 

@@ -101,7 +101,7 @@ async def clean(call: Call) -> Answer:
     await call.require_queues(Permission.DESTROY, {request.queue})
     call.note(queue=request.queue)
     engine = call.state.engine
-    await engine.queue_row(request.queue)
+    await engine.queues.one(request.queue)
     now: datetime = (await engine.store.database.fetch("now"))[0]["now"]
     before = now - timedelta(seconds=request.grace_seconds)
     if request.status == "completed":

@@ -41,10 +41,10 @@ async def configure(call: Call) -> Answer:
                 "a partition has a priority alone: no namespace, task, mode replace or If-Match"
             )
         priority: int = columns.get("priority") or 0
-        await engine.configure_partition(request.queue, request.partition, priority=priority)
-        row = await engine.queue_row(request.queue)
+        await engine.queues.configure_partition(request.queue, request.partition, priority=priority)
+        row = await engine.queues.one(request.queue)
     else:
-        row = await engine.configure(
+        row = await engine.queues.configure(
             request.queue,
             columns,
             namespace=request.namespace,

@@ -1,0 +1,38 @@
+"""What every part of the engine works with."""
+
+from typing import NamedTuple, Self
+
+from queen.engine.caches.catalogue import Catalogue
+from queen.engine.caches.segments import SegmentCache
+from queen.engine.encryption.sealer import Seals
+from queen.engine.metrics.counters import Counters
+from queen.engine.runtime.signals import Signals
+from queen.settings import Settings
+from queen.store.store import Store
+
+
+class Core(NamedTuple):
+    """One database, and what this process caches and counts of it."""
+
+    store: Store
+    settings: Settings
+    signals: Signals
+    catalogue: Catalogue
+    segments: SegmentCache
+    counters: Counters
+    seals: Seals
+
+    @classmethod
+    def of(cls, store: Store, settings: Settings) -> Self:
+        signals = Signals(store, settings)
+        catalogue = Catalogue(store, settings)
+        segments = SegmentCache(settings.segment_cache_bytes)
+        seals = Seals(store, settings, catalogue)
+        # The caches subscribe first: whoever is woken by a signal reads them.
+        signals.on_queues_changed.subscribe(catalogue.forget_options)
+        signals.on_caches_stale.subscribe(catalogue.forget_options)
+        signals.on_caches_stale.subscribe(segments.clear)
+        signals.on_server_replaced.subscribe(catalogue.forget)
+        signals.on_server_replaced.subscribe(seals.forget)
+        counters = Counters(settings.metrics_max_queues)
+        return cls(store, settings, signals, catalogue, segments, counters, seals)

@@ -1,0 +1,33 @@
+"""Finds work for waiting pops if a notification was lost."""
+
+from queen.engine.core import Core
+from queen.engine.pop.popper import Pops
+from queen.engine.runtime.periodic import Rounds
+
+
+class SafetyPoll(Rounds):
+    """Checks periodically for all waiting pops together, with one statement for each question."""
+
+    def __init__(self, core: Core, pops: Pops) -> None:
+        self._store = core.store
+        self._pops = pops
+        self._seconds = core.settings.safety_poll_ms / 1000
+        self._scopes: object = None
+        """The queues of all namespaces, as last seen."""
+        super().__init__(pause_seconds=self._seconds, retry_seconds=(self._seconds, self._seconds))
+
+    async def round(self) -> float:
+        waiters = self._pops.waiters
+        if not waiters.is_anybody_here:
+            return self._seconds
+        if names := waiters.missing_queues:
+            found = await self._store.queues.named(names)
+            waiters.wake_missing({row["name"] for row in found})
+        if waiters.has_scopes:
+            scopes = await self._store.queues.signature()
+            if scopes != self._scopes:
+                self._scopes = scopes
+                waiters.wake_open()
+        if group_ids := waiters.group_ids:
+            self._pops.search_again(await self._store.groups.ready(group_ids))
+        return self._seconds

@@ -1,0 +1,105 @@
+"""Writes pending pushes as segments, in one transaction with whatever the caller sends along."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from queen import errors
+from queen.engine.core import Core
+from queen.engine.push.batches import PushUnit
+from queen.engine.push.layout import Flush
+from queen.store.connection.database import Record
+from queen.store.messages import Push
+
+_ATTEMPTS: Final = 10
+
+Send = Callable[[Push], Awaitable[list[Record]]]
+LeaveOut = Callable[[list[PushUnit], Mapping[str, errors.QueenError]], list[PushUnit]]
+Retry = Callable[[Flush, Sequence[Record]], Awaitable[list[PushUnit]]]
+
+
+class Writer:
+    """
+    The one way into the log.
+
+    The database rejects a whole call if one message in it is a duplicate, belongs to a partition
+    that was removed, and so on. Then nothing is stored, and the rest is sent again.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def write(
+        self,
+        units: list[PushUnit],
+        send: Send,
+        *,
+        leave_out: LeaveOut | None = None,
+        retry: Retry | None = None,
+        applied: Sequence[str] = ("stored",),
+    ) -> list[Record] | None:
+        """
+        Write the units; returns the rows of the call that applied them, None after too many tries.
+
+        ``leave_out``: returns the units without those of queues that have a problem; without it,
+        the first problem is raised. ``retry``: returns the units to send again after a rejection.
+        ``applied``: kinds of rows that a call returns only if it applied everything.
+        """
+        core = self._core
+        leave_out = leave_out or _raise_first
+        for _ in range(_ATTEMPTS):
+            names = [part.lane for unit in units for part in unit.parts]
+            lanes = await core.catalogue.lanes(names)
+            if len(lanes) < len(names) and (lost := [each for each in names if each not in lanes]):
+                if core.settings.auto_create:
+                    continue  # Deleted while it was created.
+                missing = {
+                    queue: errors.QueueNotFound(f"there is no queue {queue}")
+                    for queue, _, _ in lost
+                }
+                units = leave_out(units, missing)
+            data_keys, problems = await core.seals.keys(_counts(units))
+            if problems:
+                units = leave_out(units, problems)
+            layout = Flush(units, lanes, core.settings, data_keys, core.store.shard)
+            rows = await send(layout.push)
+            if not rows or rows[0]["kind"] in applied:
+                self._finish(layout, rows)
+                return rows
+            units = await retry(layout, rows) if retry else layout.without(rows, core.catalogue)
+        return None
+
+    def _finish(self, layout: Flush, rows: Sequence[Record]) -> None:
+        """Place the messages, wake consumers, count."""
+        core = self._core
+        layout.place([row for row in rows if row["kind"] == "stored"], core.segments)
+        if layout.queue_ids:
+            is_new = not layout.push.scheduled_partition_ids
+            core.signals.messages_stored(layout.queue_ids, is_new=is_new)
+        for unit in layout.units:
+            for part in unit.parts:
+                if (lane := core.catalogue.lane(part.lane)) is not None:
+                    core.counters.count_pushed(lane.queue_id, part.lane[0], *part.counts)
+
+
+def contended(what: str) -> errors.Overloaded:
+    """The error for a write that was rejected too often."""
+    return errors.Overloaded(
+        f"{what} met duplicates or removed partitions at every attempt. Try again later."
+    )
+
+
+def _raise_first(
+    units: list[PushUnit], problems: Mapping[str, errors.QueenError]
+) -> list[PushUnit]:
+    del units
+    raise next(iter(problems.values()))
+
+
+def _counts(units: Iterable[PushUnit]) -> dict[str, int]:
+    """The number of messages per queue."""
+    counts: dict[str, int] = {}
+    for unit in units:
+        for part in unit.parts:
+            held = len(part.marked.scheduled) if part.marked else 0
+            counts[part.lane[0]] = counts.get(part.lane[0], 0) + len(part.items) + held
+    return counts

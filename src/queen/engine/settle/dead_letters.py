@@ -1,0 +1,98 @@
+"""Dead letters: deliver them again, move them, or create one by hand."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from queen import errors
+from queen.codec.encryption.sealing import seal
+from queen.codec.names import QUEUE_MODE
+from queen.engine.core import Core
+
+_ROUNDS: Final = 10
+
+
+class DeadLetters:
+    """Messages that exhausted their retries, per consumer group."""
+
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._catalogue = core.catalogue
+        self._counters = core.counters
+        self._seals = core.seals
+        self._signals = core.signals
+
+    async def redrive(self, ids: Sequence[int]) -> list[int]:
+        """Deliver dead letters again, to the group that gave up; answers which were."""
+        redriven = await self._store.dead_letters.redrive(ids)
+        for row in redriven:
+            self._counters.group(row["group_id"]).redriven += 1
+        self._signals.groups_ready({row["group_id"] for row in redriven})
+        return [row["id"] for row in redriven]
+
+    async def redrive_to(
+        self,
+        ids: Sequence[int],
+        payloads: Sequence[bytes],
+        extras: Sequence[bytes | None],
+        queue: str,
+        partition: str,
+    ) -> list[int]:
+        """Push dead letters as new messages to a partition, which is made if need be."""
+        for _ in range(_ROUNDS):
+            moved = await self._redrive_to(ids, payloads, extras, queue, partition)
+            if moved is not None:
+                return moved
+        raise errors.Overloaded(f"partition {partition} was removed again and again; try later")
+
+    async def _redrive_to(
+        self,
+        ids: Sequence[int],
+        payloads: Sequence[bytes],
+        extras: Sequence[bytes | None],
+        queue: str,
+        partition: str,
+    ) -> list[int] | None:
+        """The same once; None when the partition was removed meanwhile."""
+        await self._catalogue.queue(queue)
+        name = (queue, partition, 0)
+        await self._catalogue.lanes([name])
+        lane = self._catalogue.lane(name)
+        if lane is None:
+            raise errors.QueueNotFound(f"there is no queue {queue}")
+        data_keys, problems = await self._seals.keys({queue: len(ids)})
+        for problem in problems.values():
+            raise problem
+        sealed = payloads, extras
+        if (key := data_keys.get(lane.queue_id)) is not None:
+            sealed = seal(key, self._store.shard, lane.partition_id, payloads, extras)
+        try:
+            moved = await self._store.dead_letters.redrive_to(ids, *sealed, lane.partition_id)
+        except errors.EncryptionUnavailable:
+            self._catalogue.forget_options([lane.queue_id])  # Encrypted since they were read.
+            raise
+        except errors.PartitionNotFound:
+            # Removed since it was read: it is made anew, unless its queue is gone as well.
+            self._catalogue.forget_lanes([lane.partition_id])
+            return None
+        self._signals.messages_stored({lane.queue_id})
+        return moved
+
+    async def retry(self, partition_id: int, offset: int, consumer_group: str | None) -> None:
+        """A message that waits for its next attempt, or is a dead letter, may be popped now."""
+        group_id = await self._store.browse.retry(
+            partition_id, offset, consumer_group or QUEUE_MODE
+        )
+        if group_id is None:
+            raise errors.NotRetryable("the message neither waits for an attempt nor is it dead")
+        self._signals.groups_ready({group_id})
+
+    async def give_up(
+        self, partition_id: int, offset: int, consumer_group: str | None, error: str | None
+    ) -> None:
+        """Make a message a dead letter of one group."""
+        group_id: int | None = None
+        while group_id is None:
+            group_id = await self._store.browse.give_up(
+                partition_id, offset, consumer_group or QUEUE_MODE, error
+            )
+        self._signals.groups_ready({group_id})
