@@ -1,9 +1,9 @@
 """Which queue a partition or a delivery belongs to: what ids in a request stand for."""
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from uuid import UUID
 
+from queen.engine.caches.bounded import Bounded
 from queen.settings import Settings
 from queen.store.store import Store
 
@@ -13,30 +13,26 @@ class Owners:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        self._most = settings.catalogue_entries
-        self._partitions: OrderedDict[int, str] = OrderedDict()
-        self._leases: OrderedDict[tuple[int, UUID], str] = OrderedDict()
+        self._partitions = Bounded[int, str](settings.catalogue_entries)
+        self._leases = Bounded[tuple[int, UUID], str](settings.catalogue_entries)
 
     async def of_partitions(self, partition_ids: Iterable[int]) -> dict[int, str]:
         """The queues of those partitions that exist."""
         wanted = set(partition_ids)
-        if missing := [each for each in wanted if each not in self._partitions]:
-            for row in await self._store.queues.of_partitions(missing):
-                self._partitions[row["id"]] = row["name"]
         found = {each: self._partitions[each] for each in wanted if each in self._partitions}
-        while len(self._partitions) > self._most:
-            self._partitions.popitem(last=False)
+        if missing := [each for each in wanted if each not in found]:
+            for row in await self._store.queues.of_partitions(missing):
+                found[row["id"]] = self._partitions[row["id"]] = row["name"]
         return found
 
     async def of_leases(self, leases: Iterable[tuple[int, UUID]]) -> dict[tuple[int, UUID], str]:
         """The queues of those leases that are current or were a while ago."""
         wanted = set(leases)
-        if missing := [each for each in wanted if each not in self._leases]:
-            for row in await self._store.queues.of_deliveries(missing):
-                self._leases[row["id"], row["token"]] = row["name"]
         found = {each: self._leases[each] for each in wanted if each in self._leases}
-        while len(self._leases) > self._most:
-            self._leases.popitem(last=False)
+        if missing := [each for each in wanted if each not in found]:
+            for row in await self._store.queues.of_deliveries(missing):
+                lease = row["id"], row["token"]
+                found[lease] = self._leases[lease] = row["name"]
         return found
 
     def forget(self, queue: str) -> None:

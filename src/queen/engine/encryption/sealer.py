@@ -1,7 +1,6 @@
 """Seals what is stored of encrypted queues, and opens what is read of them."""
 
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -11,6 +10,7 @@ from queen.codec.encryption import keys as encryption
 from queen.codec.encryption.keys import DataKey, Wrapped, holds_sealed, is_sealed, key_id_of
 from queen.codec.encryption.sealing import key_ids_of, open_segment
 from queen.codec.segment import Segment
+from queen.engine.caches.bounded import Bounded
 from queen.engine.caches.catalogue import Catalogue
 from queen.engine.encryption.rotation import keyring_of
 from queen.settings import Settings
@@ -50,8 +50,8 @@ class Seals:
         self.keyring = keyring_of(settings)
         self._store = store
         self._catalogue = catalogue
-        self._current: dict[int, _Current] = {}
-        self._keys: OrderedDict[int, DataKey] = OrderedDict()
+        self._current = Bounded[int, _Current](_MOST_KEYS)
+        self._keys = Bounded[int, DataKey](_MOST_KEYS)
 
     def forget(self) -> None:
         """Another history: what was taken there may not have been."""
@@ -88,8 +88,6 @@ class Seals:
         current = self._current.get(queue_id)
         if current is None or current.left < count or time.monotonic() >= current.until:
             current = self._current[queue_id] = await self._take(queue_id, max(count, _USES))
-            while len(self._current) > _MOST_KEYS:
-                self._current.pop(next(iter(self._current)))
         current.left -= count
         return current.key
 
@@ -103,14 +101,9 @@ class Seals:
                 queue_id, uses, most, id_=made.id, master_id=master_id, wrapped=made.wrapped
             )
         stored = Wrapped(row["id"], queue_id, row["master_id"], row["wrapped"])
-        key = self._keys.get(stored.id) or self._remember(self.keyring.unwrap(stored))
+        if (key := self._keys.get(stored.id)) is None:
+            key = self._keys[stored.id] = self.keyring.unwrap(stored)
         return _Current(key, uses, time.monotonic() + row["seconds"])
-
-    def _remember(self, key: DataKey) -> DataKey:
-        self._keys[key.id] = key
-        while len(self._keys) > _MOST_KEYS:
-            self._keys.popitem(last=False)
-        return key
 
     async def _load(self, ids: Iterable[int]) -> dict[int, DataKey]:
         """The keys of these ids, each asked for once."""
@@ -118,7 +111,7 @@ class Seals:
         if missing := [each for each in ids if each not in found]:
             for row in await self._store.data_keys.with_ids(missing):
                 stored = Wrapped(row["id"], row["queue_id"], row["master_id"], row["wrapped"])
-                found[stored.id] = self._remember(self.keyring.unwrap(stored))
+                found[stored.id] = self._keys[stored.id] = self.keyring.unwrap(stored)
             if lost := [each for each in missing if each not in found]:
                 raise errors.EncryptionUnavailable(f"there is no data key {lost[0]}")
         return found

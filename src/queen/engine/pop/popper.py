@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Coroutine, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -14,8 +13,9 @@ from msgspec import structs
 from queen import errors
 from queen.codec.names import QUEUE_MODE, check_name, check_queue_name
 from queen.engine.core import Core
-from queen.engine.pop.answer_size import LENT_SECONDS, Portions
+from queen.engine.pop.answer_size import Portions
 from queen.engine.pop.body_reader import Bodies
+from queen.engine.pop.claims import Claims
 from queen.engine.pop.damage import Damage
 from queen.engine.pop.delivery import Copy, Delivery
 from queen.engine.pop.waiters import PopUnit, Target, TargetName, Waiters
@@ -24,19 +24,6 @@ from queen.store import messages as rows
 from queen.wire.messages import PopRequest
 
 _REQUESTS_PER_CALL: Final = 256
-_FILL_STEP: Final = 1_000
-
-
-class Marks:
-    """Where searches by time may start, per group: below it, what was seen was empty."""
-
-    __slots__ = ("due_since", "full_at", "ready_since", "searched_due_at")
-
-    def __init__(self) -> None:
-        self.ready_since: datetime | None = None
-        self.due_since: datetime | None = None
-        self.full_at = 0.0
-        self.searched_due_at = 0.0
 
 
 class Pops:
@@ -56,19 +43,12 @@ class Pops:
         self._damage = Damage(core)
         self.waiters = Waiters(self._start, most=settings.catalogue_entries)
         self.waiters.subscribe(core.signals)
-        core.signals.on_caches_stale.subscribe(self.forget_marks)
-        core.signals.on_database_returned.subscribe(self.forget_marks)
+        self.claims = Claims(core, self.waiters)
         core.signals.on_database_returned.subscribe(self.waiters.wake_all)
-        core.signals.on_server_replaced.subscribe(self.forget_groups)
         self._lanes = asyncio.Semaphore(settings.pop_lanes)
-        self._marks: dict[int, Marks] = {}
-        self._groups: dict[tuple[str, str], tuple[int, int]] = {}
-        self._unfilled: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.waiting = 0
         """Pops that have no answer yet."""
-        self._turns: dict[TargetName, int] = {}
-        """How often a target was searched: every fourth time another priority comes first."""
         self._is_closed = False
 
     async def close(self) -> None:
@@ -78,28 +58,6 @@ class Pops:
             unit.finish([])
         while self._tasks:
             await asyncio.wait(self._tasks)
-
-    def forget_marks(self) -> None:
-        """Search from the start again: what was seen to be empty may not be so any more."""
-        self._marks.clear()
-
-    def search_again(self, group_ids: Iterable[int]) -> None:
-        """
-        Search these groups from the start and wake who waits for them.
-
-        What a slow COMMIT brought lies below the marks that were made meanwhile.
-        """
-        groups = list(group_ids)
-        for group_id in groups:
-            if (mark := self._marks.get(group_id)) is not None:
-                mark.ready_since = mark.due_since = None
-        self.waiters.wake_groups(groups)
-
-    def forget_groups(self) -> None:
-        """Ask for the groups again: there may be others of the same names."""
-        self._groups.clear()
-        self._unfilled.clear()
-        self.waiters.forget_groups()
 
     async def pop(self, request: PopRequest) -> list[Delivery]:
         """Deliveries for one consumer; empty when there is nothing, or nothing came in time."""
@@ -216,7 +174,7 @@ class Pops:
                 if is_told or not unit.request.wait:
                     unit.fail(error)
             target.is_hot = False
-            self._sleep(target, random.uniform(0.25, 1.0))
+            self.waiters.sleep(target, random.uniform(0.25, 1.0))
         except Exception as error:
             for unit in list(target.asking()):
                 unit.fail(error)
@@ -238,17 +196,17 @@ class Pops:
         is_gone = False
         claimed: list[rows.Record] | None = None
         # Subscribing may wait for locks, so it takes no slot from other claims.
-        if await self._is_subscribed(target):
+        if await self.claims.subscribe(target):
             target.is_lent = target.name.is_auto and (
                 self._portions.is_lent(units) or await self._may_be_sealed(target)
             )
             async with self._lanes:
                 started_at = time.perf_counter()
-                claimed = await self._claim(target, units)
+                claimed = await self.claims.claim(target, units)
                 self.flush_seconds.observe(time.perf_counter() - started_at)
         target.is_missing = claimed is None
         if claimed is not None:
-            gone, wait_seconds = self._learn(target, claimed)
+            gone, wait_seconds = self.claims.learn(target, claimed)
             served = await self._hand_out(target, claimed, units)
             self.flushed.observe(
                 sum(row["end_offset"] - row["first_offset"] for row in claimed if row["request"])
@@ -256,8 +214,7 @@ class Pops:
             is_gone = bool(gone)
             if gone:
                 # Deleted and perhaps made anew: look once more under the new id.
-                self._groups = {k: v for k, v in self._groups.items() if v[1] not in gone}
-                self.waiters.know(target, ())
+                self.claims.forget(target, gone)
                 target.is_hot = True
         elif target.name.queue is not None:
             error = errors.QueueNotFound(f"there is no queue {target.name.queue}")
@@ -279,7 +236,7 @@ class Pops:
                 if not is_gone and unit.finish([]):
                     self._counters.count_empty(target.group_ids)
             elif wait_seconds is not None:
-                self._sleep(target, wait_seconds)
+                self.waiters.sleep(target, wait_seconds)
                 wait_seconds = None
         if unwanted:
             await self.give_back(unwanted)
@@ -349,73 +306,6 @@ class Pops:
                 await self._store.messages.release(leases)
                 self._signals.groups_ready({each.group_id for each in deliveries})
 
-    def _sleep(self, target: Target, seconds: float) -> None:
-        """Search again after so long at the latest; who sleeps until an earlier instant stays."""
-        loop = asyncio.get_running_loop()
-        if target.timer is not None:
-            if loop.time() < target.timer.when() <= loop.time() + seconds:
-                return
-            target.timer.cancel()
-        target.timer = loop.call_later(max(seconds, 0.001), self.waiters.wake, target)
-
-    async def _subscribe(self, target: Target) -> None:
-        """Find the groups that the target reads, and make those that are missing."""
-        name = target.name
-        group = target.group
-        if name.queue is not None:
-            queues = [name.queue]
-        else:
-            scope = await self._store.queues.in_scope(name.namespace, name.task)
-            queues = [row["name"] for row in scope]
-        start_at = next((u.request.subscription_from for u in target.units), None)
-        wish = (name.mode, start_at if name.mode == "time" else None)
-        missing = [
-            queue for queue in queues if name.mode is not None or (queue, group) not in self._groups
-        ]
-        if missing:
-            await self._find_or_create(missing, group, *wish)
-        found = [(*ids, queue) for queue in queues if (ids := self._groups.get((queue, group)))]
-        self.waiters.know(target, found)
-        while len(self._groups) > self._settings.catalogue_entries:
-            self._groups.pop(next(iter(self._groups)))
-
-    async def _find_or_create(
-        self, queues: Sequence[str], group: str, mode: str | None, start_at: datetime | None
-    ) -> None:
-        """Learn the group of each queue; those of queues that do not exist are forgotten."""
-        groups = self._store.groups
-        found = await groups.find(queues, group, mode=mode, start_at=start_at)
-        for queue in queues:
-            self._groups.pop((queue, group), None)
-        for each in found:
-            queue, row = each["queue"], each
-            if row["group_id"] is None:
-                # Made one at a time: each waits for a lock on its queue.
-                row = await groups.subscribe(queue, group, mode=mode, start_at=start_at)
-            if row is not None:
-                self._groups[queue, group] = (row["queue_id"], row["group_id"])
-                if not row["is_filled"]:
-                    self._unfilled.add(row["group_id"])
-
-    async def _fill(self, target: Target) -> None:
-        """A group that starts on many partitions gets its places in steps, before each search."""
-        if self._unfilled.isdisjoint(target.group_ids):
-            return
-        for group_id in self._unfilled.intersection(target.group_ids):
-            if await self._store.groups.fill(group_id, _FILL_STEP):
-                self._unfilled.discard(group_id)
-            else:
-                target.is_hot = True
-
-    async def _is_subscribed(self, target: Target) -> bool:
-        """Subscribe the target where it is not yet; False when there is no queue to look in."""
-        if not target.group_ids or target.name.queue is None:
-            await self._subscribe(target)
-        if not target.group_ids:
-            return False
-        await self._fill(target)
-        return True
-
     async def _may_be_sealed(self, target: Target) -> bool:
         """What cannot be opened must not be settled by its claim."""
         try:
@@ -423,69 +313,3 @@ class Pops:
         except errors.RequestError:
             return True  # An option of theirs is not understood: whatever they are, this is safe.
         return any(queue.may_be_sealed for queue in queues.values())
-
-    def _turn(self, name: TargetName) -> int:
-        turn = (self._turns.pop(name, 0) + 1) % 1_000_000
-        self._turns[name] = turn
-        while len(self._turns) > self._settings.catalogue_entries:
-            self._turns.pop(next(iter(self._turns)))
-        return turn
-
-    async def _claim(self, target: Target, units: Sequence[PopUnit]) -> list[rows.Record]:
-        now = time.monotonic()
-        is_auto = target.name.is_auto
-        is_lent = target.is_lent
-        marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
-        # Many wake-ups a second are for new messages alone.
-        is_new = not target.seeks_due and all(unit.request.wait for unit in units)
-        target.seeks_due = False
-        due: rows.Due = "never" if is_new else "last"
-        for mark in marks:
-            if now >= mark.full_at:
-                mark.full_at = now + self._settings.full_search_ms / 1000
-                mark.ready_since = mark.due_since = None
-            if now >= mark.searched_due_at + self._settings.due_search_ms / 1000:
-                mark.searched_due_at = now
-                due = "first"
-        if due == "never":
-            self._sleep(target, self._settings.due_search_ms / 1000)
-        wanted = rows.Pop(
-            group_ids=target.group_ids,
-            ready_since=[mark.ready_since for mark in marks],
-            due_since=[mark.due_since for mark in marks],
-            partition=target.name.partition,
-            batches=[unit.request.batch for unit in units],
-            partitions=[unit.request.partitions for unit in units],
-            leases=[LENT_SECONDS if is_lent else unit.request.lease_seconds for unit in units],
-            is_auto=is_auto and not is_lent,
-            due=due,
-            turn=self._turn(target.name),
-        )
-        try:
-            return await self._store.messages.pop(wanted)
-        except (errors.ServiceError, errors.OutcomeUnknown):
-            self.forget_marks()
-            raise
-
-    def _learn(
-        self, target: Target, claimed: Sequence[rows.Record]
-    ) -> tuple[set[int], float | None]:
-        """Marks out of the rows about groups; which are gone, and how long to wait."""
-        gone: set[int] = set()
-        waits: list[float] = []
-        for row in reversed(claimed):
-            if row["request"] is not None:
-                continue
-            group_id = row["group_id"]
-            if row["code"] is not None:
-                gone.add(group_id)
-                self._marks.pop(group_id, None)
-                continue
-            mark = self._marks.setdefault(group_id, Marks())
-            mark.ready_since, mark.due_since = row["ready_since"], row["due_since"]
-            self._counters.count_search(row, target.queues[group_id], target.group)
-            if row["wait_seconds"] is not None:
-                waits.append(row["wait_seconds"])
-        while len(self._marks) > self._settings.catalogue_entries:
-            self._marks.pop(next(iter(self._marks)))
-        return gone, min(waits, default=None)

@@ -29,5 +29,5 @@ class SafetyPoll(Rounds):
                 self._scopes = scopes
                 waiters.wake_open()
         if group_ids := waiters.group_ids:
-            self._pops.search_again(await self._store.groups.ready(group_ids))
+            self._pops.claims.search_again(await self._store.groups.ready(group_ids))
         return self._seconds

@@ -274,3 +274,12 @@ class Waiters:
 
     def all_units(self) -> list[PopUnit]:
         return [unit for target in self._targets.values() for unit in target.units]
+
+    def sleep(self, target: Target, seconds: float) -> None:
+        """Search again after so long at the latest; who sleeps until an earlier instant stays."""
+        loop = asyncio.get_running_loop()
+        if target.timer is not None:
+            if loop.time() < target.timer.when() <= loop.time() + seconds:
+                return
+            target.timer.cancel()
+        target.timer = loop.call_later(max(seconds, 0.001), self.wake, target)

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from queen.engine.caches.bounded import Bounded
 from queen.engine.caches.catalogue import Queue
 from queen.settings import Settings
 from queen.store.store import Store
@@ -28,16 +29,13 @@ class Backlogs:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        self._settings = settings
-        self._backlogs: dict[int, Backlog] = {}
+        self._backlogs = Bounded[int, Backlog](settings.catalogue_entries)
 
     async def admits(self, queue: Queue, count: int) -> bool:
         """Whether the queue has room for so many more; if so, they are counted in."""
         backlog = self._backlogs.get(queue.id)
         if backlog is None:
             backlog = self._backlogs[queue.id] = Backlog(0, float("-inf"))
-            while len(self._backlogs) > self._settings.catalogue_entries:
-                self._backlogs.pop(next(iter(self._backlogs)))
         # Consumers make room all the time, so nobody is refused by a count that has aged.
         is_full = backlog.messages + count > queue.max_size
         believed = _REFUSING_SECONDS if is_full else _BELIEVED_SECONDS

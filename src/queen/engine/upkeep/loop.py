@@ -11,19 +11,15 @@ from queen import errors
 from queen.engine.core import Core
 from queen.engine.runtime.periodic import Rounds
 from queen.engine.upkeep import (
-    audit,
-    counters,
     dedup,
-    ended_workflows,
     evictions,
     partitions,
     producers,
-    results,
     retention,
     scheduled,
-    traces,
     workflows,
 )
+from queen.engine.upkeep.expiry import expire
 from queen.engine.upkeep.run import Run
 from queen.settings import Settings
 from queen.store.connection.database import Record
@@ -44,12 +40,12 @@ _DUTIES: Final[
     "scheduled": (scheduled.run, lambda each: each.upkeep_look_seconds / 2),
     "partitions": (partitions.run, lambda each: each.retention_interval_ms / 1000),
     "producers": (producers.run, lambda each: each.retention_interval_ms / 1000),
-    "traces": (traces.run, lambda each: each.retention_interval_ms / 1000),
-    "results": (results.run, lambda each: each.retention_interval_ms / 1000),
-    "counters": (counters.run, lambda each: each.retention_interval_ms / 1000),
+    "traces": (expire("traces"), lambda each: each.retention_interval_ms / 1000),
+    "results": (expire("results"), lambda each: each.retention_interval_ms / 1000),
+    "counters": (expire("counters"), lambda each: each.retention_interval_ms / 1000),
     "workflows": (workflows.run, lambda each: each.upkeep_look_seconds / 2),
-    "audit": (audit.run, lambda each: each.retention_interval_ms / 1000),
-    "ended_workflows": (ended_workflows.run, lambda each: each.retention_interval_ms / 1000),
+    "audit": (expire("audit"), lambda each: each.retention_interval_ms / 1000),
+    "ended_workflows": (expire("ended_workflows"), lambda each: each.retention_interval_ms / 1000),
 }
 """What each duty does, and how often; scheduled messages and workflows at each look."""
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from queen.engine.upkeep.expiry import delete_in_batches
 from queen.engine.upkeep.run import Run
 from queen.store.connection.database import Record
 
@@ -14,7 +15,11 @@ async def run(run: Run) -> None:
         for kind, is_on in (("age", queue["is_by_age"]), ("completed", queue["is_completed"])):
             if is_on:
                 await _remove(run, queue, kind)
-    await _forget(run)
+    # Removed ranges are remembered for a limited time.
+    rows = run.rows
+    seconds = run.settings.removals_kept_hours * 3600.0
+    await delete_in_batches(run, "forget_removals", seconds, batch=_FORGOTTEN_PER_STEP)
+    run.rows = rows
 
 
 async def _remove(run: Run, queue: Record, kind: str) -> None:
@@ -26,14 +31,4 @@ async def _remove(run: Run, queue: Record, kind: str) -> None:
         if step["is_over"]:
             return
         run.lag_seconds = max(run.lag_seconds, step["lag_seconds"])
-    run.is_over = False
-
-
-async def _forget(run: Run) -> None:
-    """What was removed is known for a time only."""
-    seconds = run.settings.removals_kept_hours * 3600.0
-    while run.has_time:
-        (step,) = await run.step("forget_removals", seconds, _FORGOTTEN_PER_STEP)
-        if step["removed"] < _FORGOTTEN_PER_STEP:
-            return
     run.is_over = False

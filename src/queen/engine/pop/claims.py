@@ -1,0 +1,193 @@
+"""Claims messages for pops: which groups they read, and where a search may begin."""
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from queen import errors
+from queen.engine.caches.bounded import Bounded
+from queen.engine.core import Core
+from queen.engine.pop.answer_size import LENT_SECONDS
+from queen.engine.pop.waiters import PopUnit, Target, TargetName, Waiters
+from queen.store import messages as rows
+
+_FILL_STEP: Final = 1_000
+
+
+class Marks:
+    """Where searches by time may start, per group: below it, what was seen was empty."""
+
+    __slots__ = ("due_since", "full_at", "ready_since", "searched_due_at")
+
+    def __init__(self) -> None:
+        self.ready_since: datetime | None = None
+        self.due_since: datetime | None = None
+        self.full_at = 0.0
+        self.searched_due_at = 0.0
+
+
+class Claims:
+    """Finds or creates the groups of a target, and claims messages of them."""
+
+    def __init__(self, core: Core, waiters: Waiters) -> None:
+        self._store = core.store
+        self._settings = settings = core.settings
+        self._counters = core.counters
+        self._waiters = waiters
+        self._marks = Bounded[int, Marks](settings.catalogue_entries)
+        self._groups = Bounded[tuple[str, str], tuple[int, int]](settings.catalogue_entries)
+        self._unfilled: set[int] = set()
+        self._turns = Bounded[TargetName, int](settings.catalogue_entries)
+        """How often a target was searched: every fourth time another priority comes first."""
+        core.signals.on_caches_stale.subscribe(self.forget_marks)
+        core.signals.on_database_returned.subscribe(self.forget_marks)
+        core.signals.on_server_replaced.subscribe(self.forget_groups)
+
+    def forget_marks(self) -> None:
+        """Search from the start again: what was seen to be empty may not be so any more."""
+        self._marks.clear()
+
+    def search_again(self, group_ids: Iterable[int]) -> None:
+        """
+        Search these groups from the start and wake who waits for them.
+
+        What a slow COMMIT brought lies below the marks that were made meanwhile.
+        """
+        groups = list(group_ids)
+        for group_id in groups:
+            if (mark := self._marks.get(group_id)) is not None:
+                mark.ready_since = mark.due_since = None
+        self._waiters.wake_groups(groups)
+
+    def forget_groups(self) -> None:
+        """Ask for the groups again: there may be others of the same names."""
+        self._groups.clear()
+        self._unfilled.clear()
+        self._waiters.forget_groups()
+
+    def forget(self, target: Target, gone: Iterable[int]) -> None:
+        """These groups were deleted, and perhaps created again under other ids."""
+        lost = set(gone)
+        for key in [key for key, ids in self._groups.items() if ids[1] in lost]:
+            del self._groups[key]
+        self._waiters.know(target, ())
+
+    async def subscribe(self, target: Target) -> bool:
+        """Subscribe the target where it is not yet; False when there is no queue to look in."""
+        if not target.group_ids or target.name.queue is None:
+            await self._subscribe(target)
+        if not target.group_ids:
+            return False
+        await self._fill(target)
+        return True
+
+    async def _subscribe(self, target: Target) -> None:
+        """Find the groups that the target reads, and create those that are missing."""
+        name = target.name
+        group = target.group
+        if name.queue is not None:
+            queues = [name.queue]
+        else:
+            scope = await self._store.queues.in_scope(name.namespace, name.task)
+            queues = [row["name"] for row in scope]
+        known: dict[str, tuple[int, int]] = {}
+        if name.mode is None:
+            known = {each: ids for each in queues if (ids := self._groups.get((each, group)))}
+        if missing := [queue for queue in queues if queue not in known]:
+            start_at = next((u.request.subscription_from for u in target.units), None)
+            wish = (name.mode, start_at if name.mode == "time" else None)
+            known |= await self._find_or_create(missing, group, *wish)
+        found = [(*known[queue], queue) for queue in queues if queue in known]
+        self._waiters.know(target, found)
+
+    async def _find_or_create(
+        self, queues: Sequence[str], group: str, mode: str | None, start_at: datetime | None
+    ) -> dict[str, tuple[int, int]]:
+        """The ids of each queue that exists and of its group."""
+        known: dict[str, tuple[int, int]] = {}
+        groups = self._store.groups
+        found = await groups.find(queues, group, mode=mode, start_at=start_at)
+        for queue in queues:
+            self._groups.pop((queue, group), None)
+        for each in found:
+            queue, row = each["queue"], each
+            if row["group_id"] is None:
+                # Created one at a time: each waits for a lock on its queue.
+                row = await groups.subscribe(queue, group, mode=mode, start_at=start_at)
+            if row is not None:
+                known[queue] = self._groups[queue, group] = (row["queue_id"], row["group_id"])
+                if not row["is_filled"]:
+                    self._unfilled.add(row["group_id"])
+        return known
+
+    async def _fill(self, target: Target) -> None:
+        """A group that starts on many partitions gets its places in steps, before each search."""
+        if self._unfilled.isdisjoint(target.group_ids):
+            return
+        for group_id in self._unfilled.intersection(target.group_ids):
+            if await self._store.groups.fill(group_id, _FILL_STEP):
+                self._unfilled.discard(group_id)
+            else:
+                target.is_hot = True
+
+    async def claim(self, target: Target, units: Sequence[PopUnit]) -> list[rows.Record]:
+        now = time.monotonic()
+        is_auto = target.name.is_auto
+        is_lent = target.is_lent
+        marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
+        # Many wake-ups a second are for new messages alone.
+        is_new = not target.seeks_due and all(unit.request.wait for unit in units)
+        target.seeks_due = False
+        due: rows.Due = "never" if is_new else "last"
+        for mark in marks:
+            if now >= mark.full_at:
+                mark.full_at = now + self._settings.full_search_ms / 1000
+                mark.ready_since = mark.due_since = None
+            if now >= mark.searched_due_at + self._settings.due_search_ms / 1000:
+                mark.searched_due_at = now
+                due = "first"
+        if due == "never":
+            self._waiters.sleep(target, self._settings.due_search_ms / 1000)
+        wanted = rows.Pop(
+            group_ids=target.group_ids,
+            ready_since=[mark.ready_since for mark in marks],
+            due_since=[mark.due_since for mark in marks],
+            partition=target.name.partition,
+            batches=[unit.request.batch for unit in units],
+            partitions=[unit.request.partitions for unit in units],
+            leases=[LENT_SECONDS if is_lent else unit.request.lease_seconds for unit in units],
+            is_auto=is_auto and not is_lent,
+            due=due,
+            turn=self._turn(target.name),
+        )
+        try:
+            return await self._store.messages.pop(wanted)
+        except (errors.ServiceError, errors.OutcomeUnknown):
+            self.forget_marks()
+            raise
+
+    def learn(
+        self, target: Target, claimed: Sequence[rows.Record]
+    ) -> tuple[set[int], float | None]:
+        """Marks out of the rows about groups; which are gone, and how long to wait."""
+        gone: set[int] = set()
+        waits: list[float] = []
+        for row in reversed(claimed):
+            if row["request"] is not None:
+                continue
+            group_id = row["group_id"]
+            if row["code"] is not None:
+                gone.add(group_id)
+                self._marks.pop(group_id, None)
+                continue
+            mark = self._marks.setdefault(group_id, Marks())
+            mark.ready_since, mark.due_since = row["ready_since"], row["due_since"]
+            self._counters.count_search(row, target.queues[group_id], target.group)
+            if row["wait_seconds"] is not None:
+                waits.append(row["wait_seconds"])
+        return gone, min(waits, default=None)
+
+    def _turn(self, name: TargetName) -> int:
+        turn = self._turns[name] = (self._turns.get(name, 0) + 1) % 1_000_000
+        return turn
