@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queen import errors
-from queen.server.http import decoding
-from queen.server.http.decoding import Bodies
+from queen.server.decoding import bodies as decoding
+from queen.server.decoding.bodies import Bodies
 from queen.server.routes.table import ROUTES
 from queen.wire.access import TokenRequest
 from queen.wire.jobs import AddJobs, RenewRequest

@@ -19,7 +19,7 @@ _UNTOLD_SECONDS: Final = 1.0
 """Behind a pooler nobody tells of a change."""
 
 
-class Pulse(Rounds):
+class Heartbeat(Rounds):
     """
     The life of this process as others see it, and the modes that all processes share.
 

@@ -26,7 +26,7 @@ _TICKET: Final = re.compile(r"qt_[0-9a-f]{64}")
 _BEARER: Final = "Bearer "
 
 
-class Gate:
+class Authenticator:
     """Says of each request who makes it; asks the database as seldom as it can."""
 
     def __init__(self, settings: Settings, stored: StoredKeys) -> None:

@@ -24,7 +24,7 @@ _REFETCH_SECONDS: Final = 30.0
 """However often something is missed, the issuer is asked no more often."""
 
 
-class Fetched(Generic[T]):
+class CachedDocument(Generic[T]):
     """One document; its address comes from a setting, never from a token."""
 
     def __init__(self, url: str, read: Callable[[bytes], T], *, setting: str) -> None:

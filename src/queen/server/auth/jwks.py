@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from jwt import PyJWK, PyJWTError
 
 from queen import errors
-from queen.server.auth.cached_document import Fetched
+from queen.server.auth.cached_document import CachedDocument
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
@@ -47,7 +47,7 @@ class Jwks:
     """The keys of one issuer, by id."""
 
     def __init__(self, url: str) -> None:
-        self._keys = Fetched(url, keys_of, setting="JWT_JWKS_URL")
+        self._keys = CachedDocument(url, keys_of, setting="JWT_JWKS_URL")
 
     async def close(self) -> None:
         await self._keys.close()

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from queen import errors
-from queen.server.auth.cached_document import Fetched
+from queen.server.auth.cached_document import CachedDocument
 from queen.settings import Settings
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
@@ -50,7 +50,7 @@ class Oidc:
             raise errors.BadSettings("OIDC_CLIENT_ID needs QUEEN_AUTH=jwt or keys,jwt")
         if "openid" not in settings.oidc_scopes.split():
             raise errors.BadSettings("OIDC_SCOPES must have openid in it")
-        self._endpoints = Fetched(
+        self._endpoints = CachedDocument(
             self._issuer.rstrip("/") + _WELL_KNOWN,
             self._read,
             setting="with OIDC_CLIENT_ID, JWT_ISSUER",

@@ -7,7 +7,7 @@ _PREFIX_BITS: Final = 64
 """Of an IPv6 address: whoever has one has all that begin so."""
 
 
-class Peers:
+class ConnectionLimits:
     """The open connections of one process, by the address they come from."""
 
     def __init__(self, most: int) -> None:

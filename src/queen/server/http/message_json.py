@@ -1,4 +1,4 @@
-"""Answers that carry payloads, spliced from stored bytes: nothing is parsed or built twice."""
+"""Responses that carry payloads, spliced from stored bytes: nothing is parsed or built twice."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.server.http.router import API, Route
+from queen.server.http.call import API, Route
 from queen.wire.problems import Problem
 
 _REF: Final = "#/components/schemas/{name}"

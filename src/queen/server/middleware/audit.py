@@ -5,8 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.server.http.call import Call
-from queen.server.http.router import Route
+from queen.server.http.call import Call, Route
 from queen.wire.access import AuditRecord
 
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -21,7 +20,7 @@ async def write(call: Call, route: Route, status: int) -> None:
     The record is stored before the response is sent. If it cannot be stored, the response to a
     change says that the outcome is unknown. Repeated reads and rejected calls are counted.
     """
-    noted = call.noted
+    noted = call.audited
     queue: str | None = noted.get("queue", call.parameters.get("queue"))
     record = AuditRecord(
         actor=call.caller.name,

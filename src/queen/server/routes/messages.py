@@ -17,10 +17,10 @@ from queen.engine.pop.waiters import QUEUE_MODE
 from queen.engine.sources.step_messages import without_token
 from queen.server.auth.permissions import Permission
 from queen.server.http import cursors
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import Int, cursor_to, limit_of
-from queen.server.http.router import API, Route
-from queen.server.routes.traces import event
+from queen.server.routes.views import trace_event
 from queen.store.connection.database import Record, is_enough
 from queen.wire.resources import (
     GiveUpRequest,
@@ -53,7 +53,7 @@ async def list_messages(call: Call) -> Answer:
     """Messages of a queue, newest first."""
     query = call.query(MessagesQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
-    call.note(queue=query.queue)
+    call.audit(queue=query.queue)
     seals = call.reveal(query.reveal)
     wanted = Where.parse(query.where) if query.where else None
     engine = call.state.engine
@@ -217,7 +217,7 @@ async def show(call: Call) -> Answer:
         MessageDetail(
             **msgspec.structs.asdict(info),
             groups=[_group(shard, state) for state in states],
-            traces=[event(shard, row) for row in traces],
+            traces=[trace_event(shard, row) for row in traces],
         )
     )
 
@@ -359,7 +359,7 @@ async def _find(call: Call, permission: Permission) -> Target:
     if partition is None:
         raise call.missing(_missing(call))
     await call.require_queues(permission, {partition["queue"]})
-    call.note(queue=partition["queue"])
+    call.audit(queue=partition["queue"])
     if name is None or (place is not None and place.partition_id == partition_id):
         assert place is not None
         return Target(partition, place.offset, None)

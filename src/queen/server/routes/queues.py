@@ -6,9 +6,9 @@ from typing import Any, Final
 from queen import errors
 from queen.codec.ids import partition_ref
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import LARGEST, Int, Level, cursor_to, limit_of, place_of
-from queen.server.http.router import API, Route
 from queen.server.routes.operations import started
 from queen.server.routes.views import (
     DETAIL,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from queen.server.http.router import Route
+from queen.server.http.call import Route
 from queen.server.routes import (
     access,
     analytics,

@@ -6,8 +6,8 @@ from typing import Final
 from queen import errors
 from queen.engine.push.producers import digest_of
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import API, Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.routes.messaging.ack import REFUSED_ACK, require_leases
 from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
 from queen.wire.messages import (
@@ -44,7 +44,7 @@ async def transaction(call: Call) -> Answer:
         await call.require_leases(request.required_leases)
     if items:
         await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
-        call.state.pulse.require_push()
+        call.state.heartbeat.require_push()
     try:
         if advances:
             await _require_steps(call, advances)

@@ -19,7 +19,7 @@ import msgspec
 
 from queen import errors
 from queen.engine.runtime.pace import Pace
-from queen.server.http.problems import refused
+from queen.server.decoding.violations import refused
 
 DIRECT_BYTES: Final = 2**14
 """A body up to this size cannot hold enough values to matter."""
