@@ -65,30 +65,38 @@ def bench(
     )
 
     async def work(queen: "Queen") -> "tuple[dict[str, Any], Outcome]":
-        release = await _release(queen)
         load = Load(queen, plan)
-        configuration = _configuration(queen, plan, load.queue, release)
+        configuration = _configuration(queen, plan, load.queue, await _release(queen))
         if output is Format.TABLE:
             _print_configuration(configuration)
-        try:
-            async with asyncio.TaskGroup() as group:
-                shown = group.create_task(_progress(load, plan))
-                outcome = await load.run()
-                shown.cancel()
-        finally:
-            if not keep:
-                with contextlib.suppress(errors.QueenError):
-                    await queen.admin.delete_queue(load.queue)
-        return configuration, outcome
+        return configuration, await _measure(queen, load, plan, keep=keep)
 
     configuration, outcome = run(server, work)
     if output is Format.TABLE:
         _print_outcome(outcome)
     else:
         show_one({"configuration": configuration, **plain_of(outcome)}, output)
+    _check(outcome)
+
+
+def _check(outcome: "Outcome") -> None:
     if outcome.lost or outcome.failed:
         say(f"queen: {outcome.lost} lost, {outcome.failed} not confirmed: {outcome.errors}")
         raise typer.Exit(exit_codes.FAILED)
+
+
+async def _measure(queen: "Queen", load: "Load", plan: "Plan", *, keep: bool) -> "Outcome":
+    """Run the load beside its progress bars, and delete its queue."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            bars = group.create_task(_progress(load, plan))
+            outcome = await load.run()
+            bars.cancel()
+    finally:
+        if not keep:
+            with contextlib.suppress(errors.QueenError):
+                await queen.admin.delete_queue(load.queue)
+    return outcome
 
 
 async def _release(queen: "Queen") -> str | None:

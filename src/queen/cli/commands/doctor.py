@@ -47,7 +47,7 @@ def doctor(
 
 async def examine(dsn: str | None, server: str | None) -> list[Finding]:
     """Everything that can be looked at."""
-    from queen.cli.commands.context import chosen
+    from queen.cli.support.contexts import chosen
 
     found: list[Finding] = []
     if dsn is not None:

@@ -68,7 +68,7 @@ class Detail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     partitions: list[Any]
 
 
-class Watch:
+class Sampler:
     """Looks at a server again and again."""
 
     def __init__(self, queen: "Queen") -> None:
@@ -76,7 +76,7 @@ class Watch:
         self._anchor = 0.0
         self._history: deque[tuple[float, Counts]] = deque()
 
-    async def look(self) -> Snapshot:
+    async def sample(self) -> Snapshot:
         queues = await some(self._queen.admin.queues(limit=_QUEUES), _QUEUES + 1)
         rates = await self._rates()
         return Snapshot(

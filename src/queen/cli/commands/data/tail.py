@@ -82,18 +82,25 @@ def tail(
         begin = 10 if count is None and since is None else count
         start = instant(since) if since else None
         found = await reader.first(start, begin, tests, is_patient=follow)
-        while True:
-            for message in found:
-                show(message)
-            sys.stdout.flush()
-            if reader.skipped:
-                say(f"-- skipped {reader.skipped}: pushed faster than it was read --")
-            if not follow:
-                return
+        _print(reader, found, show)
+        while follow:
             await asyncio.sleep(seconds)
             found = [each for each in await reader.next() if all(test(each) for test in tests)]
+            _print(reader, found, show)
 
     run(server, work)
+
+
+def _print(
+    reader: "Reader",
+    messages: Sequence[Mapping[str, Any]],
+    show: Callable[[Mapping[str, Any]], None],
+) -> None:
+    for message in messages:
+        show(message)
+    sys.stdout.flush()
+    if reader.skipped:
+        say(f"-- skipped {reader.skipped}: pushed faster than it was read --")
 
 
 class Reader:
