@@ -11,13 +11,11 @@ from queen.server.routes import (
     deliveries,
     groups,
     health,
-    messages,
     messaging,
     metrics,
     openapi,
     operations,
     pipelines,
-    queues,
     schedules,
     system,
     traces,
@@ -25,9 +23,12 @@ from queen.server.routes import (
 )
 from queen.server.routes.jobs import jobs, listing
 from queen.server.routes.jobs import queues as job_queues
+from queen.server.routes.messages import messages
+from queen.server.routes.queues import overview, queues
 
 ROUTES: Final[tuple[Route, ...]] = (
     *messaging.ROUTES,
+    *overview.ROUTES,
     *queues.ROUTES,
     *deliveries.ROUTES,
     *groups.ROUTES,
