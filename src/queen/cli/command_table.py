@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from queen.cli.support.exit_codes import nobody_reads
+from queen.cli.support.exit_codes import exit_closed_pipe
 
 
 class Place(NamedTuple):
@@ -117,7 +117,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            nobody_reads()
+            exit_closed_pipe()
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own
         del ctx

@@ -120,17 +120,17 @@ def _configuration(queen: "Queen", plan: "Plan", queue: str, release: str | None
     }
 
 
-def _print_configuration(told: dict[str, Any]) -> None:
-    rate = f"{told['rate']:,g} messages/s" if told["rate"] else "as fast as it goes"
-    print(f"server     {told['server']}, release {told['release'] or 'unknown'}")
-    print(f"client     Python {told['python']}, {told['cores']} cores here")
-    print(f"queue      {told['queue']}, {told['partitions']} partitions")
-    print(f"load       {rate}, at most {told['seconds']:g} s and {told['count']:,} messages")
+def _print_configuration(plan: dict[str, Any]) -> None:
+    rate = f"{plan['rate']:,g} messages/s" if plan["rate"] else "as fast as it goes"
+    print(f"server     {plan['server']}, release {plan['release'] or 'unknown'}")
+    print(f"client     Python {plan['python']}, {plan['cores']} cores here")
+    print(f"queue      {plan['queue']}, {plan['partitions']} partitions")
+    print(f"load       {rate}, at most {plan['seconds']:g} s and {plan['count']:,} messages")
     print(
-        f"messages   {told['sizeBytes']} bytes, pushed by {told['batch']}, popped by up to", end=""
+        f"messages   {plan['sizeBytes']} bytes, pushed by {plan['batch']}, popped by up to", end=""
     )
-    print(f" {told['popBatch']}")
-    print(f"at once    {told['producers']} pushes, {told['consumers']} pops", flush=True)
+    print(f" {plan['popBatch']}")
+    print(f"at once    {plan['producers']} pushes, {plan['consumers']} pops", flush=True)
 
 
 def _print_outcome(outcome: "Outcome") -> None:

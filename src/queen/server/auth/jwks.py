@@ -1,4 +1,4 @@
-"""Public keys that tokens are checked with: from a setting, or from the issuer over https."""
+"""Public keys that verify tokens: from a setting, or from the issuer over https."""
 
 import contextlib
 from pathlib import Path
@@ -19,7 +19,7 @@ PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 _MOST_KEYS: Final = 100
 _MOST_ID_LETTERS: Final = 255
 _STALE_SECONDS: Final = 3_600.0
-"""How long keys are believed when the issuer does not answer."""
+"""How long keys are used if the issuer does not respond."""
 
 
 def algorithm_of(key: object) -> str | None:
@@ -58,10 +58,10 @@ class Jwks:
             raise errors.Unauthorized("the token does not say which key signed it")
         found = (self._keys.value or {}).get(key_id)
         if found is None or self._keys.age > _STALE_SECONDS:
-            await self._keys.ask()
+            await self._keys.fetch()
             found = (self._keys.value or {}).get(key_id)
         else:
-            self._keys.freshen()
+            self._keys.refresh()
         if self._keys.age > _STALE_SECONDS:
             raise errors.Overloaded("the keys of the issuer of tokens cannot be read")
         if found is None:

@@ -5,6 +5,7 @@ from typing import Final
 
 from queen import telemetry
 from queen.meters import Heard, Histogram, Snapshot
+from queen.server.bounded_dict import BoundedDict
 from queen.telemetry import OTHER
 from queen.wire.jobs import WorkerReport
 
@@ -22,8 +23,8 @@ class JobMetrics:
         self._counts: dict[Pair, list[int]] = {}
         self._durations: dict[Pair, Histogram] = {}
         self._heard: dict[str, Heard] = {}
-        self._numbers: dict[str, int] = {}
-        """The number of each worker's last report, the latest report last."""
+        self._numbers = BoundedDict[str, int](most)
+        """The number of each worker's last report."""
 
     def add_report(self, report: WorkerReport) -> None:
         running: dict[str, int] = dict.fromkeys(report.queues, 0)
@@ -36,10 +37,8 @@ class JobMetrics:
 
     def _is_new(self, report: WorkerReport) -> bool:
         """Whether it was not counted yet; a report without a number is always new."""
-        last = self._numbers.pop(report.worker, 0)
+        last = self._numbers.get(report.worker, 0)
         self._numbers[report.worker] = max(last, report.number)
-        if len(self._numbers) > self._most:
-            del self._numbers[next(iter(self._numbers))]
         return report.number == 0 or report.number > last
 
     def _count(self, report: WorkerReport) -> None:

@@ -5,13 +5,13 @@ import re
 import time
 from typing import Any, Final
 
+from queen.server.bounded_dict import BoundedDict
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, Handler
 
 _MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=(\d{1,3})(?:$|[,\s])")
 _MOST_SECONDS: Final = 10
 _MOST: Final = 256
-"""If there are more entries, all are dropped: each costs one answer."""
 
 
 class ResponseCache:
@@ -23,7 +23,7 @@ class ResponseCache:
     """
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[Any, ...], tuple[float, asyncio.Task[Answer]]] = {}
+        self._entries = BoundedDict[tuple[Any, ...], tuple[float, asyncio.Task[Answer]]](_MOST)
 
     async def answer(self, call: Call, handler: Handler) -> Answer:
         """Return a response that is recent enough, or run the handler."""
@@ -40,8 +40,6 @@ class ResponseCache:
         )
         entry = self._entries.get(key)
         if entry is None or now - entry[0] > min(int(max_age[1]), _MOST_SECONDS):
-            if len(self._entries) >= _MOST:
-                self._entries.clear()
             entry = self._entries[key] = now, asyncio.create_task(self._run(key, call, handler))
         # A client that disconnects does not cancel the handler for the others.
         return await asyncio.shield(entry[1])

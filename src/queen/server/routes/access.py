@@ -186,9 +186,9 @@ async def _refresh(call: Call, key_id: str) -> None:
         await keys.refresh(key_id)
 
 
-def _limit(call: Call, asked: int | None) -> int:
+def _limit(call: Call, wanted: int | None) -> int:
     settings = call.state.settings
-    return min(asked or settings.api_default_limit, settings.api_max_limit)
+    return min(wanted or settings.api_default_limit, settings.api_max_limit)
 
 
 _TOKENS: Final = f"{API}/tokens"

@@ -95,7 +95,7 @@ async def put(call: Call) -> Answer:
         is_paused=request.paused,
         queues=queues,
     )
-    call.audit(queue=row["queue"], before=old and _noted(old), after=_noted(row))
+    call.audit(queue=row["queue"], before=old and _audited(old), after=_audited(row))
     return await _detail(call, row)
 
 
@@ -131,7 +131,7 @@ async def delete(call: Call) -> Answer:
     """No further tick; messages that were pushed stay."""
     row = await _find(call, Permission.CONFIGURE)
     await call.state.engine.schedules.delete(row["name"])
-    call.audit(before=_noted(row))
+    call.audit(before=_audited(row))
     return Answer(ScheduleDeleted(success=True, name=row["name"]))
 
 
@@ -168,7 +168,7 @@ def _shown(row: Record) -> dict[str, Any]:
     return {name: row[name] for name in Schedule.__struct_fields__}
 
 
-def _noted(row: Record) -> dict[str, Any]:
+def _audited(row: Record) -> dict[str, Any]:
     """What the audit log is told: no payload."""
     names = ("name", "queue", "partition", "cron", "time_zone", "missed", "paused")
     return {name: row[name] for name in names}

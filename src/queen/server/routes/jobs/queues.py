@@ -78,8 +78,8 @@ def _metrics(row: Record, total: dict[str, Any]) -> QueueMetrics:
 
 async def workers(call: Call) -> Answer:
     """Workers that this host heard of in the last seconds, and what they run that one may see."""
-    heard = await call.state.metrics.job_workers()
-    seen = await call.visible({queue for each in heard for queue in each.running})
+    workers = await call.state.metrics.job_workers()
+    seen = await call.visible({queue for each in workers for queue in each.running})
     found = [
         WorkerInfo(
             worker=each.worker,
@@ -90,7 +90,7 @@ async def workers(call: Call) -> Answer:
                 if queue in seen
             ],
         )
-        for each in sorted(heard, key=lambda each: each.worker)
+        for each in sorted(workers, key=lambda each: each.worker)
     ]
     return Answer(Workers(workers=[each for each in found if each.queues]))
 
