@@ -11,7 +11,8 @@ import msgspec
 from starlette.types import Receive
 
 from queen import errors
-from queen.server.decoding import bodies
+from queen.server.decoding.bodies import DIRECT_BYTES, Bodies
+from queen.server.decoding.decoder import decode
 from queen.server.decoding.violations import refused
 from queen.server.http import timestamps
 from queen.server.http.scope_keys import ClientGone, Exchange
@@ -42,11 +43,11 @@ def parse_query(text: bytes, type_: type[T]) -> T:
     return found
 
 
-async def parse_body(raw: bytes, type_: type[T], large: bodies.Bodies, share: Share) -> T:
+async def parse_body(raw: bytes, type_: type[T], large: Bodies, share: Share) -> T:
     """Decode a body. It may be empty if all fields of the struct are optional."""
     if not raw and not _is_required(type_):
         raw = b"{}"
-    if len(raw) > bodies.DIRECT_BYTES:
+    if len(raw) > DIRECT_BYTES:
         found: T = await large.decode(raw, type_, share.take)
     else:
         try:
@@ -54,7 +55,7 @@ async def parse_body(raw: bytes, type_: type[T], large: bodies.Bodies, share: Sh
                 raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise errors.BadRequest(f"the body is not JSON in UTF-8: {error}") from error
-        found = bodies.decode(raw, type_)
+        found = decode(raw, type_)
     timestamps.check(found)
     return found
 

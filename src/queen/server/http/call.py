@@ -13,7 +13,7 @@ from queen import errors
 from queen.engine.encryption.sealer import Seals
 from queen.server.auth import queue_scopes
 from queen.server.auth.permissions import Caller, Permission
-from queen.server.decoding import bodies
+from queen.server.decoding.decoder import decode
 from queen.server.http.answer import Answer
 from queen.server.http.body import parse_body, parse_query, read_body
 from queen.server.http.scope_keys import EXCHANGE, Exchange
@@ -202,7 +202,7 @@ class Call:
                 self.exchange.close_after_answer()
             raise errors.BadRequest("this route takes no request body") from error
         if raw:
-            bodies.decode(raw, _Nothing)
+            decode(raw, _Nothing)
 
     def require_queues(self, permission: Permission, names: set[str]) -> Awaitable[None]:
         """Raise Forbidden unless the caller may do this with each of these queues."""
