@@ -1,4 +1,4 @@
-"""Which commands there are; each is loaded when it is asked for, so that `--help` is quick."""
+"""All commands. Each is loaded when it is run, so that `--help` is quick."""
 
 from importlib import import_module
 from typing import Any, Final, NamedTuple

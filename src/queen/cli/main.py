@@ -1,4 +1,4 @@
-"""The `queen` command: each group of commands is a file beside this one."""
+"""The `queen` command."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""One line an event, JSON or for a console; never a payload, never a secret."""
+"""Log one line per event, as JSON or for a console; never payloads or secrets."""
 
 import logging
 import sys

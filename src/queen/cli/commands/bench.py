@@ -1,4 +1,4 @@
-"""`queen bench`: what a server does under a load that you choose."""
+"""`queen bench`: measure a server under a load that you choose."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""`queen debug`: what those who help need to know, without secrets and without payloads."""
+"""`queen debug`: collect diagnostics without secrets and payloads."""
 
 import asyncio
 import io

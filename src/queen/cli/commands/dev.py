@@ -1,4 +1,4 @@
-"""`queen dev`: a database, a server and a few lines to copy, by one command."""
+"""`queen dev`: start a database and a server with one command."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""`queen doctor`: what hurts in the database and the servers, and what to do about it."""
+"""`queen doctor`: find problems of the database and the servers, and suggest fixes."""
 
 import asyncio
 import os

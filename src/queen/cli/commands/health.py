@@ -1,4 +1,4 @@
-"""`queen health`, `version`, `errors`: is it there, and what does this mean."""
+"""`queen health`, `version`, `errors`: check a server, and explain error codes."""
 
 import json
 import time

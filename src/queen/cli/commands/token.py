@@ -1,4 +1,4 @@
-"""`queen token`: keys, made on the server's own command line, straight in its database."""
+"""`queen token`: manage API keys directly in the database."""
 
 import getpass
 from datetime import datetime

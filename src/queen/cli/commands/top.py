@@ -1,4 +1,4 @@
-"""`queen top`: queues, live."""
+"""`queen top`: live view of queues."""
 
 import asyncio
 import contextlib

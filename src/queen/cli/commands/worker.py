@@ -1,4 +1,4 @@
-"""`queen worker`: the jobs of an application, run in one process or several."""
+"""`queen worker`: run the jobs of an application in one or more processes."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What a doctor makes of figures: each is well, or says what hurts and what to do."""
+"""Findings of `queen doctor`: each is OK, or describes a problem and its fix."""
 
 import re
 from collections.abc import Mapping, Sequence

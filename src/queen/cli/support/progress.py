@@ -1,4 +1,4 @@
-"""How far a pipeline is, on a terminal as one line that moves, elsewhere as a line a batch."""
+"""Progress of a pipeline: one updated line on a terminal, else one line per batch."""
 
 import sys
 import time

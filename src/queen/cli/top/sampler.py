@@ -1,4 +1,4 @@
-"""Figures of all queues at one instant, and rates between two: what `queen top` shows."""
+"""Samples for `queen top`: metrics of all queues, and rates between two samples."""
 
 import time
 from collections import deque

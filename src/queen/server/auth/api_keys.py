@@ -1,4 +1,4 @@
-"""API keys: how they look, how they are told from forged ones, what this process remembers."""
+"""API keys: their format, their verification, and a cache."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Tokens that others sign: the algorithm is the server's choice, and every claim is asked for."""
+"""Verify JWTs: the server chooses the algorithm, and checks every claim."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What is wrong with a request, and where in it."""
+"""Errors of requests with the wrong shape, with a JSON pointer."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""How many connections each address has open: one caller must not have them all."""
+"""Limit the open connections per address."""
 
 from ipaddress import ip_address
 from typing import Final

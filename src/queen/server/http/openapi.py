@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the routes and structs that serve: it cannot say anything else."""
+"""Build the OpenAPI document from the routes and structs that serve requests."""
 
 import gc
 import re

@@ -1,4 +1,4 @@
-"""The dashboard's files, read once, and its pages: whatever path of ours is no route."""
+"""The files of the dashboard, and its page for every path that is not a route."""
 
 import gzip
 import hashlib

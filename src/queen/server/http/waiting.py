@@ -1,4 +1,4 @@
-"""Calls that wait: for as long as their client is connected and its key or token is accepted."""
+"""Wait on behalf of a call while its client is connected and its key or token is accepted."""
 
 import asyncio
 import time

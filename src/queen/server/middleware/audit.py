@@ -1,4 +1,4 @@
-"""What is written down of calls that change or reveal something."""
+"""Write the audit record of calls that change or reveal something."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Who am I, tickets, keys, and the audit log."""
+"""The current caller, tickets, API keys, and the audit log."""
 
 from datetime import datetime
 from typing import Annotated, Final

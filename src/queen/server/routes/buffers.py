@@ -1,4 +1,4 @@
-"""What is on disk because the database was away: how much, and what to do with it."""
+"""The file buffer: its size, flush, and retry."""
 
 from typing import Final
 

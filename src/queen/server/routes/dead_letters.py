@@ -1,4 +1,4 @@
-"""Messages that gave up: list, count by error, redrive, purge."""
+"""Dead letters: list, count by error, redrive, purge."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Deliveries: who holds what until when, and taking it back."""
+"""Deliveries: list the leased ones, and release them."""
 
 from datetime import UTC, datetime
 from typing import Final

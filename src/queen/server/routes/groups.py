@@ -1,4 +1,4 @@
-"""Consumer groups: how far behind, where they stand, seek, delete."""
+"""Consumer groups: lag, positions, seek, delete."""
 
 from typing import Any, Final
 

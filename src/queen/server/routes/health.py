@@ -1,4 +1,4 @@
-"""Probes: whether the process lives, whether it should get traffic, and how it is."""
+"""Probes: liveness, readiness and health."""
 
 import time
 from importlib.metadata import version

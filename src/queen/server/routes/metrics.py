@@ -1,4 +1,4 @@
-"""Figures for Prometheus, and the few that older clients ask for as JSON."""
+"""Metrics for Prometheus, and a few as JSON for older clients."""
 
 import contextlib
 from collections.abc import Sequence

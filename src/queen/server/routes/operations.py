@@ -1,4 +1,4 @@
-"""Long work that goes on after its answer: list, show, cancel."""
+"""Long operations: list, show, cancel."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Messages that come again and again: list, show, make, pause, run, delete."""
+"""Recurring messages: list, show, create, pause, run, delete."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Events that consumers record of messages: keep, list by message and by name."""
+"""Trace events that consumers record: store, list by message and by name."""
 
 from typing import Final
 

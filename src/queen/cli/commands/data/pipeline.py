@@ -1,4 +1,4 @@
-"""`queen pipeline`: jobs on Spark, run and watched."""
+"""`queen pipeline`: run and watch jobs on Spark."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`queen tail`: follow a queue by looking, so that nothing is taken and nobody waits."""
+"""`queen tail`: follow a queue without consuming its messages."""
 
 import asyncio
 import json

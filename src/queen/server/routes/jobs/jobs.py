@@ -1,4 +1,4 @@
-"""Jobs, which are messages of unordered queues: add, look, wait, cancel, retry, report, renew."""
+"""Jobs, which are messages of unordered queues: add, show, wait, cancel, retry, report, renew."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Queues of jobs as a whole: figures, and removing what is old."""
+"""Queues of jobs: metrics, and removing old jobs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final

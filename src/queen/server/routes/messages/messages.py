@@ -1,4 +1,4 @@
-"""Messages one by one: browse, show, retry, give up, redact. Reading never takes a delivery."""
+"""Single messages: browse, show, retry, give up, redact. Reading never takes a delivery."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

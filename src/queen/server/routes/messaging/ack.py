@@ -1,4 +1,4 @@
-"""Say what became of messages."""
+"""Acknowledge messages."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Make a queue, or change its options."""
+"""Create a queue, or change its options."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Extend a lease; settle what it holds, or give it back."""
+"""Extend, acknowledge or release a lease."""
 
 from typing import Final
 

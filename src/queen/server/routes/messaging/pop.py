@@ -1,4 +1,4 @@
-"""Pop, in its three forms, and how long it waits."""
+"""Pop, in its three forms, with long polling."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""Push: messages are stored, durably, before the answer."""
+"""Push: messages are durable before the response."""
 
 from typing import Final
 
