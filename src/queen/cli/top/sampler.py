@@ -69,7 +69,7 @@ class Detail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Sampler:
-    """Looks at a server again and again."""
+    """Sample a server repeatedly."""
 
     def __init__(self, queen: "Queen") -> None:
         self._queen = queen
