@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from queen.server.http.router import API, Route
+from queen.server.http.call import API, Route
 from queen.server.routes.table import ROUTES
 from tests.attacks import routes
 from tests.attacks.world import Owned

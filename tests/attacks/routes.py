@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from queen.server.http.router import API, Route
+from queen.server.http.call import API, Route
 from queen.server.routes.table import ROUTES
 from tests.attacks.world import Owned
 

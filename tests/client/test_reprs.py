@@ -11,7 +11,7 @@ import pytest
 
 import queen
 from queen import Queen, SyncQueen, errors
-from queen.cli.commands.context import Where
+from queen.cli.support.contexts import Where
 from queen.client.config import Config
 from queen.redacted import without_passwords
 from queen.server.auth.api_keys import new_key

@@ -68,7 +68,7 @@ async def test_an_expired_lease_and_what_became_of_it_are_counted(
     await push(engine, "orders", 1)
     await pop(engine, "orders")
     await clock.advance(seconds=11)
-    engine._pops.forget_marks()  # pyright: ignore[reportPrivateUsage] - the clock jumped
+    engine._pops.claims.forget_marks()  # pyright: ignore[reportPrivateUsage] - the clock jumped
     await pop(engine, "orders")
 
     assert await counted(engine, telemetry.LAPSED, "orders") == 1

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from queen.server.auth.permissions import Permission
-from queen.server.http.router import Route
+from queen.server.http.call import Route
 from queen.server.routes.table import ROUTES
 from tests.support.callers import KEYS, Caller, make_key
 from tests.support.server import Server

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from queen import errors
-from queen.server.middleware.audit_log import AuditLog
+from queen.server.audit_log import AuditLog
 from queen.store.migrations import migrate
 from queen.store.store import Store
 from queen.wire.access import AuditRecord

@@ -11,7 +11,7 @@ import pytest
 
 from queen.server.auth import cached_document
 from queen.server.auth.oidc import Oidc
-from queen.server.http.static_files import Pages
+from queen.server.http.static_files import StaticFiles
 from queen.settings import Settings
 from tests.server.test_access_jwt import Issuer
 from tests.support.certificates import Authority
@@ -52,7 +52,7 @@ async def started(issuer: Issuer, **more: str) -> tuple[Settings, dict[str, Any]
     }
 
 
-async def document(pages: Pages) -> tuple[Any, str]:
+async def document(pages: StaticFiles) -> tuple[Any, str]:
     """What the document is told of the provider, and its policy."""
     answer = await pages.find("GET", b"/", lambda _: None)
     assert answer.body is not None
@@ -63,10 +63,10 @@ async def document(pages: Pages) -> tuple[Any, str]:
     return json.loads(told or "null"), answer.headers["Content-Security-Policy"]
 
 
-def pages_of(settings: Settings, folder: Path) -> tuple[Pages, Oidc]:
+def pages_of(settings: Settings, folder: Path) -> tuple[StaticFiles, Oidc]:
     (folder / "index.html").write_text(INDEX, "utf-8")
     oidc = Oidc(settings)
-    return Pages(settings, oidc, folder=folder), oidc
+    return StaticFiles(settings, oidc, folder=folder), oidc
 
 
 async def test_the_document_is_told_where_to_sign_in_and_may_ask_for_tokens_there_alone(

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from queen import errors
-from queen.server.http.call import Answer
-from queen.server.http.static_files import Pages
+from queen.server.http.answer import Answer
+from queen.server.http.static_files import StaticFiles
 from queen.settings import Settings
 from tests.support.server import Server
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 async def find(folder: Path, path: str, settings: Settings | None = None, **headers: str) -> Answer:
     sent = {name.replace("_", "-").encode(): value for name, value in headers.items()}
-    pages = Pages(settings or Settings(), folder=folder)
+    pages = StaticFiles(settings or Settings(), folder=folder)
     return await pages.find("GET", path.encode(), sent.get)
 
 

@@ -10,8 +10,9 @@ import pytest
 from queen import errors
 from queen.meters import Snapshot
 from queen.server.app import App
-from queen.server.middleware.observer import Watch
-from queen.server.process.serve import Pause
+from queen.server.metrics.host import HostMetrics
+from queen.server.metrics.reporter import Reporter
+from queen.server.process.supervisor import Backoff
 from queen.settings import Settings
 
 
@@ -37,16 +38,16 @@ async def running(app: App) -> AsyncGenerator[list[str]]:
 async def test_a_part_that_cannot_be_closed_leaves_no_connection_open(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    close = Watch.close
+    close = Reporter.close
 
-    async def fail(self: Watch) -> None:
+    async def fail(self: Reporter) -> None:
         await close(self)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Watch, "close", fail)
+    monkeypatch.setattr(Reporter, "close", fail)
     async with running(app := App(Settings(database_url=dsn))) as told:
-        assert app.state is not None
-        database = app.state.engine.store.database
+        assert app.runtime is not None
+        database = app.runtime.state.engine.store.database
 
     assert told == ["startup.complete", "shutdown.complete"]
     with pytest.raises(errors.QueenError):
@@ -56,17 +57,17 @@ async def test_a_part_that_cannot_be_closed_leaves_no_connection_open(
 async def test_dashboards_hear_of_the_next_second_after_one_that_failed(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gather = Watch.gather
+    gather = HostMetrics.gather
     failures = 3
 
-    async def fail_at_first(self: Watch) -> Snapshot:
+    async def fail_at_first(self: HostMetrics) -> Snapshot:
         nonlocal failures
         failures -= 1
         if failures >= 0:
             raise ZeroDivisionError
         return await gather(self)
 
-    monkeypatch.setattr(Watch, "gather", fail_at_first)
+    monkeypatch.setattr(HostMetrics, "gather", fail_at_first)
     app = App(Settings(database_url=dsn))
     async with running(app), watching(app) as frames, asyncio.timeout(20):
         assert '"system.stats"' in await frames()
@@ -100,17 +101,17 @@ async def watching(app: App) -> AsyncGenerator[Callable[[], Awaitable[str]]]:
 
 
 def test_a_worker_that_ends_soon_is_started_again_less_and_less_often() -> None:
-    pause = Pause()
+    backoff = Backoff()
     now = 0.0
     pauses: list[float] = []
     for _ in range(8):
-        pause.started(now)
+        backoff.started(now)
         now += 0.1
-        pauses.append(pause.begin(now))
-        assert pause.is_over(now) == (pauses[-1] == 0)
+        pauses.append(backoff.begin(now))
+        assert backoff.is_over(now) == (pauses[-1] == 0)
         now += pauses[-1]
-        assert pause.is_over(now)
+        assert backoff.is_over(now)
     assert pauses == [0, 1, 2, 4, 8, 16, 30, 30]
 
-    pause.started(now)
-    assert pause.begin(now + 60) == 0
+    backoff.started(now)
+    assert backoff.begin(now + 60) == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queen.server.http.router import Route
+from queen.server.http.call import Route
 from queen.server.routes.table import ROUTES
 from tests.support.calls import a_queue, configure, data, pop, push
 from tests.support.server import Server

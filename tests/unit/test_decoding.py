@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from queen import errors
-from queen.server.http import decoding
-from queen.server.http.decoding import Bodies
+from queen.server.decoding import bodies as decoding, decoder
+from queen.server.decoding.bodies import Bodies
+from queen.server.decoding.decoder import decode
 from queen.server.routes.table import ROUTES
 from queen.wire.access import TokenRequest
 from queen.wire.jobs import AddJobs, RenewRequest
@@ -74,10 +75,10 @@ def level_by_level(raw: bytes, type_: type[Any], max_items: int = 100) -> Any:  
     return asyncio.run(bodies.decode(raw, type_, lambda size: None))
 
 
-def outcome(decode: Any, raw: bytes, type_: type[Any]) -> Any:  # noqa: ANN401 - of the type
+def outcome(work: Any, raw: bytes, type_: type[Any]) -> Any:  # noqa: ANN401 - of the type
     """What is built, or where the body is wrong."""
     try:
-        return decode(raw, type_)
+        return work(raw, type_)
     except errors.RequestError as error:
         return type(error)
 
@@ -88,7 +89,7 @@ def test_both_ways_lead_to_the_same(body: tuple[type[Any], Any]) -> None:
     type_, value = body
     raw = msgspec.json.encode(value)
 
-    assert outcome(level_by_level, raw, type_) == outcome(decoding.decode, raw, type_)
+    assert outcome(level_by_level, raw, type_) == outcome(decode, raw, type_)
 
 
 def test_flat_items_are_counted_by_a_name_that_each_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +125,7 @@ def test_flat_items_are_counted_by_a_name_that_each_has(monkeypatch: pytest.Monk
 )
 def test_both_ways_point_to_the_same_error(raw: bytes) -> None:
     with pytest.raises(errors.BadRequest) as at_once:
-        decoding.decode(raw, PushRequest)
+        decode(raw, PushRequest)
     with pytest.raises(errors.BadRequest) as by_level:
         level_by_level(raw, PushRequest)
 
@@ -178,8 +179,8 @@ def test_a_body_leaves_nothing_behind_when_its_types_are_known() -> None:
     operation = b'{"type":"ack","id":"1"}'
     raw = b'{"operations":[%b]}' % b",".join([operation] * 3)
     level_by_level(raw, TransactionRequest)
-    before = len(decoding._DECODERS)  # pyright: ignore[reportPrivateUsage] - what is kept
+    before = len(decoder._DECODERS)  # pyright: ignore[reportPrivateUsage] - what is kept
 
     level_by_level(raw, TransactionRequest)
 
-    assert len(decoding._DECODERS) == before  # pyright: ignore[reportPrivateUsage] - as above
+    assert len(decoder._DECODERS) == before  # pyright: ignore[reportPrivateUsage] - as above

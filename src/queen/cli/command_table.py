@@ -1,4 +1,4 @@
-"""Which commands there are; each is loaded when it is asked for, so that `--help` is quick."""
+"""All commands. Each is loaded when it is run, so that `--help` is quick."""
 
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from queen.cli.support.exit_codes import nobody_reads
+from queen.cli.support.exit_codes import exit_closed_pipe
 
 
 class Place(NamedTuple):
@@ -117,7 +117,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            nobody_reads()
+            exit_closed_pipe()
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own
         del ctx

@@ -1,4 +1,4 @@
-"""The `queen` command: each group of commands is a file beside this one."""
+"""The `queen` command."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ import typer
 
 from queen import errors
 from queen.cli.command_table import Commands
-from queen.cli.support.exit_codes import FileTrouble, exit_code, nobody_reads
+from queen.cli.support.exit_codes import FileTrouble, exit_closed_pipe, exit_code
 
 _OF_THE_SERVER: Final = ("asyncpg", "starlette", "structlog", "uvicorn", "uvloop", "cryptography")
 
@@ -89,7 +89,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # What is left, while something can still be said about it.
     except BrokenPipeError:
-        nobody_reads()
+        exit_closed_pipe()
     except errors.QueenError as error:
         print(f"queen: {error}", file=sys.stderr)
         sys.exit(exit_code(error))

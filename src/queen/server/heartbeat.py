@@ -1,4 +1,4 @@
-"""What every process says and hears now and then: that it lives, and what mode all are in."""
+"""Report that this process is alive, and read the modes that all processes share."""
 
 import contextlib
 import logging
@@ -15,15 +15,16 @@ from queen.engine.runtime.periodic import Rounds
 
 _LOG: Final = logging.getLogger("queen.server")
 _SECONDS: Final = 5.0
-_UNTOLD_SECONDS: Final = 1.0
-"""Behind a pooler nobody tells of a change."""
+_POOLED_SECONDS: Final = 1.0
+"""Behind a pooler, there are no notifications."""
 
 
-class Pulse(Rounds):
+class Heartbeat(Rounds):
     """
-    The life of this process as others see it, and the modes that all processes share.
+    The row of this process in the database, and the modes that all processes share.
 
-    Who changes a mode tells the others; the beat is for what was not heard.
+    A process that changes a mode notifies the others. If a notification is lost, the next beat
+    reads the change.
     """
 
     def __init__(
@@ -31,18 +32,18 @@ class Pulse(Rounds):
     ) -> None:
         self._engine = engine
         self._host = socket.gethostname()
-        # Never the same twice: work of a process that died is told from work of its successor.
+        # Unique, so that operations of a process that died differ from those of its successor.
         self.id = f"{name or self._host}-{os.getpid()}-{secrets.token_hex(3)}"
         self._adopt = adopt
         self._redaction: int | None = None
-        is_told = engine.signals.notifications is not None
-        self._seconds = _SECONDS if is_told else _UNTOLD_SECONDS
+        has_notifications = engine.signals.notifications is not None
+        self._seconds = _SECONDS if has_notifications else _POOLED_SECONDS
         super().__init__(pause_seconds=self._seconds)
         self.is_push_off = False
         self.is_pop_off = False
 
     async def join(self) -> None:
-        """Know the modes before the first call is answered, unless the database is away."""
+        """Read the modes before the first call, unless the database is unavailable."""
         try:
             await self.beat()
         except errors.DatabaseUnavailable:
@@ -52,7 +53,7 @@ class Pulse(Rounds):
         self.start()
 
     async def leave(self) -> None:
-        """This process ends."""
+        """Remove this process."""
         await self.close()
         with contextlib.suppress(errors.QueenError):
             await self._engine.store.instances.leave(self.id)
@@ -65,32 +66,32 @@ class Pulse(Rounds):
             )
 
     async def beat(self) -> None:
-        """Say that this process lives, and take over what the others agreed on."""
-        heard = await self._engine.store.instances.pulse(
+        """Report that this process is alive, and apply the shared modes."""
+        shared = await self._engine.store.instances.pulse(
             self.id,
             host=self._host,
             pid=os.getpid(),
             version=version("queenmq"),
             waiters=self._engine.waiting,
         )
-        self.is_push_off = heard["is_push_off"]
+        self.is_push_off = shared["is_push_off"]
         self._engine.hold_pushes(self.is_push_off)
-        if heard["is_pop_off"] and not self.is_pop_off:
+        if shared["is_pop_off"] and not self.is_pop_off:
             self.is_pop_off = True
             self._engine.send_home()
-        self.is_pop_off = heard["is_pop_off"]
-        if self._redaction is not None and heard["redaction"] != self._redaction:
+        self.is_pop_off = shared["is_pop_off"]
+        if self._redaction is not None and shared["redaction"] != self._redaction:
             await self._engine.forget_redacted(self._redaction)
-        self._redaction = heard["redaction"]
-        if heard["has_orphans"]:
+        self._redaction = shared["redaction"]
+        if shared["has_orphans"]:
             await self._adopt()
 
     async def round(self) -> float:
         try:
             await self.beat()
         except errors.QueenError:
-            pass  # The modes stay as they were while the database is away.
+            pass  # The modes stay as they were while the database is unavailable.
         except Exception:
-            # Whatever it was, the next beat may find it gone.
+            # The next beat may succeed.
             _LOG.exception("the pulse failed")
         return self._seconds

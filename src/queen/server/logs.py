@@ -1,4 +1,4 @@
-"""One line an event, JSON or for a console; never a payload, never a secret."""
+"""Log one line per event, as JSON or for a console; never payloads or secrets."""
 
 import logging
 import sys
@@ -21,7 +21,7 @@ Log = structlog.typing.FilteringBoundLogger
 
 
 def configure(settings: Settings) -> None:
-    """Set up this process's log; also what libraries say goes through it."""
+    """Set up the log of this process; the logs of libraries go through it too."""
     level = getattr(logging, settings.log_level.upper())
     is_console = settings.log_format == "console"
     structlog.configure(
@@ -55,10 +55,10 @@ class _Forward(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "error" if record.levelno >= logging.ERROR else "warning"
-        say = getattr(get(library=record.name), level)
+        log = getattr(get(library=record.name), level)
         fields = {"error": record.exc_info[1]} if record.exc_info else {}
         event = getattr(record, "event", Event.LIBRARY)
-        say(event, message=record.getMessage()[:_MOST_CHARACTERS], **fields)
+        log(event, message=record.getMessage()[:_MOST_CHARACTERS], **fields)
 
 
 def _with_traceback(
@@ -72,13 +72,15 @@ def _with_traceback(
     del logger, method
     error = event.get("error")
     if isinstance(error, BaseException):
-        event["error"] = told(error)
-        frames = [line for each in _chain(error) for line in (*_frames(each), f"{told(each)}\n")]
+        event["error"] = describe(error)
+        frames = [
+            line for each in _chain(error) for line in (*_frames(each), f"{describe(each)}\n")
+        ]
         event["traceback"] = "".join(frames)
     return event
 
 
-def told(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """An exception in one bounded line."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0][:_MOST_CHARACTERS] if lines else ''}"

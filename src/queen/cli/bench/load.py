@@ -1,4 +1,4 @@
-"""The load of `queen bench`: messages at their scheduled instants, and what became of each."""
+"""The load of `queen bench`: messages at their scheduled times, and the outcome of each."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""`queen backup-check`: can this be restored, and is what was restored whole."""
+"""`queen backup-check`: check that a database can be restored, or that a restored one is intact."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""`queen bench`: what a server does under a load that you choose."""
+"""`queen bench`: measure a server under a load that you choose."""
 
 import asyncio
 import contextlib
@@ -65,30 +65,38 @@ def bench(
     )
 
     async def work(queen: "Queen") -> "tuple[dict[str, Any], Outcome]":
-        release = await _release(queen)
         load = Load(queen, plan)
-        configuration = _configuration(queen, plan, load.queue, release)
+        configuration = _configuration(queen, plan, load.queue, await _release(queen))
         if output is Format.TABLE:
             _print_configuration(configuration)
-        try:
-            async with asyncio.TaskGroup() as group:
-                shown = group.create_task(_progress(load, plan))
-                outcome = await load.run()
-                shown.cancel()
-        finally:
-            if not keep:
-                with contextlib.suppress(errors.QueenError):
-                    await queen.admin.delete_queue(load.queue)
-        return configuration, outcome
+        return configuration, await _measure(queen, load, plan, keep=keep)
 
     configuration, outcome = run(server, work)
     if output is Format.TABLE:
         _print_outcome(outcome)
     else:
         show_one({"configuration": configuration, **plain_of(outcome)}, output)
+    _check(outcome)
+
+
+def _check(outcome: "Outcome") -> None:
     if outcome.lost or outcome.failed:
         say(f"queen: {outcome.lost} lost, {outcome.failed} not confirmed: {outcome.errors}")
         raise typer.Exit(exit_codes.FAILED)
+
+
+async def _measure(queen: "Queen", load: "Load", plan: "Plan", *, keep: bool) -> "Outcome":
+    """Run the load beside its progress bars, and delete its queue."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            bars = group.create_task(_progress(load, plan))
+            outcome = await load.run()
+            bars.cancel()
+    finally:
+        if not keep:
+            with contextlib.suppress(errors.QueenError):
+                await queen.admin.delete_queue(load.queue)
+    return outcome
 
 
 async def _release(queen: "Queen") -> str | None:
@@ -112,17 +120,17 @@ def _configuration(queen: "Queen", plan: "Plan", queue: str, release: str | None
     }
 
 
-def _print_configuration(told: dict[str, Any]) -> None:
-    rate = f"{told['rate']:,g} messages/s" if told["rate"] else "as fast as it goes"
-    print(f"server     {told['server']}, release {told['release'] or 'unknown'}")
-    print(f"client     Python {told['python']}, {told['cores']} cores here")
-    print(f"queue      {told['queue']}, {told['partitions']} partitions")
-    print(f"load       {rate}, at most {told['seconds']:g} s and {told['count']:,} messages")
+def _print_configuration(plan: dict[str, Any]) -> None:
+    rate = f"{plan['rate']:,g} messages/s" if plan["rate"] else "as fast as it goes"
+    print(f"server     {plan['server']}, release {plan['release'] or 'unknown'}")
+    print(f"client     Python {plan['python']}, {plan['cores']} cores here")
+    print(f"queue      {plan['queue']}, {plan['partitions']} partitions")
+    print(f"load       {rate}, at most {plan['seconds']:g} s and {plan['count']:,} messages")
     print(
-        f"messages   {told['sizeBytes']} bytes, pushed by {told['batch']}, popped by up to", end=""
+        f"messages   {plan['sizeBytes']} bytes, pushed by {plan['batch']}, popped by up to", end=""
     )
-    print(f" {told['popBatch']}")
-    print(f"at once    {told['producers']} pushes, {told['consumers']} pops", flush=True)
+    print(f" {plan['popBatch']}")
+    print(f"at once    {plan['producers']} pushes, {plan['consumers']} pops", flush=True)
 
 
 def _print_outcome(outcome: "Outcome") -> None:

@@ -1,4 +1,4 @@
-"""`queen config`: what is set, and by what."""
+"""`queen config`: the settings and where they come from."""
 
 import os
 from typing import Annotated

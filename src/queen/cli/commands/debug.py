@@ -1,4 +1,4 @@
-"""`queen debug`: what those who help need to know, without secrets and without payloads."""
+"""`queen debug`: collect diagnostics without secrets and payloads."""
 
 import asyncio
 import io
@@ -58,7 +58,7 @@ def bundle(
 
     Example: queen debug bundle -f queen.tar.gz
     """
-    from queen.cli.commands.context import chosen
+    from queen.cli.support.contexts import chosen
 
     where = database(dsn, dsn_file) or database_of_environment()
     secrets = [each for each in (where, chosen(server).token) if each]

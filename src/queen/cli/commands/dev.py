@@ -1,4 +1,4 @@
-"""`queen dev`: a database, a server and a few lines to copy, by one command."""
+"""`queen dev`: start a database and a server with one command."""
 
 import asyncio
 import contextlib
@@ -127,7 +127,7 @@ def _serve(settings: Settings, where: str, dsn: str | None, *, demo: bool) -> in
 
     tasks: list[asyncio.Task[None]] = []  # A loop by itself would let them be collected.
 
-    def told() -> None:
+    def announce() -> None:
         print(f"\n  Queen is ready at {url}, on {where}.", file=sys.stderr)
         print(_BOX, file=sys.stderr)
         print(_SNIPPETS.format(url=url, database=database), file=sys.stderr, flush=True)
@@ -137,4 +137,4 @@ def _serve(settings: Settings, where: str, dsn: str | None, *, demo: bool) -> in
             tasks.append(asyncio.get_running_loop().create_task(traffic(url)))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return 0 if runner.run(serve_here(settings, listener, ready=told)) else 3
+        return 0 if runner.run(serve_here(settings, listener, ready=announce)) else 3

@@ -1,4 +1,4 @@
-"""`queen doctor`: what hurts in the database and the servers, and what to do about it."""
+"""`queen doctor`: find problems of the database and the servers, and suggest fixes."""
 
 import asyncio
 import os
@@ -47,7 +47,7 @@ def doctor(
 
 async def examine(dsn: str | None, server: str | None) -> list[Finding]:
     """Everything that can be looked at."""
-    from queen.cli.commands.context import chosen
+    from queen.cli.support.contexts import chosen
 
     found: list[Finding] = []
     if dsn is not None:
@@ -162,8 +162,8 @@ def _clock(config: "Config") -> Finding:
     with urllib.request.urlopen(
         f"{config.urls[0]}/livez", timeout=5, context=context(config)
     ) as answer:
-        told = answer.headers.get("date")
-    if told is None:
+        date = answer.headers.get("date")
+    if date is None:
         return Finding(OK, "clock of the server", "it does not say its time")
-    skew = parsedate_to_datetime(told).timestamp() + 0.5 - (asked + time.time()) / 2
+    skew = parsedate_to_datetime(date).timestamp() + 0.5 - (asked + time.time()) / 2
     return findings.clock("server", skew, precision_seconds=0.6)

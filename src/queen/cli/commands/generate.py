@@ -1,4 +1,4 @@
-"""`queen generate`: files for other tools, made of what this release has."""
+"""`queen generate`: files for other tools, derived from this release."""
 
 import json
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""`queen health`, `version`, `errors`: is it there, and what does this mean."""
+"""`queen health`, `version`, `errors`: check a server, and explain error codes."""
 
 import json
 import time
@@ -26,7 +26,7 @@ def health(
 
     Example: queen health --wait 30s
     """
-    from queen.cli.commands.context import chosen
+    from queen.cli.support.contexts import chosen
     from queen.client.durations import seconds_of
     from queen.client.transport.tls import context_of
 

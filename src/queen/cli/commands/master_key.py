@@ -1,4 +1,4 @@
-"""`queen key`: the master keys of encrypted queues, where the server's settings are."""
+"""`queen key`: the master keys of encrypted queues."""
 
 from typing import TYPE_CHECKING
 

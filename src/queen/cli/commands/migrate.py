@@ -1,4 +1,4 @@
-"""`queen migrate`: bring a database to this release, or say what that would take."""
+"""`queen migrate`: migrate a database to this release, or print the steps."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""`queen relay`: messages from the outbox of an application's own database to a server."""
+"""`queen relay`: push messages from the outbox table of an application to a server."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""`queen serve`: HTTP until stopped."""
+"""`queen serve`: run the HTTP server."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`queen token`: keys, made on the server's own command line, straight in its database."""
+"""`queen token`: manage API keys directly in the database."""
 
 import getpass
 from datetime import datetime
@@ -14,6 +14,7 @@ from queen.cli.support.output import Format, plain_of, say, show
 
 if TYPE_CHECKING:
     from queen.store.store import Store
+    from queen.wire.access import TokenRequest
 
 app = group("Keys of callers, in the database itself.")
 
@@ -45,13 +46,9 @@ def create(
 
     Example: queen token create ops --role admin
     """
-    import msgspec
-
-    from queen.wire.access import TokenRequest
-
     scopes = [{"queue": each} for each in queue or []]
     scopes += [{"namespace": each} for each in namespace or []]
-    told: dict[str, Any] = {
+    options: dict[str, Any] = {
         "name": name,
         "role": role,
         "permissions": permission or None,
@@ -59,12 +56,9 @@ def create(
         "expiresAt": f"{expires_at:%Y-%m-%d}T00:00:00Z" if expires_at else None,
         "requestsPerSecond": requests_per_second,
     }
-    try:
-        request = msgspec.convert(told, TokenRequest)
-    except msgspec.ValidationError as error:
-        raise errors.BadRequest(f"this cannot be a key: {error}") from error
+    request = _request(options)
 
-    async def make(store: "Store") -> str:
+    async def store_key(store: "Store") -> str:
         from queen.server.auth.api_keys import new_key
 
         key = new_key()
@@ -74,16 +68,27 @@ def create(
             name=request.name,
             role=request.role,
             permissions=request.permissions,
-            scopes=scopes or None,
+            scopes=options["scopes"],
             requests_per_second=request.requests_per_second,
             created_by=_who(),
             expires_at=request.expires_at,
         )
-        await note(store, "queen token create", after={"id": key.id, **told})
+        await note(store, "queen token create", after={"id": key.id, **options})
         return key.text
 
-    typer.echo(with_store(make))
+    typer.echo(with_store(store_key))
     typer.echo("Keep it: it is shown this once.", err=True)
+
+
+def _request(options: dict[str, Any]) -> "TokenRequest":
+    import msgspec
+
+    from queen.wire.access import TokenRequest
+
+    try:
+        return msgspec.convert(options, TokenRequest)
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"this cannot be a key: {error}") from error
 
 
 @app.command("ls")
@@ -156,7 +161,7 @@ async def note(
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> None:
-    """Tell the audit log what was done here."""
+    """Add a record of this command to the audit log."""
     import msgspec
 
     from queen.wire.access import AuditRecord

@@ -1,4 +1,4 @@
-"""`queen top`: queues, live."""
+"""`queen top`: live view of queues."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from queen.cli.support.output import Format, show, show_one
 
 if TYPE_CHECKING:
     from queen import Queen
-    from queen.cli.top.sampler import Detail, Snapshot, Watch
+    from queen.cli.top.sampler import Detail, Sampler, Snapshot
     from queen.cli.top.screen import Screen
 
 _KEYS: Final = {
@@ -62,14 +62,14 @@ def top(
     seconds = max(0.1, seconds_of(interval))
 
     async def work(queen: "Queen") -> None:
-        from queen.cli.top.sampler import Watch
+        from queen.cli.top.sampler import Sampler
 
-        watch = Watch(queen)
+        sampler = Sampler(queen)
         if is_live:
-            await _live(watch, screen, seconds)
+            await _live(sampler, screen, seconds)
             return
         while True:
-            _print(await watch.look(), screen, output)
+            _print(await sampler.sample(), screen, output)
             if once or output is not Format.JSONL:
                 return
             sys.stdout.flush()
@@ -93,11 +93,11 @@ def _print(snapshot: "Snapshot", screen: "Screen", output: Format) -> None:
         show(rows, _COLUMNS, output)
 
 
-async def _live(watch: "Watch", screen: "Screen", seconds: float) -> None:
+async def _live(sampler: "Sampler", screen: "Screen", seconds: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    snapshot = await watch.look()  # Before the screen is taken: a refusal is a plain sentence.
+    snapshot = await sampler.sample()  # Before the screen is taken: a refusal is a plain sentence.
     detail: Detail | None = None
     pressed = asyncio.Event()
     console = Console(markup=False, highlight=False)
@@ -121,9 +121,9 @@ async def _live(watch: "Watch", screen: "Screen", seconds: float) -> None:
                 continue
             try:
                 if is_time:
-                    snapshot = await watch.look()
+                    snapshot = await sampler.sample()
                 if screen.opened is not None:
-                    detail = await watch.detail(screen.opened)
+                    detail = await sampler.detail(screen.opened)
                 screen.trouble = ""
             except errors.NotFound:
                 screen.opened = detail = None

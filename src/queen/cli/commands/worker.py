@@ -1,4 +1,4 @@
-"""`queen worker`: the jobs of an application, run in one process or several."""
+"""`queen worker`: run the jobs of an application in one or more processes."""
 
 import asyncio
 import re
@@ -138,13 +138,13 @@ async def _run_many(task: "Task", scale: Range, interval: str) -> None:
     workers = WorkerManager(min_workers=scale.least, max_workers=scale.most)
     stop = asyncio.Event()
 
-    def told() -> None:
+    def on_signal() -> None:
         if stop.is_set():
             workers.hurry()
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told)
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
     await workers.initialize_worker_pool(
         task.app,
         queues=task.queues,

@@ -1,4 +1,4 @@
-"""Traffic to look at: orders that mostly succeed, sometimes fail, and now and then give up."""
+"""Demo traffic: orders that mostly succeed, sometimes fail, and rarely become dead letters."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Runs of workflows to look at, each in another state."""
+"""Demo runs of workflows, each in another state."""
 
 import contextlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own for trying things out: a child process on a private socket."""
+"""A local PostgreSQL for development: a child process on a private socket."""
 
 import contextlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""What to make of a server that is to be restored one day, and of a copy that was."""
+"""Findings about the backup of a server, and about a restored copy."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

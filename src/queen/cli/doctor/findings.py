@@ -1,4 +1,4 @@
-"""What a doctor makes of figures: each is well, or says what hurts and what to do."""
+"""Findings of `queen doctor`: each is OK, or describes a problem and its fix."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -215,11 +215,11 @@ def table_options(options: Mapping[str, Sequence[str]]) -> list[Finding]:
     """Tables where vacuum was switched off, or that lost what their migration set."""
     found: list[Finding] = []
     for name, has in options.items():
-        told = dict(each.split("=", 1) for each in has)
-        if told.get("autovacuum_enabled", "true") not in ("true", "on", "1", "yes"):
+        options = dict(each.split("=", 1) for each in has)
+        if options.get("autovacuum_enabled", "true") not in ("true", "on", "1", "yes"):
             advice = f"alter table queen.{name} reset (autovacuum_enabled)"
             found.append(Finding(CRITICAL, "autovacuum of tables", f"off for {name}", advice))
-        lost = {key: value for key, value in made_with(name).items() if key not in told}
+        lost = {key: value for key, value in made_with(name).items() if key not in options}
         if lost:
             text = f"{name} lacks {', '.join(lost)}"
             setting = ", ".join(f"{key} = {value}" for key, value in lost.items())

@@ -1,4 +1,4 @@
-"""Prometheus rules over what `/metrics` serves; docs/howto/alerts.md has a runbook for each."""
+"""Prometheus rules for `/metrics`; docs/howto/alerts.md has a runbook for each."""
 
 from typing import Any, Final, NamedTuple
 

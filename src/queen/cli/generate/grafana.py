@@ -1,4 +1,4 @@
-"""A Grafana dashboard of what `/metrics` serves."""
+"""A Grafana dashboard for `/metrics`."""
 
 from typing import Any, Final, NamedTuple
 

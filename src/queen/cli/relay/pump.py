@@ -1,4 +1,4 @@
-"""Moves messages from an application's own database to a server: none is lost, none comes twice."""
+"""Move messages from an application's database to a server, each exactly once."""
 
 import asyncio
 import logging

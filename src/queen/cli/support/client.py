@@ -1,4 +1,4 @@
-"""What commands share that speak to a server: where it is, who calls, and asking first."""
+"""Shared by commands that call a server: its client, its options, and confirmation."""
 
 import os
 import sys
@@ -38,9 +38,9 @@ Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="At most so man
 
 
 def client(server: str | None) -> "Queen":
-    """A client of the server that flag, environment, context or default name."""
+    """Return a client of the server in the flag, environment, context or default."""
     from queen import Queen
-    from queen.cli.commands.context import chosen
+    from queen.cli.support.contexts import chosen
     from queen.client.durations import seconds_of
 
     where = chosen(server)
@@ -59,7 +59,7 @@ def client(server: str | None) -> "Queen":
 
 
 def run(server: str | None, work: Callable[["Queen"], Awaitable[T]]) -> T:
-    """Do something with a client; `main` turns its errors into a sentence and an exit code."""
+    """Run work with a client; `main` turns its errors into a sentence and an exit code."""
     import asyncio
 
     async def main() -> T:
@@ -83,7 +83,7 @@ def run(server: str | None, work: Callable[["Queen"], Awaitable[T]]) -> T:
 
 
 async def some(found: AsyncIterator[T], count: int) -> list[T]:
-    """The first of a list, no matter how many there are."""
+    """Return the first items of a list."""
     rows: list[T] = []
     async for each in found:
         rows.append(each)

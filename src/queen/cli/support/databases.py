@@ -44,8 +44,8 @@ def with_tls(dsn: str) -> str:
     """A DSN with the PG_SSL variables of this environment, whatever else is set there."""
     from queen.settings import Settings
 
-    told = {name: value for name, value in os.environ.items() if name.startswith("PG_SSL")}
-    return Settings.from_environ(told).with_tls(dsn)
+    environment = {name: value for name, value in os.environ.items() if name.startswith("PG_SSL")}
+    return Settings.from_environ(environment).with_tls(dsn)
 
 
 def database_of_environment() -> str | None:

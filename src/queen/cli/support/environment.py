@@ -1,4 +1,4 @@
-"""What commands share: the settings of this environment, and a store for a moment."""
+"""Shared by commands: the settings of this environment, and a temporary store."""
 
 import os
 from collections.abc import Awaitable, Callable

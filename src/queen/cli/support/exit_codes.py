@@ -1,4 +1,4 @@
-"""What a command's exit code says."""
+"""Exit codes of commands."""
 
 import os
 import signal
@@ -50,8 +50,8 @@ def exit_code(error: errors.QueenError) -> int:
     return _BY_STATUS.get(error.http_status, FAILED)
 
 
-def nobody_reads() -> NoReturn:
-    """End as other tools do when `head` has enough: by the signal that Python ignores."""
+def exit_closed_pipe() -> NoReturn:
+    """End by SIGPIPE, which Python ignores, as other tools do if their reader has closed."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGPIPE)
     raise AssertionError("unreachable")

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs; data on stdout, the rest on stderr."""
+"""Output of commands: tables for people, JSON for programs; data on stdout, the rest on stderr."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""How far a pipeline is, on a terminal as one line that moves, elsewhere as a line a batch."""
+"""Progress of a pipeline: one updated line on a terminal, else one line per batch."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Shows what a pipeline tells its report, while the block lasts."""
+    """Show the report of a pipeline while the block runs."""
 
     def __init__(self, report: "Report") -> None:
         self._report = report
@@ -22,7 +22,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if not sys.stderr.isatty():
-            self._report.watch = self._say
+            self._report.watch = self._print_line
             return self
         from rich.console import Console
         from rich.live import Live
@@ -42,8 +42,8 @@ class Progress:
             self._live.stop()
             say(self.text)
 
-    def _say(self) -> None:
-        """A line; of a pipeline that waits, one."""
+    def _print_line(self) -> None:
+        """Print a line; only one while the pipeline is idle."""
         state = self._report.figures.state
         if not state == self._last == "idle":
             say(self.text)
@@ -55,7 +55,7 @@ class Progress:
 
     @property
     def text(self) -> str:
-        """The name, and what is known."""
+        """The name of the pipeline and its known metrics."""
         report, figures = self._report, self._report.figures
         parts = [figures.state]
         if figures.batch_id is not None:

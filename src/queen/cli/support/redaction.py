@@ -1,4 +1,4 @@
-"""Takes secrets out of texts that leave the house."""
+"""Remove secrets from texts that leave the machine."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Figures of all queues at one instant, and rates between two: what `queen top` shows."""
+"""Samples for `queen top`: metrics of all queues, and rates between two samples."""
 
 import time
 from collections import deque
@@ -68,15 +68,15 @@ class Detail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     partitions: list[Any]
 
 
-class Watch:
-    """Looks at a server again and again."""
+class Sampler:
+    """Sample a server repeatedly."""
 
     def __init__(self, queen: "Queen") -> None:
         self._queen = queen
         self._anchor = 0.0
         self._history: deque[tuple[float, Counts]] = deque()
 
-    async def look(self) -> Snapshot:
+    async def sample(self) -> Snapshot:
         queues = await some(self._queen.admin.queues(limit=_QUEUES), _QUEUES + 1)
         rates = await self._rates()
         return Snapshot(

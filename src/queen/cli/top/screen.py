@@ -1,4 +1,4 @@
-"""The screen of `queen top`: what is shown, and what keys do to it."""
+"""The screen of `queen top`: its content and its keys."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final

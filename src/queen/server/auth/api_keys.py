@@ -1,4 +1,4 @@
-"""API keys: how they look, how they are told from forged ones, what this process remembers."""
+"""API keys: their format, their verification, and a cache."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,6 @@ import hmac
 import re
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +17,7 @@ from queen.redacted import redacted
 from queen.server import logs
 from queen.server.auth.known_keys import KnownKeys
 from queen.server.auth.permissions import Caller, permissions_of
+from queen.server.bounded_dict import BoundedDict
 from queen.store.connection.database import Record
 from queen.store.keys import Keys as StoredKeys
 from queen.telemetry import Event
@@ -112,7 +112,7 @@ class Keys:
         self._stored = stored
         self._known = known
         self._grace_seconds = grace_seconds
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries = BoundedDict[str, _Entry](_MOST_KEYS)
         self._wanted: dict[str, asyncio.Future[_Entry]] = {}
         self._task: asyncio.Task[None] | None = None
         self._unreadable: set[str] = set()
@@ -224,10 +224,7 @@ class Keys:
                 entry = _entry_of(row, asked_at)
             except (ValueError, msgspec.ValidationError) as error:
                 self._log_unreadable(id_, error)
-        self._entries.pop(id_, None)
         self._entries[id_] = entry
-        while len(self._entries) > _MOST_KEYS:
-            self._entries.popitem(last=False)
         return entry
 
     def _log_unreadable(self, id_: str, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Who is let in: keys, tokens of others, tickets, and how many requests a key may make."""
+"""Authenticate requests by API key, token or ticket, and apply rate limits of keys."""
 
 import re
 import secrets
@@ -14,20 +14,21 @@ from queen.server.auth.jwt_tokens import Jwts
 from queen.server.auth.known_keys import KnownKeys
 from queen.server.auth.permissions import ANYBODY, NOBODY, Caller
 from queen.server.auth.revocations import Revocations
+from queen.server.bounded_dict import BoundedDict
 from queen.settings import Settings
 from queen.store.keys import Keys as StoredKeys
 from queen.wire.access import Ticket
 
 _MOST_ALLOWANCES: Final = 10_000
 _SHARE_SECONDS: Final = 0.1
-"""For how long a process takes requests out of a key's allowance at once."""
+"""A process takes the allowance of a key for this time at once."""
 _TICKET_SECONDS: Final = 30.0
 _TICKET: Final = re.compile(r"qt_[0-9a-f]{64}")
 _BEARER: Final = "Bearer "
 
 
-class Gate:
-    """Says of each request who makes it; asks the database as seldom as it can."""
+class Authenticator:
+    """Find the caller of each request, with as few statements as possible."""
 
     def __init__(self, settings: Settings, stored: StoredKeys) -> None:
         self.is_open = not settings.auth
@@ -44,10 +45,10 @@ class Gate:
         )
         self.jwts: Final = Jwts(settings) if "jwt" in settings.auth_kinds else None
         self.revocations: Final = Revocations(self.keys)
-        self._allowances: dict[str, int] = {}
-        self._refused_until: dict[str, float] = {}
-        self._alone: dict[str, tuple[float, float]] = {}
-        """Requests left per key, and since when, while the database cannot be asked."""
+        self._allowances = BoundedDict[str, int](_MOST_ALLOWANCES)
+        self._limited_until = BoundedDict[str, float](_MOST_ALLOWANCES)
+        self._offline = BoundedDict[str, tuple[float, float]](_MOST_ALLOWANCES)
+        """Requests left per key, and since when, while the database is unavailable."""
 
     async def start(self) -> None:
         """Keep the keys for an outage up to date: for one process of a server."""
@@ -63,7 +64,7 @@ class Gate:
             await self.jwts.close()
 
     async def caller(self, authorization: str | None) -> Caller:
-        """Who calls, by the Authorization header; raises Unauthorized."""
+        """Return the caller of an Authorization header; raises Unauthorized."""
         if self.is_open:
             return ANYBODY
         if authorization is None:
@@ -81,7 +82,7 @@ class Gate:
         return await self.jwts.caller(text)
 
     async def caller_or_nobody(self, authorization: str | None) -> Caller:
-        """Who calls a public route: whoever does not say so is nobody."""
+        """Return the caller of a public route, where the header is optional."""
         if authorization is None and not self.is_open:
             return NOBODY
         return await self.caller(authorization)
@@ -98,32 +99,29 @@ class Gate:
 
     async def _take(self, key_id: str, rate: float) -> int:
         now = time.monotonic()
-        if (until := self._refused_until.get(key_id, 0)) > now:
+        if (until := self._limited_until.get(key_id, 0)) > now:
             raise _limited(rate, until - now)
         try:
             granted, seconds = await self._stored.allow(
                 key_id, rate=rate, wanted=max(1, int(rate * _SHARE_SECONDS))
             )
         except (errors.ServiceError, errors.OutcomeUnknown):
-            return self._take_alone(key_id, rate, now)
+            return self._take_offline(key_id, rate, now)
         if not granted:
-            self._refused_until[key_id] = time.monotonic() + seconds
+            self._limited_until[key_id] = time.monotonic() + seconds
             raise _limited(rate, seconds)
-        for known in (self._allowances, self._refused_until, self._alone):
-            while len(known) > _MOST_ALLOWANCES:
-                known.pop(next(iter(known)))
         # Others may have taken some while this one waited.
         return self._allowances.get(key_id, 0) + granted
 
-    def _take_alone(self, key_id: str, rate: float, now: float) -> int:
-        """One request, by the rule of ``queen.allow``: each process counts for itself meanwhile."""
+    def _take_offline(self, key_id: str, rate: float, now: float) -> int:
+        """Allow one request, by the rule of ``queen.allow``; each process counts on its own."""
         most = max(rate, 1.0)
-        left, at = self._alone.get(key_id, (most, now))
+        left, at = self._offline.get(key_id, (most, now))
         left = min(most, left + rate * (now - at))
         if left < 1:
-            self._alone[key_id] = left, now
+            self._offline[key_id] = left, now
             raise _limited(rate, (1 - left) / rate)
-        self._alone[key_id] = left - 1, now
+        self._offline[key_id] = left - 1, now
         return 1
 
     async def make_ticket(self, caller: Caller) -> Ticket:
@@ -135,17 +133,17 @@ class Gate:
         return Ticket(ticket=text, expires_at=until)
 
     async def take_ticket(self, text: str) -> Caller:
-        """Who a ticket stands for, which is then used up; raises Unauthorized."""
-        told = None
+        """Return the caller of a ticket, and use the ticket up; raises Unauthorized."""
+        found = None
         if _TICKET.fullmatch(text):
-            told = await self._stored.take_ticket(digest_of(text))
-        caller = None if told is None else msgspec.convert(told, Caller)
+            found = await self._stored.take_ticket(digest_of(text))
+        caller = None if found is None else msgspec.convert(found, Caller)
         if caller is None or not await self.is_valid(caller):
             raise errors.Unauthorized("this ticket is not known, is too old or was used")
         return caller
 
     async def is_valid(self, caller: Caller) -> bool:
-        """Whether somebody who was let in a while ago still is: for connections that last."""
+        """Whether the credentials of a long-lived connection are still accepted."""
         if caller.key_id is None:
             return caller.until is None or caller.until > time.time()
         return self.keys is not None and await self.keys.is_valid(caller)

@@ -1,4 +1,4 @@
-"""What the issuer of tokens tells over https: read now and then, and kept meanwhile."""
+"""A document of the token issuer, fetched over https and cached."""
 
 import asyncio
 import contextlib
@@ -21,10 +21,10 @@ _MOST_BYTES: Final = 2**18
 _FETCH_SECONDS: Final = 5.0
 _FRESH_SECONDS: Final = 300.0
 _REFETCH_SECONDS: Final = 30.0
-"""However often something is missed, the issuer is asked no more often."""
+"""The shortest time between two fetches."""
 
 
-class Fetched(Generic[T]):
+class CachedDocument(Generic[T]):
     """One document; its address comes from a setting, never from a token."""
 
     def __init__(self, url: str, read: Callable[[bytes], T], *, setting: str) -> None:
@@ -48,16 +48,16 @@ class Fetched(Generic[T]):
 
     @property
     def age(self) -> float:
-        """Seconds since it was told; infinite before the first time."""
+        """Seconds since it was fetched; infinite before the first time."""
         return float("inf") if self._fetched_at is None else time.monotonic() - self._fetched_at
 
-    async def ask(self) -> None:
-        """Wait until it is told anew, unless the issuer was asked a moment ago."""
+    async def fetch(self) -> None:
+        """Fetch it again and wait, unless that was done a moment ago."""
         if self._task is not None or self._is_due:
             await asyncio.shield(self._begin())
 
-    def freshen(self) -> None:
-        """Have it told anew if it is old: what is known is good enough meanwhile."""
+    def refresh(self) -> None:
+        """Fetch it again in the background if it is old."""
         if self.age > _FRESH_SECONDS and self._is_due:
             self._begin()
 
@@ -93,10 +93,10 @@ class Fetched(Generic[T]):
         )
         try:
             connection.request("GET", self._path, headers={"Accept": "application/json"})
-            answer = connection.getresponse()
-            if answer.status != 200:
-                raise ValueError(f"the issuer answered {answer.status}")
-            text = answer.read(_MOST_BYTES + 1)
+            response = connection.getresponse()
+            if response.status != 200:
+                raise ValueError(f"the issuer answered {response.status}")
+            text = response.read(_MOST_BYTES + 1)
         finally:
             connection.close()
         if len(text) > _MOST_BYTES:

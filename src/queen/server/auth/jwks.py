@@ -1,4 +1,4 @@
-"""Public keys that tokens are checked with: from a setting, or from the issuer over https."""
+"""Public keys that verify tokens: from a setting, or from the issuer over https."""
 
 import contextlib
 from pathlib import Path
@@ -12,14 +12,14 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from jwt import PyJWK, PyJWTError
 
 from queen import errors
-from queen.server.auth.cached_document import Fetched
+from queen.server.auth.cached_document import CachedDocument
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
 _MOST_KEYS: Final = 100
 _MOST_ID_LETTERS: Final = 255
 _STALE_SECONDS: Final = 3_600.0
-"""How long keys are believed when the issuer does not answer."""
+"""How long keys are used if the issuer does not respond."""
 
 
 def algorithm_of(key: object) -> str | None:
@@ -47,7 +47,7 @@ class Jwks:
     """The keys of one issuer, by id."""
 
     def __init__(self, url: str) -> None:
-        self._keys = Fetched(url, keys_of, setting="JWT_JWKS_URL")
+        self._keys = CachedDocument(url, keys_of, setting="JWT_JWKS_URL")
 
     async def close(self) -> None:
         await self._keys.close()
@@ -58,10 +58,10 @@ class Jwks:
             raise errors.Unauthorized("the token does not say which key signed it")
         found = (self._keys.value or {}).get(key_id)
         if found is None or self._keys.age > _STALE_SECONDS:
-            await self._keys.ask()
+            await self._keys.fetch()
             found = (self._keys.value or {}).get(key_id)
         else:
-            self._keys.freshen()
+            self._keys.refresh()
         if self._keys.age > _STALE_SECONDS:
             raise errors.Overloaded("the keys of the issuer of tokens cannot be read")
         if found is None:

@@ -1,11 +1,10 @@
-"""Tokens that others sign: the algorithm is the server's choice, and every claim is asked for."""
+"""Verify JWTs: the server chooses the algorithm, and checks every claim."""
 
 import base64
 import hashlib
 import json
 import math
 import time
-from collections import OrderedDict
 from typing import Any, Final, cast
 
 import jwt
@@ -14,6 +13,7 @@ import msgspec
 from queen import errors
 from queen.server.auth.jwks import Jwks, PublicKey, algorithm_of, key_of_setting
 from queen.server.auth.permissions import ROLES, Caller, Permission
+from queen.server.bounded_dict import BoundedDict
 from queen.settings import Settings
 from queen.wire.access import Scope
 
@@ -48,7 +48,7 @@ class Jwts:
         self._jwks = Jwks(settings.jwt_jwks_url) if settings.jwt_jwks_url else None
         self._key = key_of_setting(settings.jwt_public_key) if settings.jwt_public_key else None
         self._check_settings()
-        self._seen: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
+        self._verified = BoundedDict[bytes, tuple[Caller, float]](_MOST_TOKENS)
 
     def _check_settings(self) -> None:
         if not self._issuer or not self._audience:
@@ -77,17 +77,15 @@ class Jwts:
     async def caller(self, text: str) -> Caller:
         """Who a token speaks for; raises Unauthorized."""
         digest = hashlib.sha256(text.encode("latin-1", "replace")).digest()
-        seen = self._seen.get(digest)
-        if seen is not None and seen[1] > time.time():
-            return seen[0]
+        verified = self._verified.get(digest)
+        if verified is not None and verified[1] > time.time():
+            return verified[0]
         try:
             caller = await self._check(text)
         except (ValueError, jwt.PyJWTError, RecursionError, OverflowError) as error:
             raise errors.Unauthorized("this token is not valid") from error
         assert caller.until is not None
-        self._seen[digest] = (caller, min(caller.until, time.time() + _BELIEVED_SECONDS))
-        while len(self._seen) > _MOST_TOKENS:
-            self._seen.popitem(last=False)
+        self._verified[digest] = (caller, min(caller.until, time.time() + _BELIEVED_SECONDS))
         return caller
 
     async def _check(self, text: str) -> Caller:
@@ -160,12 +158,12 @@ def _object(raw: bytes) -> dict[str, Any]:
         raise _Malformed(f"{text} is not JSON")
 
     try:
-        told: Any = json.loads(raw.decode("utf-8"), object_pairs_hook=once, parse_constant=refuse)
+        value: Any = json.loads(raw.decode("utf-8"), object_pairs_hook=once, parse_constant=refuse)
     except ValueError as error:
         raise _Malformed("not JSON") from error
-    if not isinstance(told, dict):
+    if not isinstance(value, dict):
         raise _Malformed("not an object")
-    return told  # pyright: ignore[reportUnknownVariableType] - of JSON
+    return value  # pyright: ignore[reportUnknownVariableType] - of JSON
 
 
 def _check_types(claims: dict[str, Any]) -> None:

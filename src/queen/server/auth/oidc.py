@@ -1,4 +1,4 @@
-"""Where people sign in to the dashboard: what the issuer of tokens tells of itself."""
+"""Sign-in to the dashboard: the OpenID Connect discovery document of the issuer."""
 
 import re
 from typing import Final, Literal
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from queen import errors
-from queen.server.auth.cached_document import Fetched
+from queen.server.auth.cached_document import CachedDocument
 from queen.settings import Settings
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
@@ -16,7 +16,7 @@ _HOST: Final = re.compile(r"[a-z0-9.-]+(:[0-9]+)?", re.ASCII)
 
 
 class Endpoints(msgspec.Struct, frozen=True):
-    """What discovery tells, as far as we use it."""
+    """The part of the discovery document that is used."""
 
     issuer: str
     authorization_endpoint: str
@@ -25,12 +25,12 @@ class Endpoints(msgspec.Struct, frozen=True):
 
     @property
     def token_origin(self) -> str:
-        """Whom the dashboard asks for tokens."""
+        """The origin that the dashboard requests tokens from."""
         return f"https://{urlsplit(self.token_endpoint).netloc.lower()}"
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the dashboard is told; without endpoints the issuer does not answer."""
+    """What the dashboard needs to sign in; without endpoints, the issuer does not respond."""
 
     name: str
     issuer: str
@@ -41,7 +41,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Oidc:
-    """Knows the endpoints of the issuer; made where people may sign in there."""
+    """The endpoints of the issuer."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -50,7 +50,7 @@ class Oidc:
             raise errors.BadSettings("OIDC_CLIENT_ID needs QUEEN_AUTH=jwt or keys,jwt")
         if "openid" not in settings.oidc_scopes.split():
             raise errors.BadSettings("OIDC_SCOPES must have openid in it")
-        self._endpoints = Fetched(
+        self._endpoints = CachedDocument(
             self._issuer.rstrip("/") + _WELL_KNOWN,
             self._read,
             setting="with OIDC_CLIENT_ID, JWT_ISSUER",
@@ -60,11 +60,11 @@ class Oidc:
         await self._endpoints.close()
 
     async def provider(self) -> Provider:
-        """What is known now; waits for the issuer the first time."""
+        """Return the provider; waits for the issuer the first time."""
         if self._endpoints.value is None:
-            await self._endpoints.ask()
+            await self._endpoints.fetch()
         else:
-            self._endpoints.freshen()
+            self._endpoints.refresh()
         settings = self._settings
         return Provider(
             name=settings.oidc_name or urlsplit(self._issuer).hostname or "",
@@ -76,14 +76,18 @@ class Oidc:
         )
 
     def _read(self, text: bytes) -> Endpoints:
-        """Endpoints of this issuer and no other, to which a page may go."""
-        told = msgspec.json.decode(text, type=Endpoints)
-        if told.issuer != self._issuer:
+        """Decode the endpoints of this issuer, and check that a page may open them."""
+        endpoints = msgspec.json.decode(text, type=Endpoints)
+        if endpoints.issuer != self._issuer:
             raise ValueError("this is another issuer")
-        for url in (told.authorization_endpoint, told.token_endpoint, told.end_session_endpoint):
+        for url in (
+            endpoints.authorization_endpoint,
+            endpoints.token_endpoint,
+            endpoints.end_session_endpoint,
+        ):
             if url is None:
                 continue
             parts = urlsplit(url)
             if parts.scheme != "https" or not _HOST.fullmatch(parts.netloc.lower()):
                 raise ValueError("an endpoint is no address of https")
-        return told
+        return endpoints

@@ -1,4 +1,4 @@
-"""Browsers: which pages may call, under which names, and what they are told about answers."""
+"""Browsers: which pages may call, under which names, and which headers they get."""
 
 import contextlib
 import ipaddress
@@ -8,12 +8,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from queen import errors
+from queen.server.bounded_dict import BoundedDict
 from queen.settings import Settings, words
 
 Header = tuple[bytes, bytes]
 
 _LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _PORTS: Final = {"http": 80, "https": 443}
+_MOST_HOSTS: Final = 100
 _EXPOSED: Final = b"Queen-Reason, Retry-After, X-Request-Id"
 _NO_SNIFF: Final = (b"x-content-type-options", b"nosniff")
 _HSTS: Final = (b"strict-transport-security", b"max-age=31536000")
@@ -79,7 +81,7 @@ class Origins:
             "Access-Control-Allow-Headers": settings.cors_allowed_headers,
             "Access-Control-Max-Age": str(settings.cors_max_age_seconds),
         }
-        self._known_hosts: set[str] = set()
+        self._known_hosts = BoundedDict[str, None](_MOST_HOSTS)
 
     def check(
         self,
@@ -154,8 +156,7 @@ class Origins:
             raise errors.OriginRefused(
                 f"this server is not called {name[:100]!r}; see QUEEN_ALLOWED_HOSTS"
             )
-        if len(self._known_hosts) < 100:
-            self._known_hosts.add(host)
+        self._known_hosts[host] = None
 
     def _is_own(
         self, origin: str, host: str, header: Callable[[bytes], str | None], scheme: str
@@ -163,8 +164,8 @@ class Origins:
         schemes = ["https" if scheme in ("https", "wss") else "http"]
         if self._is_proxied:
             host = header(b"x-forwarded-host") or host
-            told = header(b"x-forwarded-proto")
-            schemes = [told.lower()] if told is not None else ["http", "https"]
+            proto = header(b"x-forwarded-proto")
+            schemes = [proto.lower()] if proto is not None else ["http", "https"]
         wanted = _normal(origin)
         return wanted is not None and any(wanted == _normal(f"{each}://{host}") for each in schemes)
 

@@ -1,4 +1,4 @@
-"""Who calls, and what that caller may do."""
+"""Callers and their permissions."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Ends waiting calls and WebSockets whose key or token is no longer accepted."""
+"""End waiting calls and WebSockets whose key or token is no longer accepted."""
 
 import asyncio
 import contextlib

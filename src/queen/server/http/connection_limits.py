@@ -1,4 +1,4 @@
-"""How many connections each address has open: one caller must not have them all."""
+"""Limit the open connections per address."""
 
 from ipaddress import ip_address
 from typing import Final
@@ -7,7 +7,7 @@ _PREFIX_BITS: Final = 64
 """Of an IPv6 address: whoever has one has all that begin so."""
 
 
-class Peers:
+class ConnectionLimits:
     """The open connections of one process, by the address they come from."""
 
     def __init__(self, most: int) -> None:

@@ -1,4 +1,4 @@
-"""Lists in pages by keyset: the last page costs what the first does."""
+"""Keyset pagination: the last page costs as much as the first."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Answers that carry payloads, spliced from stored bytes: nothing is parsed or built twice."""
+"""Responses with payloads, spliced from stored bytes without parsing them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime

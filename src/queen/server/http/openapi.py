@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the routes and structs that serve: it cannot say anything else."""
+"""Build the OpenAPI document from the routes and structs that serve requests."""
 
 import gc
 import re
@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from queen import errors
-from queen.server.http.router import API, Route
+from queen.server.http.call import API, Route
 from queen.wire.problems import Problem
 
 _REF: Final = "#/components/schemas/{name}"
@@ -84,8 +84,11 @@ def _operation(
             *_path_parameters(route),
             *_query_parameters(route, shown, components),
             *(
-                {"name": name, "in": "header", "description": said, "schema": {"type": "string"}}
-                for name, said in {**route.headers, **(_SHARED if route.is_shared else {})}.items()
+                {"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}}
+                for name, meaning in {
+                    **route.headers,
+                    **(_SHARED if route.is_shared else {}),
+                }.items()
             ),
         ],
         "responses": _responses(route, shown),
@@ -136,8 +139,8 @@ def _responses(route: Route, shown: dict[type[Any], dict[str, Any]]) -> dict[str
     responses: dict[str, Any] = {}
     for status, answer in route.answers.items():
         text_alone = route.is_text_too and answer is None
-        said = "Plain text." if text_alone else _described(answer)
-        responses[str(status)] = {"description": said}
+        description = "Plain text." if text_alone else _described(answer)
+        responses[str(status)] = {"description": description}
         if answer is not None:
             responses[str(status)]["content"] = {"application/json": {"schema": shown[answer]}}
         if route.is_text_too:
@@ -155,8 +158,8 @@ def _responses(route: Route, shown: dict[type[Any], dict[str, Any]]) -> dict[str
         content = {"application/problem+json": {"schema": shown[Problem]}}
         response = responses.setdefault(str(status), {"description": "", "content": {}})
         response.setdefault("content", {}).update(content)
-        said = ", ".join(sorted(codes))
-        response["description"] = " ".join(filter(None, (response["description"], said)))
+        listed = ", ".join(sorted(codes))
+        response["description"] = " ".join(filter(None, (response["description"], listed)))
     return responses
 
 

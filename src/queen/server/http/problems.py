@@ -1,27 +1,44 @@
-"""What is wrong with a request, and where in it."""
+"""Errors as problem documents (RFC 9457)."""
 
-import re
 from typing import Final
 
-import msgspec
-
 from queen import errors
-from queen.wire.problems import Detail
+from queen.server.http.answer import Answer
+from queen.wire.problems import Problem
 
-_STEP: Final = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
-_FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
+MEDIA_TYPE: Final = "application/problem+json"
+_MEMBERS: Final = {"errors", "failed_index", "messages", "settled"}
 
 
-def refused(error: msgspec.ValidationError, where: str) -> errors.RequestError:
-    """A value of the wrong shape, with a JSON pointer to it."""
-    what, _, path = str(error).partition(" - at `$")
-    # `[...]` stands for the key of an object: which one is not said.
-    pointer = where + _STEP.sub(r"/\1\2", path.rstrip("`").replace("[...]", ""))
-    if (named := _FIELD.fullmatch(what)) is not None:
-        pointer += f"/{named[2]}"
-        what = "required" if named[1] == "missing required" else "unknown"
-    # An option that is not known, or not with this value, is told apart from a broken request.
-    ours = errors.InvalidOption if pointer.startswith("/options/") else errors.BadRequest
-    return ours(
-        f"{pointer or 'the request'}: {what}", errors=[Detail(pointer=pointer, detail=what)]
+def problem(error: errors.QueenError, request_id: str | None = None) -> Problem:
+    """Describe an error as the contract defines it."""
+    detail = str(error) or error.default_message
+    return Problem(
+        type=f"urn:queen:{error.code}",
+        title=error.code.replace("_", " ").capitalize(),
+        status=error.http_status,
+        code=error.code,
+        detail=detail,
+        error=detail,
+        applied=error.applied,
+        request_id=request_id,
+        **{name: value for name, value in error.members.items() if name in _MEMBERS},
+    )
+
+
+def refusal(error: errors.QueenError, request_id: str) -> Answer:
+    """Answer with an error."""
+    headers: dict[str, str] = {}
+    if isinstance(error, errors.ServiceError | errors.OutcomeUnknown):
+        headers["Retry-After"] = str(error.members.get("retry_after", 1))
+    if isinstance(error, errors.Unauthorized):
+        headers["WWW-Authenticate"] = 'Bearer realm="queen"'
+    if isinstance(error, errors.MethodNotAllowed):
+        headers["Allow"] = error.members["allow"]
+    return Answer(
+        problem(error, request_id),
+        status=error.http_status,
+        headers=headers,
+        media_type=MEDIA_TYPE,
+        error=type(error),
     )

@@ -1,4 +1,4 @@
-"""uvicorn's protocol with what it lacks: deadlines, bounded headers, word of who has gone."""
+"""uvicorn's protocol, with deadlines, bounded headers and notice of clients that disconnect."""
 
 import asyncio
 import time
@@ -18,23 +18,18 @@ from uvicorn.server import ServerState
 from websockets.http11 import Request
 
 from queen import errors
-from queen.server.http.call import Whole, problem
-from queen.server.http.connection_limits import Peers
-from queen.server.http.memory_budget import Unsent
+from queen.server.http.connection_limits import ConnectionLimits
+from queen.server.http.problems import problem
+from queen.server.http.scope_keys import ABORT, DISCONNECT, EXCHANGE, Disconnect
+from queen.server.memory_budget import Unsent
 from queen.settings import Settings
-
-GONE: Final = "queen.gone"
-"""Where in the scope a handler finds who tells it that its client has gone."""
-
 
 _JOINED_BYTES: Final = 2**16
 """Larger bodies are not copied to be sent with their headers at once."""
-ABORT: Final = "queen.abort"
-"""Where in a WebSocket's scope the app finds how to end it without another word."""
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """A WebSocket that the app can end although its client does not read."""
+    """A WebSocket that the app can end even if its client does not read."""
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -45,30 +40,12 @@ class Socket(WebSocketsSansIOProtocol):
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
-            # A refusal is an answer too: nothing is missing that the log should tell of.
+            # A rejection is a response too: uvicorn must not log that one is missing.
             self.handshake_complete = True
 
 
-class Gone:
-    """Whose client may go while it waits."""
-
-    __slots__ = ("is_cut", "is_told", "task")
-
-    def __init__(self) -> None:
-        self.task: asyncio.Task[Any] | None = None
-        self.is_told = False
-        self.is_cut = False
-        """Whether it went before it had read what was sent to it."""
-
-    def tell(self) -> None:
-        self.is_told = True
-        if self.task is not None:
-            self.task.cancel()
-            self.task = None
-
-
-class Cycle(RequestResponseCycle, Whole):
-    """One request and its answer."""
+class Cycle(RequestResponseCycle):
+    """One request and its response: an Exchange."""
 
     def take_body(self) -> bytes | None:
         if self.more_body or self.disconnected or self.waiting_for_100_continue:
@@ -102,7 +79,7 @@ class Cycle(RequestResponseCycle, Whole):
             # Without a copy: it may lie in the transport for long.
             self.transport.write(b"".join(head))
             self.transport.write(body)
-        # A write that fails at once closes the transport; its loss is told later.
+        # A write that fails at once closes the transport; connection_lost is called later.
         is_reset = self.transport.is_closing()
         self.message_event.set()
         if not self.keep_alive:
@@ -112,21 +89,20 @@ class Cycle(RequestResponseCycle, Whole):
             return False
         if is_awaited and self.flow.write_paused:
             await self.flow.drain()
-            gone = cast("dict[str, Any]", self.scope)[GONE]
-            return not gone.is_cut
+            return not cast("dict[str, Any]", self.scope)[DISCONNECT].is_cut
         return True
 
 
 class Protocol(HttpToolsProtocol):
     """
-    A connection that cannot be held for ever.
+    A connection with deadlines.
 
-    No timer a request: whoever reads, writes or rests notes since when, and one sweep a second
-    looks.
+    There is no timer per request: a connection that reads, writes or rests notes since when, and
+    one sweep per second checks all connections.
     """
 
     settings: Settings
-    peers: Peers
+    limits: ConnectionLimits
     unsent: Unsent
 
     def __init__(
@@ -143,12 +119,12 @@ class Protocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._writing_since: float | None = None
         self._resting_since: float | None = None
-        self._gone = Gone()
+        self._disconnect = Disconnect()
         self._answering: RequestResponseCycle | None = None
-        """The request that the app is asked now, or was asked last."""
+        """The request that the app answers now, or answered last."""
         self._is_aborted = False
         self._is_refused = False
-        """What comes from now on is not read any more: its sender has been, or will be, let go."""
+        """Nothing more is read: the connection is, or will be, closed."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
         super().connection_made(transport)
@@ -156,16 +132,16 @@ class Protocol(HttpToolsProtocol):
         self._since = time.monotonic()
         if len(self.connections) > self.settings.max_connections:
             self._refuse(errors.Overloaded("this process has too many connections"))
-        if not self.peers.enter(self.client):
+        if not self.limits.enter(self.client):
             self._refuse(errors.RateLimited("this address has too many connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         # Closed without an error, the transport has sent all that it had.
-        self._gone.is_cut = self.flow.write_paused and (exc is not None or self._is_aborted)
+        self._disconnect.is_cut = self.flow.write_paused and (exc is not None or self._is_aborted)
         super().connection_lost(exc)
         self.unsent.forget(self)
-        self.peers.leave(self.client)
-        self._gone.tell()
+        self.limits.leave(self.client)
+        self._disconnect.notify()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -182,7 +158,7 @@ class Protocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         # It is another protocol's from now on, and one of WS_MAX_CONNECTIONS.
-        self.peers.leave(self.client)
+        self.limits.leave(self.client)
         super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
@@ -268,7 +244,7 @@ class Protocol(HttpToolsProtocol):
             keep_alive=version != "1.0" and parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
-        self.scope[GONE] = self._gone  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
+        self.scope[DISCONNECT] = self._disconnect  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
         if before is None or before.response_complete:  # pyright: ignore[reportUnnecessaryComparison] - None at first
             self._start_asgi_task(self.cycle, app)
         else:
@@ -277,6 +253,7 @@ class Protocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
+        cast("dict[str, Any]", cycle.scope)[EXCHANGE] = cycle
         super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
@@ -338,7 +315,7 @@ class Protocol(HttpToolsProtocol):
         return f"the headers have more than {self.settings.max_header_bytes} bytes"
 
     def _refuse(self, error: errors.QueenError) -> None:
-        """Answer without the app, and close; what the app is answering, it answers first."""
+        """Respond without the app, and close, after requests that the app is answering."""
         if self._is_refused or self.transport.is_closing():
             return
         self._is_refused = True
@@ -346,7 +323,7 @@ class Protocol(HttpToolsProtocol):
         if self._close_behind():
             return
         cycle = self.cycle
-        # None before the first request. Whoever has heard the end, or a part, hears nothing more.
+        # None before the first request. A client that got a response, or a part, gets no more.
         if cycle is None or not (cycle.more_body and cycle.response_started):  # pyright: ignore[reportUnnecessaryComparison] - None at first
             body = msgspec.json.encode(problem(error))
             self.transport.write(
@@ -376,8 +353,8 @@ class Protocol(HttpToolsProtocol):
         return True
 
 
-async def sweep_for_ever(state: ServerState) -> None:
-    """Look at every connection once a second."""
+async def sweep_forever(state: ServerState) -> None:
+    """Check the deadlines of every connection once per second."""
     while True:
         await asyncio.sleep(1)
         now = time.monotonic()

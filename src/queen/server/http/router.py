@@ -1,53 +1,10 @@
-"""The table of routes: what is served, what is documented and who may call it are one thing."""
+"""Find the route of a request."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Literal
-
-import msgspec
+from collections.abc import Iterable, Iterator
+from urllib.parse import unquote_to_bytes
 
 from queen import errors
-from queen.server.auth.permissions import Permission
-from queen.server.http.call import Handler, split_path
-
-API: Final = "/api/v1"
-Span = Literal["send", "receive", "settle", "transaction"]
-"""Operations that the messaging conventions of OpenTelemetry name."""
-
-
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One method of one path."""
-
-    method: str
-    path: str
-    """With names in braces, each one percent-encoded segment: ``/pop/queue/{queue}``."""
-    handler: Handler
-    summary: str
-    tag: str = ""
-    """Its section in the OpenAPI document; if empty, the name of the handler's module."""
-    permission: Permission | None
-    """What the caller must be allowed to do; None: the handler asks, or nothing is needed."""
-    is_public: bool = False
-    """Answered without asking who calls."""
-    is_payload_view: bool = False
-    """Shows payloads to people, which the audit log tells of."""
-    is_shared: bool = False
-    """Answered with what another caller was a moment ago, to who says that this will do."""
-    span: Span | None = None
-    """The operation of its span, if calls of it get one."""
-    is_probe: bool = False
-    """Asked all day by machines, some with parameters of their own: never logged."""
-    body: type[Any] | None = None
-    """None: anything but an empty object is refused."""
-    query: type[Any] | None = None
-    """None: any parameter is refused, unless it is a probe's."""
-    headers: Mapping[str, str] = {}
-    """Headers of its own that it obeys, and what they say."""
-    answers: Mapping[int, type[Any] | None] = {}
-    """Status to struct; None where the answer has no body or is not JSON."""
-    is_text_too: bool = False
-    """Who does not ask for JSON, if there is any, gets plain text."""
-    problems: tuple[type[errors.QueenError], ...] = ()
-    """What it may refuse besides what every route may."""
+from queen.server.http.call import Route
 
 
 class _Node:
@@ -61,7 +18,7 @@ class _Node:
 
 
 class Router:
-    """Finds routes by the raw path: a name may hold a slash, percent-encoded."""
+    """Find routes by the raw path: a name may hold a percent-encoded slash."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
@@ -86,25 +43,25 @@ class Router:
                 self._plain[route.method, route.path.encode()] = route
 
     def find(self, method: str, raw_path: bytes) -> tuple[Route, dict[str, str]]:
-        """The route, and the names in its path; raises NoSuchRoute or MethodNotAllowed."""
+        """Return the route and the names in its path; raises NoSuchRoute or MethodNotAllowed."""
         if (plain := self._plain.get((method, raw_path))) is not None:
             return plain, {}
         wanted = "GET" if method == "HEAD" else method
         allowed: set[str] = set()
-        for node, names in _nodes(self._root, split_path(raw_path)):
+        for node, names in _nodes(self._root, _split(raw_path)):
             if (route := node.routes.get(wanted)) is not None:
                 return route, names
             allowed |= set(node.routes)
         if not allowed:
-            raise errors.NoSuchRoute(f"there is nothing under {_shown(raw_path)}")
+            raise errors.NoSuchRoute(f"there is nothing under {readable(raw_path)}")
         allow = ", ".join(sorted(allowed))
         raise errors.MethodNotAllowed(
-            f"{method} does not go with {_shown(raw_path)}; try {allow}", allow=allow
+            f"{method} does not go with {readable(raw_path)}; try {allow}", allow=allow
         )
 
 
 def _nodes(node: _Node, parts: list[str]) -> Iterator[tuple[_Node, dict[str, str]]]:
-    """Where a path may end, words before names: a name may be a word that stands beside it."""
+    """Yield the nodes where a path may end. Fixed segments come first: a name may equal one."""
     if not parts:
         yield node, {}
         return
@@ -116,5 +73,20 @@ def _nodes(node: _Node, parts: list[str]) -> Iterator[tuple[_Node, dict[str, str
             yield found, {wildcard.name: part, **names}
 
 
-def _shown(raw_path: bytes) -> str:
+def _split(raw_path: bytes) -> list[str]:
+    """Return the segments of a path: split, then decoded, so that names may hold a slash."""
+    try:
+        parts = [
+            (unquote_to_bytes(part) if b"%" in part else part).decode("utf-8")
+            for part in raw_path.split(b"/")[1:]
+        ]
+    except UnicodeDecodeError as error:
+        raise errors.BadRequest("the path is not UTF-8") from error
+    if b"%00" in raw_path and any("\x00" in part for part in parts):
+        raise errors.BadRequest("the path has a NUL character")
+    return parts
+
+
+def readable(raw_path: bytes) -> str:
+    """Return a path as the text of an error."""
     return raw_path[:200].decode("ascii", "replace")

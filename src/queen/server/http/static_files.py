@@ -1,4 +1,4 @@
-"""The dashboard's files, read once, and its pages: whatever path of ours is no route."""
+"""The files of the dashboard, and its page for every path that is not a route."""
 
 import gzip
 import hashlib
@@ -14,7 +14,8 @@ from starlette.types import Scope
 from queen import errors
 from queen.server.auth.oidc import Oidc, Provider
 from queen.server.auth.origins import PAGE_HEADERS, page_headers
-from queen.server.http.call import Answer
+from queen.server.http.answer import Answer
+from queen.server.http.router import readable
 from queen.settings import Settings
 
 FOLDER: Final = Path(__file__).parents[1] / "dashboard"
@@ -80,7 +81,7 @@ def _takes_gzip(accept_encoding: str | None) -> bool:
     return weights.get("gzip", weights.get("*", 0.0)) > 0
 
 
-class Pages:
+class StaticFiles:
     """
     The built dashboard in memory.
 
@@ -102,22 +103,22 @@ class Pages:
         self.is_built: Final = index.is_file()
         self._text = index.read_text("utf-8") if self.is_built else _ABSENT
         self._provider: Provider | None = None
-        self._index = self._made()
+        self._index = self._build_index()
 
-    def _made(self) -> _File:
-        """The document, told where people sign in: its policy lets it ask for tokens there."""
+    def _build_index(self) -> _File:
+        """Render the page; its policy lets it request tokens from the OIDC provider."""
         provider = self._provider
         endpoints = None if provider is None else provider.endpoints
         return _File(
             _INDEX,
-            _told(self._text, self._settings, provider).encode(),
+            _render(self._text, self._settings, provider).encode(),
             page_headers(None if endpoints is None else endpoints.token_origin),
         )
 
     async def _document(self) -> _File:
-        if self._oidc is not None and (told := await self._oidc.provider()) != self._provider:
-            self._provider = told
-            self._index = self._made()
+        if self._oidc is not None and (provider := await self._oidc.provider()) != self._provider:
+            self._provider = provider
+            self._index = self._build_index()
         return self._index
 
     async def find(
@@ -135,12 +136,11 @@ class Pages:
                 if not self.is_built:
                     answer.status = 404
                 return answer
-        shown = raw_path[:200].decode("ascii", "replace")
-        raise errors.NoSuchRoute(f"there is nothing under {shown}")
+        raise errors.NoSuchRoute(f"there is nothing under {readable(raw_path)}")
 
 
-def _told(text: str, settings: Settings, provider: Provider | None) -> str:
-    """The document, told where it is, what the installation is called, and where others are."""
+def _render(text: str, settings: Settings, provider: Provider | None) -> str:
+    """Insert the path prefix, the environment's name, and the URLs of traces and OIDC."""
     prefix = settings.path_prefix
     for name, value in (
         ("prefix", prefix),
@@ -148,9 +148,9 @@ def _told(text: str, settings: Settings, provider: Provider | None) -> str:
         ("traces", settings.trace_url or ""),
         ("oidc", "" if provider is None else msgspec.json.encode(provider).decode()),
     ):
-        told = html.escape(value, quote=True)
         text = text.replace(
-            f'name="queen-{name}" content=""', f'name="queen-{name}" content="{told}"'
+            f'name="queen-{name}" content=""',
+            f'name="queen-{name}" content="{html.escape(value, quote=True)}"',
         )
     return text.replace('"./', f'"{prefix}/')
 

@@ -1,4 +1,4 @@
-"""Instants of requests: in UTC they must lie in the years that anybody can count with."""
+"""Check that timestamps of requests are in the supported range of years in UTC."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Calls that wait: for as long as their client is connected and its key or token is accepted."""
+"""Wait on behalf of a call while its client is connected and its key or token is accepted."""
 
 import asyncio
 import time
@@ -8,8 +8,8 @@ from typing import TypeVar
 from queen import errors
 from queen.server.auth.api_keys import BELIEVED_SECONDS
 from queen.server.auth.revocations import REASON
-from queen.server.http.call import Call, ClientGone
-from queen.server.http.protocol import GONE, Gone
+from queen.server.http.call import Call
+from queen.server.http.scope_keys import DISCONNECT, ClientGone, Disconnect
 
 T = TypeVar("T")
 
@@ -22,28 +22,28 @@ async def wait_for(
 
     ``undo``: called with a result that comes too late to be sent.
     """
-    gate = call.state.gate
-    gone: Gone | None = call.scope.get(GONE)
+    authenticator = call.state.authenticator
+    disconnect: Disconnect | None = call.scope.get(DISCONNECT)
     wait = _Wait()
-    if gone is not None:
-        gone.task = wait.task
-    gate.revocations.add(call.caller, wait.end)
+    if disconnect is not None:
+        disconnect.task = wait.task
+    authenticator.revocations.add(call.caller, wait.end)
     began_at = time.monotonic()
     try:
         result = await waiting
     except asyncio.CancelledError:
-        if gone is not None and gone.is_told:
+        if disconnect is not None and disconnect.has_happened:
             raise ClientGone from None
         if wait.is_over:
             wait.task.uncancel()
             raise errors.Unauthorized(REASON) from None
         raise
     finally:
-        gate.revocations.remove(call.caller, wait.end)
-        if gone is not None:
-            gone.task = None
+        authenticator.revocations.remove(call.caller, wait.end)
+        if disconnect is not None:
+            disconnect.task = None
     # The database may have been unavailable until now, and with it the news of a revocation.
-    if time.monotonic() - began_at > BELIEVED_SECONDS and not gate.is_open:
+    if time.monotonic() - began_at > BELIEVED_SECONDS and not authenticator.is_open:
         await _check_access(call, result, undo)
     return result
 
@@ -51,7 +51,7 @@ async def wait_for(
 async def _check_access(call: Call, result: T, undo: Callable[[T], Awaitable[None]] | None) -> None:
     is_valid = False
     try:
-        is_valid = await call.state.gate.is_valid(call.caller)
+        is_valid = await call.state.authenticator.is_valid(call.caller)
     finally:
         if not is_valid and undo is not None:
             await undo(result)

@@ -1,4 +1,4 @@
-"""The processes of one host as one: who answers for all asks all, through private unix sockets."""
+"""Metrics of all processes of one host: the supervisor sums them up, over private unix sockets."""
 
 import asyncio
 import contextlib
@@ -12,34 +12,35 @@ from typing import Final
 
 import msgspec
 
-from queen.meters import Snapshot, merged
+from queen.meters import Heard, Snapshot, merged
+from queen.server.metrics.requests import RequestMetrics
 
-_ASK_SECONDS: Final = 2.0
+_TIMEOUT_SECONDS: Final = 2.0
 _MOST_BYTES: Final = 64 * 2**20
 _SUPERVISOR: Final = "supervisor.sock"
-_ASK: Final = b"?"
-_KEEP: Final = b"!"
+_READ: Final = b"?"
+_SAVE: Final = b"!"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(Snapshot).decode
 
 
-class Seat(msgspec.Struct, frozen=True):
-    """Which worker of which supervisor a process is, from its first start on."""
+class WorkerSlot(msgspec.Struct, frozen=True):
+    """One worker process of a supervisor."""
 
-    folder: str
+    directory: str
     number: int
-    """Counts starts, so that one that came after another's death is told from it."""
-    place: int
-    """From 0 up; whoever comes after a death takes its place."""
+    """Counts starts: a worker that replaces another has a new number."""
+    index: int
+    """From 0 up; a worker that replaces another has the same index."""
 
     @property
     def path(self) -> str:
-        return f"{self.folder}/{self.number}.sock"
+        return f"{self.directory}/{self.number}.sock"
 
 
 async def _exchange(path: str, verb: bytes, body: bytes = b"") -> bytes:
-    """One question and its answer; raises OSError or TimeoutError."""
-    async with asyncio.timeout(_ASK_SECONDS):
+    """Send one request and return its response; raises OSError or TimeoutError."""
+    async with asyncio.timeout(_TIMEOUT_SECONDS):
         reader, writer = await asyncio.open_unix_connection(path, limit=_MOST_BYTES)
         try:
             writer.write(verb + struct.pack("!I", len(body)) + body)
@@ -54,7 +55,7 @@ async def _listen(
 ) -> asyncio.AbstractServer:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, EOFError, TimeoutError):
-            async with asyncio.timeout(2 * _ASK_SECONDS):
+            async with asyncio.timeout(2 * _TIMEOUT_SECONDS):
                 verb = await reader.readexactly(1)
                 (size,) = struct.unpack("!I", await reader.readexactly(4))
                 body = await reader.readexactly(min(size, _MOST_BYTES))
@@ -65,33 +66,33 @@ async def _listen(
     return await asyncio.start_unix_server(serve, path, limit=_MOST_BYTES)
 
 
-class Worker:
-    """The end of a worker: tells its supervisor what it counts, and asks it for the sum."""
+class WorkerMetrics:
+    """The worker's end: returns its snapshot to the supervisor, and requests the sum."""
 
-    def __init__(self, seat: Seat, snapshot: Callable[[], Awaitable[Snapshot]]) -> None:
-        self._seat = seat
+    def __init__(self, slot: WorkerSlot, snapshot: Callable[[], Awaitable[Snapshot]]) -> None:
+        self._slot = slot
         self._snapshot = snapshot
         self._server: asyncio.AbstractServer | None = None
 
     async def open(self) -> None:
-        self._server = await _listen(self._seat.path, self._answer)
+        self._server = await _listen(self._slot.path, self._answer)
 
     async def close(self) -> None:
-        """Leave what was counted with the supervisor."""
-        await self.keep()
+        """Save the last snapshot with the supervisor."""
+        await self.save()
         if self._server is not None:
             self._server.close()
 
-    async def keep(self) -> None:
-        """Let the supervisor have what is counted so far, in case this process dies."""
-        body = struct.pack("!I", self._seat.number) + _ENCODE(await self._snapshot())
+    async def save(self) -> None:
+        """Send a snapshot to the supervisor, in case this process dies."""
+        body = struct.pack("!I", self._slot.number) + _ENCODE(await self._snapshot())
         with contextlib.suppress(OSError, TimeoutError):
-            await _exchange(f"{self._seat.folder}/{_SUPERVISOR}", _KEEP, body)
+            await _exchange(f"{self._slot.directory}/{_SUPERVISOR}", _SAVE, body)
 
     async def gather(self) -> Snapshot:
-        """The sum over all workers; of this one alone when the supervisor does not answer."""
+        """Return the sum over all workers; of this one only, if the supervisor does not respond."""
         try:
-            return _DECODE(await _exchange(f"{self._seat.folder}/{_SUPERVISOR}", _ASK))
+            return _DECODE(await _exchange(f"{self._slot.directory}/{_SUPERVISOR}", _READ))
         except (OSError, TimeoutError, msgspec.DecodeError):
             return await self._snapshot()
 
@@ -100,70 +101,92 @@ class Worker:
         return _ENCODE(await self._snapshot())
 
 
-class Workers:
+class SupervisorMetrics:
     """
-    The end of the supervisor, in a thread with a loop of its own.
+    The supervisor's end, in a thread with its own event loop.
 
-    Whatever a worker was last heard to have counted is kept, and every answer is kept before it is
-    given: so no counter that anybody has seen falls when a worker dies.
+    It keeps the last snapshot of every worker, and keeps a snapshot before it returns it: so no
+    counter that was read before falls when a worker dies.
     """
 
     def __init__(self) -> None:
-        # Nobody but this user may look into it.
-        self.folder = tempfile.mkdtemp(prefix="queen-")
-        self._heard: dict[int, Snapshot] = {}
-        self._dead = Snapshot()
-        self._seats: dict[int, Seat] = {}
+        # Only this user may read it.
+        self.directory = tempfile.mkdtemp(prefix="queen-")
+        self._last: dict[int, Snapshot] = {}
+        self._ended = Snapshot()
+        self._slots: dict[int, WorkerSlot] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._server: asyncio.AbstractServer | None = None
 
     def open(self) -> None:
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(_ASK_SECONDS)
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(_TIMEOUT_SECONDS)
 
-    def seat(self, number: int, place: int) -> Seat:
-        """A place for a worker that is about to start."""
-        seat = Seat(self.folder, number, place)
-        self._loop.call_soon_threadsafe(self._seats.__setitem__, number, seat)
-        return seat
+    def add(self, number: int, index: int) -> WorkerSlot:
+        """Return the slot of a worker that is about to start."""
+        slot = WorkerSlot(self.directory, number, index)
+        self._loop.call_soon_threadsafe(self._slots.__setitem__, number, slot)
+        return slot
 
-    def bury(self, number: int) -> None:
-        """A worker has ended: what it counted stays."""
-        self._loop.call_soon_threadsafe(self._bury, number)
+    def remove(self, number: int) -> None:
+        """Remove a worker that has ended; its counters stay."""
+        self._loop.call_soon_threadsafe(self._remove, number)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_ASK_SECONDS)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._thread.join(_TIMEOUT_SECONDS)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     async def _open(self) -> None:
-        self._server = await _listen(f"{self.folder}/{_SUPERVISOR}", self._answer)
+        self._server = await _listen(f"{self.directory}/{_SUPERVISOR}", self._answer)
 
-    def _bury(self, number: int) -> None:
-        seat = self._seats.pop(number, None)
-        if seat is not None:
-            Path(seat.path).unlink(missing_ok=True)
-        if (last := self._heard.pop(number, None)) is not None:
-            self._dead = merged((self._dead, last.lasting()))
+    def _remove(self, number: int) -> None:
+        slot = self._slots.pop(number, None)
+        if slot is not None:
+            Path(slot.path).unlink(missing_ok=True)
+        if (last := self._last.pop(number, None)) is not None:
+            self._ended = merged((self._ended, last.lasting()))
 
     async def _answer(self, verb: bytes, body: bytes) -> bytes:
-        if verb == _KEEP:
+        if verb == _SAVE:
             (number,) = struct.unpack_from("!I", body)
-            if number in self._seats:
-                self._heard[number] = _DECODE(body[4:])
+            if number in self._slots:
+                self._last[number] = _DECODE(body[4:])
             return b""
-        alive = await asyncio.gather(*(self._ask(seat) for seat in list(self._seats.values())))
-        return _ENCODE(merged((self._dead, *alive)))
+        alive = await asyncio.gather(*(self._read(slot) for slot in list(self._slots.values())))
+        return _ENCODE(merged((self._ended, *alive)))
 
-    async def _ask(self, seat: Seat) -> Snapshot:
+    async def _read(self, slot: WorkerSlot) -> Snapshot:
         try:
-            snapshot = _DECODE(await _exchange(seat.path, _ASK))
+            snapshot = _DECODE(await _exchange(slot.path, _READ))
         except (OSError, TimeoutError, msgspec.DecodeError):
-            # Starting, busy or dying: what it last said, without what may be so no more.
-            return self._heard.get(seat.number, Snapshot()).lasting()
-        if seat.number in self._seats:
-            self._heard[seat.number] = snapshot
+            # Starting, busy or dying: its last counters, without gauges.
+            return self._last.get(slot.number, Snapshot()).lasting()
+        if slot.number in self._slots:
+            self._last[slot.number] = snapshot
             return snapshot
-        # It ended meanwhile, and what it was heard to have is among the dead.
+        # It ended meanwhile, and its last snapshot is part of the ended ones.
         return Snapshot()
+
+
+class HostMetrics:
+    """Metrics of this process, and of all processes of its host."""
+
+    def __init__(self, process: RequestMetrics, slot: WorkerSlot | None) -> None:
+        """``slot``: None if this is the only process."""
+        self.process = process
+        self.worker = WorkerMetrics(slot, process.snapshot) if slot else None
+
+    async def gather(self) -> Snapshot:
+        """Return the sum over all processes of this host."""
+        snapshot = await self._merged()
+        snapshot.count_heard()
+        return snapshot
+
+    async def job_workers(self) -> list[Heard]:
+        """Return the job workers that sent a report in the last seconds."""
+        return (await self._merged()).heard
+
+    async def _merged(self) -> Snapshot:
+        return await (self.worker.gather() if self.worker else self.process.snapshot())

@@ -1,31 +1,32 @@
-"""What workers tell of their jobs, added up for `/metrics`."""
+"""Sum up the reports of job workers for `/metrics`."""
 
 import time
 from typing import Final
 
 from queen import telemetry
 from queen.meters import Heard, Histogram, Snapshot
+from queen.server.bounded_dict import BoundedDict
 from queen.telemetry import OTHER
 from queen.wire.jobs import WorkerReport
 
 _FORGET_SECONDS: Final = 15.0
-"""A worker that was not heard of for so long is gone: it says at least every five that it is."""
+"""After this time without a report, a worker has ended: it sends one every five seconds."""
 
 Pair = tuple[str, str]
 
 
-class JobMeter:
-    """The figures of the workers that this process hears."""
+class JobMetrics:
+    """Counts of the workers that report to this process."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._counts: dict[Pair, list[int]] = {}
         self._durations: dict[Pair, Histogram] = {}
         self._heard: dict[str, Heard] = {}
-        self._numbers: dict[str, int] = {}
-        """Of each worker its last report, the latest heard last."""
+        self._numbers = BoundedDict[str, int](most)
+        """The number of each worker's last report."""
 
-    def hear(self, report: WorkerReport) -> None:
+    def add_report(self, report: WorkerReport) -> None:
         running: dict[str, int] = dict.fromkeys(report.queues, 0)
         for job in report.jobs:
             running[job.queue] = running.get(job.queue, 0) + job.running
@@ -35,11 +36,9 @@ class JobMeter:
             self._heard[report.worker] = Heard(report.worker, time.time(), running)
 
     def _is_new(self, report: WorkerReport) -> bool:
-        """Whether it was not counted yet; one without a number is always new."""
-        last = self._numbers.pop(report.worker, 0)
+        """Whether it was not counted yet; a report without a number is always new."""
+        last = self._numbers.get(report.worker, 0)
         self._numbers[report.worker] = max(last, report.number)
-        if len(self._numbers) > self._most:
-            del self._numbers[next(iter(self._numbers))]
         return report.number == 0 or report.number > last
 
     def _count(self, report: WorkerReport) -> None:

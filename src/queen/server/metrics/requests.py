@@ -1,4 +1,4 @@
-"""What the server counts of its own calls, and one snapshot of all that a process counts."""
+"""Counts of requests, and a snapshot of everything that a process counts."""
 
 import asyncio
 import contextlib
@@ -12,9 +12,9 @@ from typing import Final
 from queen import errors, telemetry
 from queen.engine.engine import Engine
 from queen.meters import Histogram, Snapshot
-from queen.server.http.memory_budget import Budget
-from queen.server.metrics.jobs import JobMeter
-from queen.server.process.watchdog import Watchdog
+from queen.server.memory_budget import Budget
+from queen.server.metrics.jobs import JobMetrics
+from queen.server.metrics.watchdog import Watchdog
 from queen.settings import Settings
 
 VERSION: Final = version("queenmq")
@@ -31,14 +31,25 @@ _BUSY: Final = {
 }
 
 
-class Meter:
-    """The figures of one process."""
+class RequestMetrics:
+    """Metrics of one process."""
 
-    def __init__(self, engine: Engine, settings: Settings, watchdog: Watchdog) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        watchdog: Watchdog,
+        *,
+        requests: Budget,
+        unsent: Budget,
+    ) -> None:
+        """``requests``, ``unsent``: memory of requests in progress, and of unsent responses."""
         self._engine = engine
-        self._watchdog = watchdog
+        self.watchdog = watchdog
+        self._request_bytes = requests
+        self._unsent_bytes = unsent
         self._requests: dict[tuple[str, str, int], Histogram] = {}
-        self._refusals: dict[str, int] = {}
+        self._rejections: dict[str, int] = {}
         self._failures: dict[str, int] = {}
         self._errors: dict[str, int] = {}
         self._started_at = time.time()
@@ -48,14 +59,12 @@ class Meter:
         self.connections: Collection[object] = ()
         """Open connections of clients, as the server has them."""
         self.websockets = 0
-        self.requests = Budget(0)
-        self.unsent = Budget(0)
-        self.jobs = JobMeter(settings.metrics_max_queues)
+        self.jobs = JobMetrics(settings.metrics_max_queues)
         self.sampled = Snapshot()
-        """What this process measured of the database, while it is the one that does."""
+        """Samples of the database, while this process takes them."""
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """A call was answered."""
+        """Count a request by its route and status."""
         key = (route, method, status)
         histogram = self._requests.get(key)
         if histogram is None:
@@ -63,19 +72,19 @@ class Meter:
         histogram.observe(seconds)
 
     def count_error(self, error: type[errors.QueenError], route: str) -> None:
-        """A call was refused, or failed."""
+        """Count a rejected or failed request."""
         if error.code in _BUSY:
-            self._refusals[error.code] = self._refusals.get(error.code, 0) + 1
+            self._rejections[error.code] = self._rejections.get(error.code, 0) + 1
         elif issubclass(error, errors.Unauthorized | errors.Forbidden | errors.OriginRefused):
             self._failures[error.code] = self._failures.get(error.code, 0) + 1
         elif error.code == errors.QueenError.code:
             self._errors[route] = self._errors.get(route, 0) + 1
 
-    async def tick_for_ever(self) -> None:
-        """Once a second: how late the loop is, and how many messages came."""
+    async def tick_forever(self) -> None:
+        """Once per second, note how late the loop is, and how many messages were pushed."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
-            self._loop_lag = self._watchdog.take_worst()
+            self._loop_lag = self.watchdog.take_worst()
             now = time.monotonic()
             self._pushed.append((now, self._engine.counters.pushed))
             while self._pushed[0][0] < now - self._window:
@@ -83,7 +92,7 @@ class Meter:
 
     @property
     def rate(self) -> float:
-        """Messages pushed a second, over the last while."""
+        """Messages pushed per second, over the recent window."""
         (since, before), now = self._pushed[0], time.monotonic()
         return (self._engine.counters.pushed - before) / max(now - since, 1.0)
 
@@ -93,7 +102,7 @@ class Meter:
         for (route, method, status), histogram in self._requests.items():
             snapshot.add_histogram(telemetry.HTTP, histogram, route, method, str(status))
         for metric, counts in (
-            (telemetry.RATE_LIMITED, self._refusals),
+            (telemetry.RATE_LIMITED, self._rejections),
             (telemetry.AUTH_FAILURES, self._failures),
             (telemetry.ERRORS, self._errors),
         ):
@@ -102,10 +111,10 @@ class Meter:
         self.jobs.add_to(snapshot)
         await self._count_added(snapshot)
         snapshot.add(telemetry.LOOP_LAG, self._loop_lag)
-        snapshot.add_histogram(telemetry.LOOP_STALLS, self._watchdog.stalls)
+        snapshot.add_histogram(telemetry.LOOP_STALLS, self.watchdog.stalls)
         snapshot.add(telemetry.CONNECTIONS, len(self.connections))
-        snapshot.add(telemetry.REQUEST_BYTES, self.requests.used_bytes)
-        snapshot.add(telemetry.UNSENT_BYTES, self.unsent.used_bytes)
+        snapshot.add(telemetry.REQUEST_BYTES, self._request_bytes.used_bytes)
+        snapshot.add(telemetry.UNSENT_BYTES, self._unsent_bytes.used_bytes)
         snapshot.add(telemetry.WEBSOCKETS, self.websockets)
         snapshot.add(telemetry.PROCESSES, 1)
         snapshot.add(telemetry.STARTED, self._started_at)
@@ -114,14 +123,14 @@ class Meter:
         return snapshot
 
     async def _count_added(self, snapshot: Snapshot) -> None:
-        """What was stored in queues without order was added as jobs."""
+        """Messages in queues without order are jobs."""
         pushed = {
             each.labels[0]: each.value
             for each in snapshot.values
             if each.name == telemetry.PUSHED.name
         }
         catalogue = self._engine.catalogue
-        # However long ago: a queue keeps its order, and each was looked up for its last push.
+        # Old entries will do: a queue keeps its order, and its last push looked it up.
         known = catalogue.remembered(pushed)
         with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
             known |= await catalogue.queues(pushed.keys() - known.keys() - {telemetry.OTHER})

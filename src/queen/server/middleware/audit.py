@@ -1,12 +1,11 @@
-"""What is written down of calls that change or reveal something."""
+"""Write the audit record of calls that change or reveal something."""
 
 from typing import Any, Final
 
 import msgspec
 
 from queen import errors
-from queen.server.http.call import Call
-from queen.server.http.router import Route
+from queen.server.http.call import Call, Route
 from queen.wire.access import AuditRecord
 
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -21,20 +20,20 @@ async def write(call: Call, route: Route, status: int) -> None:
     The record is stored before the response is sent. If it cannot be stored, the response to a
     change says that the outcome is unknown. Repeated reads and rejected calls are counted.
     """
-    noted = call.noted
-    queue: str | None = noted.get("queue", call.parameters.get("queue"))
+    audited = call.audited
+    queue: str | None = audited.get("queue", call.parameters.get("queue"))
     record = AuditRecord(
         actor=call.caller.name,
         action=f"{route.method} {route.path}",
         permission=route.permission or "browse",
         queue=queue and queue.replace("\0", "\\0"),  # PostgreSQL cannot hold it.
-        path=shown(call.scope["raw_path"] or call.scope["path"].encode()),
+        path=readable(call.scope["raw_path"] or call.scope["path"].encode()),
         source=source(call),
         request_id=call.request_id,
         status=status,
-        before=_raw(noted.get("before")),
-        after=_raw(noted.get("after")),
-        revealed=noted.get("revealed"),
+        before=_raw(audited.get("before")),
+        after=_raw(audited.get("after")),
+        revealed=audited.get("revealed"),
     )
     log = call.state.audit
     is_read = route.method == "GET" and record.revealed is None
@@ -49,14 +48,14 @@ async def write(call: Call, route: Route, status: int) -> None:
 
 def source(call: Call) -> str | None:
     """The address of the client; behind a proxy, the one that the proxy saw."""
-    if call.state.settings.behind_proxy and (told := call.header(b"x-forwarded-for")):
+    if call.state.settings.behind_proxy and (forwarded := call.header(b"x-forwarded-for")):
         # The last is the proxy's own word; those before it are the client's.
-        return shown(told.rpartition(",")[2].strip().encode("latin-1", "replace"))
+        return readable(forwarded.rpartition(",")[2].strip().encode("latin-1", "replace"))
     client = call.scope.get("client")
     return None if client is None else str(client[0])
 
 
-def shown(raw: bytes) -> str:
+def readable(raw: bytes) -> str:
     """Bytes of a client as letters that no terminal obeys."""
     return raw[:_MOST_LETTERS].decode("ascii", "backslashreplace").encode("unicode_escape").decode()
 

@@ -1,57 +1,56 @@
-"""Answers to what many ask at once: found once, for all who take one that is a moment old."""
+"""Responses that many clients request at once, computed once."""
 
 import asyncio
 import re
 import time
 from typing import Any, Final
 
-from queen.server.http.call import Answer, Call, Handler
+from queen.server.bounded_dict import BoundedDict
+from queen.server.http.answer import Answer
+from queen.server.http.call import Call, Handler
 
 _MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=(\d{1,3})(?:$|[,\s])")
 _MOST_SECONDS: Final = 10
 _MOST: Final = 256
-"""Questions that are remembered; beyond them all are forgotten, which costs one answer each."""
 
 
-class Answers:
+class ResponseCache:
     """
-    What was answered last, by question and by what the asker may see.
+    The last responses, by request and by what the caller may see.
 
-    Nobody gets such an answer who does not ask for it: a dashboard does, for of fifty that are open
-    one would cost what all do.
+    Only a request with ``Cache-Control: max-age`` gets one. The dashboard sends it, so fifty open
+    dashboards cost as much as one.
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], tuple[float, asyncio.Task[Answer]]] = {}
+        self._entries = BoundedDict[tuple[Any, ...], tuple[float, asyncio.Task[Answer]]](_MOST)
 
-    async def of(self, call: Call, handler: Handler) -> Answer:
-        said = _MAX_AGE.search(call.header(b"cache-control") or "")
-        if said is None:
+    async def answer(self, call: Call, handler: Handler) -> Answer:
+        """Return a response that is recent enough, or run the handler."""
+        max_age = _MAX_AGE.search(call.header(b"cache-control") or "")
+        if max_age is None:
             return await handler(call)
         now = time.monotonic()
         caller = call.caller
-        question = (
+        key = (
             call.scope["raw_path"] or call.scope["path"],
             call.scope["query_string"],
             caller.permissions,
             caller.scopes,
         )
-        known = self._known.get(question)
-        if known is None or now - known[0] > min(int(said[1]), _MOST_SECONDS):
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            known = now, asyncio.create_task(self._find(question, call, handler))
-            self._known[question] = known
-        # Who goes away takes nothing from the others.
-        return await asyncio.shield(known[1])
+        entry = self._entries.get(key)
+        if entry is None or now - entry[0] > min(int(max_age[1]), _MOST_SECONDS):
+            entry = self._entries[key] = now, asyncio.create_task(self._run(key, call, handler))
+        # A client that disconnects does not cancel the handler for the others.
+        return await asyncio.shield(entry[1])
 
-    def forget(self) -> None:
-        """Something was changed here, and is to be seen."""
-        self._known.clear()
+    def clear(self) -> None:
+        """Drop all responses after a change."""
+        self._entries.clear()
 
-    async def _find(self, question: tuple[Any, ...], call: Call, handler: Handler) -> Answer:
+    async def _run(self, key: tuple[Any, ...], call: Call, handler: Handler) -> Answer:
         try:
             return await handler(call)
         except BaseException:
-            self._known.pop(question, None)
+            self._entries.pop(key, None)
             raise

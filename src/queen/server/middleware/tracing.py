@@ -1,5 +1,6 @@
-"""Spans by hand, for those who have OpenTelemetry on; the others pay for one comparison a call."""
+"""OpenTelemetry spans. If it is off, they cost one comparison per call."""
 
+import asyncio
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +31,7 @@ _FLUSHES: Final = frozenset({"push", "pop", "ack", "nack", "transact"})
 
 
 class Tracing:
-    """The tracer of one process, which sends by OTLP to wherever the OTEL_ variables say."""
+    """The tracer of one process. It sends by OTLP to the address in the OTEL_ variables."""
 
     def __init__(self, settings: Settings) -> None:
         try:
@@ -40,7 +41,7 @@ class Tracing:
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
         except ImportError as error:
             raise errors.BadSettings("QUEEN_OTEL needs the extra otel: queenmq[otel]") from error
-        # What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say comes first.
+        # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
         resource = Resource({"service.name": settings.app_name}).merge(Resource.create())
         named = resource.attributes.get("service.name", "")
         if str(named).startswith("unknown_service"):
@@ -49,9 +50,9 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("queen")
 
-    def close(self) -> None:
-        """Send what is left."""
-        self._provider.shutdown()
+    async def close(self) -> None:
+        """Send the remaining spans."""
+        await asyncio.to_thread(self._provider.shutdown)
 
     @contextmanager
     def of_call(self, call: Call) -> Generator[None]:
@@ -77,7 +78,7 @@ class Tracing:
             set_status_on_exception=False,
         ) as span:
             call.span = span
-            with _told(span):
+            with _record_error(span):
                 yield
 
     @contextmanager
@@ -85,7 +86,7 @@ class Tracing:
         """A span around the one statement of a flush."""
         from opentelemetry import trace
 
-        call = call.removesuffix("_once")  # What is kept of a producer's request is no verb.
+        call = call.removesuffix("_once")  # Pushes of an idempotent producer are traced as pushes.
         if call not in _FLUSHES:
             yield
             return
@@ -97,14 +98,14 @@ class Tracing:
                 record_exception=False,
                 set_status_on_exception=False,
             ) as span,
-            _told(span),
+            _record_error(span),
         ):
             yield
 
 
 @contextmanager
-def _told(span: "Span") -> Generator[None]:
-    """Tell a span by which error it ended; no more, for messages of a database quote rows."""
+def _record_error(span: "Span") -> Generator[None]:
+    """Record the type of an error in a span, but not its text: PostgreSQL quotes rows in it."""
     from opentelemetry.trace import StatusCode
 
     try:
@@ -117,7 +118,7 @@ def _told(span: "Span") -> Generator[None]:
 
 
 def parent_of(call: Call) -> str | None:
-    """What messages carry on as their ``traceparent``: the call's own span, else its caller's."""
+    """Return the ``traceparent`` of pushed messages: the call's own span, or else its caller's."""
     if call.span is not None:
         context = call.span.get_span_context()
         flags = int(context.trace_flags)
@@ -126,7 +127,7 @@ def parent_of(call: Call) -> str | None:
 
 
 def describe_push(span: "Span | None", items: Sequence[PushItem]) -> None:
-    """Name the span for where it pushes to."""
+    """Name the span after its queue."""
     if span is None:
         return
     _name(span, "send", {item.queue for item in items})
@@ -137,7 +138,7 @@ def describe_push(span: "Span | None", items: Sequence[PushItem]) -> None:
 
 
 def describe_pop(span: "Span | None", deliveries: Sequence[Delivery], group: str | None) -> None:
-    """Name the span for what it received, with links to those who sent it."""
+    """Name the span after its queue, with links to the spans that pushed the messages."""
     if span is None:
         return
     _name(span, "receive", {delivery.queue for delivery in deliveries})
@@ -149,7 +150,7 @@ def describe_pop(span: "Span | None", deliveries: Sequence[Delivery], group: str
 
 
 def describe_settle(span: "Span | None", count: int, group: str | None) -> None:
-    """Say how many messages were settled, and for whom."""
+    """Record how many messages were settled, and for which group."""
     if span is None:
         return
     span.set_attribute("messaging.batch.message_count", count)
@@ -165,7 +166,7 @@ def _name(span: "Span", operation: str, queues: set[str]) -> None:
 
 
 def _contexts(deliveries: Sequence[Delivery]) -> list[Any]:
-    """The spans that sent these messages, as far as they say so, up to a bound."""
+    """Return the spans that pushed these messages, up to a limit."""
     from opentelemetry import trace
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

@@ -1,4 +1,4 @@
-"""What the operations of this server do, a step at a time."""
+"""The steps of each kind of operation."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

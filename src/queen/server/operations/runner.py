@@ -1,4 +1,4 @@
-"""Long work: in steps, written down after each, and taken over when its process dies."""
+"""Run long operations in stored steps; another process takes over if this one dies."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What a server refuses to start with: it is secure unless somebody says otherwise."""
+"""Reject unsafe settings before the server starts."""
 
 import contextlib
 import ipaddress

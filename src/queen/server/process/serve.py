@@ -1,19 +1,14 @@
-"""`queen serve`: one port, a process a core, and a stop that loses nothing."""
+"""`queen serve`: one port, one process per core, and a graceful stop."""
 
 import asyncio
 import contextlib
 import ctypes
+import functools
 import gc
-import multiprocessing
 import os
-import signal
 import socket
 import sys
-import threading
-import time
 from collections.abc import Callable
-from multiprocessing.connection import wait
-from multiprocessing.context import SpawnProcess
 from types import FrameType
 
 import uvicorn
@@ -23,11 +18,12 @@ from queen import errors, original_settings
 from queen.server import logs
 from queen.server.app import App
 from queen.server.auth.jwt_tokens import shares_roles
-from queen.server.http.connection_limits import Peers
-from queen.server.http.protocol import Protocol, Socket, sweep_for_ever
-from queen.server.metrics.host import Seat, Workers
+from queen.server.http.connection_limits import ConnectionLimits
+from queen.server.http.protocol import Protocol, Socket, sweep_forever
+from queen.server.metrics.host import WorkerSlot
 from queen.server.metrics.requests import VERSION
 from queen.server.process import preflight
+from queen.server.process.supervisor import Supervisor, end_with_supervisor
 from queen.settings import Settings
 from queen.telemetry import Event
 
@@ -36,10 +32,6 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _LARGE_BYTES = 2**22
 _TRIM_BYTES = 2**24
-_LOOK_SECONDS = 1.0
-_STABLE_SECONDS = 30.0
-"""A worker that ran for so long ended by chance, and is replaced at once."""
-_MOST_PAUSE_SECONDS = 30.0
 
 
 class _Server(uvicorn.Server):
@@ -53,20 +45,20 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        # Not raised once more at the end: being told to stop, and stopping, is no failure.
+        # Not raised again at the end: to stop on request is not a failure.
         self._captured_signals.clear()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._sweeper = asyncio.create_task(sweep_for_ever(self.server_state))
+        self._sweeper = asyncio.create_task(sweep_forever(self.server_state))
         if self.started and self._ready is not None:
             self._ready()
-        if self._app.state is not None:
-            self._app.state.watch.meter.connections = self.server_state.connections
+        if (runtime := self._app.runtime) is not None:
+            runtime.state.metrics.process.connections = self.server_state.connections
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._app.state is not None:
-            self._app.state.watch.log.info(Event.STOPPING, pid=os.getpid())
+        if (runtime := self._app.runtime) is not None:
+            runtime.log.info(Event.STOPPING, pid=os.getpid())
         await self._app.drain()
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -74,7 +66,7 @@ class _Server(uvicorn.Server):
 
 
 def bind(settings: Settings) -> socket.socket:
-    """The listening socket; says in one sentence why it cannot be had, or would not be safe."""
+    """Open the listening socket; raises BadSettings if it cannot, or if it would not be safe."""
     preflight.check(settings)
     host = preflight.host_of(settings)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -96,16 +88,16 @@ def bind(settings: Settings) -> socket.socket:
 async def serve_here(
     settings: Settings,
     listener: socket.socket,
-    seat: Seat | None = None,
+    slot: WorkerSlot | None = None,
     *,
     ready: Callable[[], None] | None = None,
 ) -> bool:
-    """Serve in this process until told to stop; False when it could not start."""
-    app = App(settings, seat)
+    """Serve in this process until a signal; returns False if it could not start."""
+    app = App(settings, slot)
     tls = preflight.tls(settings)
     # Behind a proxy all connections come from one address, and the bound is the proxy's to set.
     most = 0 if settings.behind_proxy else settings.max_connections_per_address
-    bound = {"settings": settings, "peers": Peers(most), "unsent": app.unsent}
+    bound = {"settings": settings, "limits": ConnectionLimits(most), "unsent": app.unsent}
     protocol = type("BoundProtocol", (Protocol,), bound)
     config = uvicorn.Config(
         app,
@@ -127,8 +119,8 @@ async def serve_here(
         backlog=_BACKLOG,
     )
     server = _Server(config, app, ready)
-    # What is here now stays. Cycles are rare, and a search for them among ten thousand who wait
-    # stops the loop.
+    # Objects that exist now stay. Cycles are rare, and to search ten thousand waiting requests for
+    # them would stall the loop.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -137,24 +129,17 @@ async def serve_here(
     return server.started
 
 
-def _end_with_supervisor() -> None:
-    """A supervisor that was killed cannot say so: without it, nobody would start or stop this."""
-    supervisor = multiprocessing.parent_process()
-    assert supervisor is not None
-    wait([supervisor.sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _work(settings: Settings, listener: socket.socket, seat: Seat) -> None:
+def _work(settings: Settings, listener: socket.socket, slot: WorkerSlot) -> None:
+    """Run one worker process."""
     logs.configure(settings)
-    threading.Thread(target=_end_with_supervisor, daemon=True).start()
+    end_with_supervisor()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        is_started = runner.run(serve_here(settings, listener, seat))
+        is_started = runner.run(serve_here(settings, listener, slot))
     sys.exit(0 if is_started else 3)
 
 
 def serve(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT; answers the exit code."""
+    """Serve until SIGTERM or SIGINT; returns the exit code."""
     preflight.keep_memory_private()
     logs.configure(settings)
     listener = bind(settings)
@@ -171,7 +156,7 @@ def serve(settings: Settings) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             code = 0 if runner.run(serve_here(settings, listener)) else 3
     else:
-        code = _Supervisor(settings, listener, count).run()
+        code = Supervisor(settings, count, functools.partial(_work, settings, listener)).run()
     log.info(Event.STOPPED, code=code)
     return code
 
@@ -187,105 +172,3 @@ def _return_large_blocks() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
         libc.mallopt(_M_TRIM_THRESHOLD, _TRIM_BYTES)
-
-
-class Pause:
-    """How long to wait before a worker is started again: longer each time it ends soon."""
-
-    def __init__(self) -> None:
-        self.ends_at: float | None = None
-        """None while the worker runs."""
-        self._seconds = 0.0
-        self._started_at = 0.0
-
-    def started(self, now: float) -> None:
-        self.ends_at = None
-        self._started_at = now
-
-    def begin(self, now: float, least: float = 0.0) -> float:
-        """The worker has ended: the seconds until the next start."""
-        if now - self._started_at >= _STABLE_SECONDS:
-            self._seconds = 0.0
-        seconds = max(self._seconds, least)
-        self._seconds = min(2 * seconds or _LOOK_SECONDS, _MOST_PAUSE_SECONDS)
-        self.ends_at = now + seconds
-        return seconds
-
-    def is_over(self, now: float) -> bool:
-        return self.ends_at is not None and self.ends_at <= now
-
-
-class _Supervisor:
-    """Keeps worker processes running: one that ends unasked is started again."""
-
-    def __init__(self, settings: Settings, listener: socket.socket, count: int) -> None:
-        self._settings = settings
-        self._listener = listener
-        self._count = count
-        self._context = multiprocessing.get_context("spawn")
-        self._workers: list[tuple[int, SpawnProcess]] = []
-        self._figures = Workers()
-        self._log = logs.get(pid=os.getpid())
-        self._starts = 0
-        self._pauses = [Pause() for _ in range(count)]
-        self._is_stopping = False
-
-    def run(self) -> int:
-        signal.signal(signal.SIGTERM, self._stop)
-        signal.signal(signal.SIGINT, self._stop)
-        self._figures.open()
-        try:
-            return self._keep()
-        finally:
-            self._figures.close()
-
-    def _keep(self) -> int:
-        for place in range(self._count):
-            self._workers.append(self._start(place))
-        while not self._is_stopping:
-            running = [worker.sentinel for _, worker in self._workers if worker.is_alive()]
-            wait(running, timeout=_LOOK_SECONDS)
-            for place, (number, worker) in enumerate(self._workers):
-                if not worker.is_alive() and not self._is_stopping:
-                    if worker.exitcode == 3 and not any(
-                        each.is_alive() for _, each in self._workers
-                    ):
-                        # None could start, and neither will the next.
-                        self._stop(signal.SIGTERM, None)
-                        break
-                    self._replace(place, number, worker)
-        self._log.info(Event.STOPPING)
-        for _, worker in self._workers:
-            worker.join(self._settings.shutdown_seconds + 10)
-            if worker.is_alive():
-                worker.kill()
-        return 3 if any(worker.exitcode == 3 for _, worker in self._workers) else 0
-
-    def _replace(self, place: int, number: int, worker: SpawnProcess) -> None:
-        """Start another in the place of one that ended, when its pause is over."""
-        pause = self._pauses[place]
-        if pause.ends_at is None:
-            # While another process runs, what this one lacked may come back: a database, mostly.
-            least = _LOOK_SECONDS if worker.exitcode == 3 else 0.0
-            seconds = pause.begin(time.monotonic(), least)
-            self._figures.bury(number)
-            self._log.error(
-                Event.WORKER_ENDED, worker=number, code=worker.exitcode, restart_seconds=seconds
-            )
-        if pause.is_over(time.monotonic()):
-            self._workers[place] = self._start(place)
-
-    def _start(self, place: int) -> tuple[int, SpawnProcess]:
-        self._starts += 1
-        seat = self._figures.seat(self._starts, place)
-        worker = self._context.Process(target=_work, args=(self._settings, self._listener, seat))
-        worker.start()
-        self._pauses[place].started(time.monotonic())
-        return self._starts, worker
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        self._is_stopping = True
-        for _, worker in self._workers:
-            if worker.is_alive() and worker.pid is not None:
-                os.kill(worker.pid, signal.SIGTERM)

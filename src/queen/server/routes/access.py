@@ -1,4 +1,4 @@
-"""Who am I, tickets, keys, and the audit log."""
+"""The current caller, tickets, API keys, and the audit log."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -8,8 +8,8 @@ import msgspec
 from queen import errors
 from queen.server.auth.api_keys import is_id, new_key, token_of
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import API, Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.wire.access import (
     AuditEntry,
     AuditPage,
@@ -63,7 +63,7 @@ async def me(call: Call) -> Answer:
 
 async def ticket(call: Call) -> Answer:
     """A ticket for one WebSocket."""
-    return Answer(await call.state.gate.make_ticket(call.caller), status=201)
+    return Answer(await call.state.authenticator.make_ticket(call.caller), status=201)
 
 
 async def list_tokens(call: Call) -> Answer:
@@ -104,7 +104,7 @@ async def make_token(call: Call) -> Answer:
     )
     await _refresh(call, key.id)
     token = token_of(row)
-    call.note(after=token)
+    call.audit(after=token)
     return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text), status=201)
 
 
@@ -113,7 +113,7 @@ async def rotate_token(call: Call) -> Answer:
     request = await call.body(RotateRequest)
     key = new_key(_key_id(call))
     known = await call.state.engine.store.keys.one(key.id)
-    call.note(before={name: known[name] for name in ("id", "name", "role", "permissions")})
+    call.audit(before={name: known[name] for name in ("id", "name", "role", "permissions")})
     if not call.caller.covers(known["role"], known["permissions"]):
         # Whoever rotates a key gets its secret, and with it all that it may do.
         raise errors.Forbidden(
@@ -125,7 +125,7 @@ async def rotate_token(call: Call) -> Answer:
     )
     await _refresh(call, key.id)
     token = token_of(row)
-    call.note(after=token)
+    call.audit(after=token)
     return Answer(NewToken(**msgspec.structs.asdict(token), token=key.text))
 
 
@@ -133,7 +133,7 @@ async def revoke_token(call: Call) -> Answer:
     """The key is refused from now on, by every process within a second."""
     row = await call.state.engine.store.keys.revoke(_key_id(call))
     await _refresh(call, row["id"])
-    call.note(before={"id": row["id"], "name": row["name"]})
+    call.audit(before={"id": row["id"], "name": row["name"]})
     return Answer(Revoked(id=row["id"]))
 
 
@@ -182,13 +182,13 @@ def _key_id(call: Call) -> str:
 
 
 async def _refresh(call: Call, key_id: str) -> None:
-    if (keys := call.state.gate.keys) is not None:
+    if (keys := call.state.authenticator.keys) is not None:
         await keys.refresh(key_id)
 
 
-def _limit(call: Call, asked: int | None) -> int:
+def _limit(call: Call, wanted: int | None) -> int:
     settings = call.state.settings
-    return min(asked or settings.api_default_limit, settings.api_max_limit)
+    return min(wanted or settings.api_default_limit, settings.api_max_limit)
 
 
 _TOKENS: Final = f"{API}/tokens"

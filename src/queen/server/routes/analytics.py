@@ -10,9 +10,9 @@ from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.ranges import Range
 from queen.engine.metrics.series import COUNTED, METRICS, SAMPLED, TIMED, Analytics
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import cursor_to, place_of
-from queen.server.http.router import API, Route
 from queen.store.connection.database import Record
 from queen.wire.analytics import (
     Figures,

@@ -1,23 +1,20 @@
-"""What is on disk because the database was away: how much, and what to do with it."""
+"""The file buffer: its size, flush, and retry."""
 
 from typing import Final
 
-import msgspec
-
 from queen import errors
-from queen.engine.buffer.file_buffer import FileBuffer, age_seconds
-from queen.engine.engine import Engine
+from queen.engine.buffer.file_buffer import FileBuffer
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import API, Route
-from queen.settings import Settings
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
+from queen.server.routes.views import buffer_info, without_counts
 from queen.wire.resources import Buffer, BufferRetried, BufferRetryQuery
 
 
 async def show(call: Call) -> Answer:
     """What this server has on disk."""
-    buffer = shown(call.state.engine, call.state.settings)
-    return Answer(buffer if call.caller.scopes is None else uncounted(buffer))
+    buffer = buffer_info(call.state.engine, call.state.settings)
+    return Answer(buffer if call.caller.scopes is None else without_counts(buffer))
 
 
 async def flush(call: Call) -> Answer:
@@ -26,7 +23,7 @@ async def flush(call: Call) -> Answer:
     replays = call.state.engine.replays
     assert replays is not None
     await replays.flush()
-    return Answer(shown(call.state.engine, call.state.settings))
+    return Answer(buffer_info(call.state.engine, call.state.settings))
 
 
 async def retry_failed(call: Call) -> Answer:
@@ -41,28 +38,6 @@ def _required(call: Call) -> FileBuffer:
     if buffer is None:
         raise errors.NotFound("this server has no file buffer: FILE_BUFFER_DIR is not set")
     return buffer
-
-
-def shown(engine: Engine, settings: Settings) -> Buffer:
-    """What is on disk, and whether the database answers."""
-    folder = engine.buffer.folder if engine.buffer is not None else None
-    return Buffer(
-        enabled=folder is not None,
-        buffering=engine.outages.is_buffering,
-        db_healthy=not engine.store.database.is_away,
-        messages=folder.messages if folder is not None else 0,
-        bytes=folder.state.size_bytes if folder is not None else 0,
-        max_bytes=settings.file_buffer_max_bytes,
-        oldest_seconds=age_seconds(folder.oldest) if folder and folder.oldest else None,
-        failed_files=len(folder.failed()) + len(folder.torn()) if folder is not None else 0,
-    )
-
-
-def uncounted(buffer: Buffer) -> Buffer:
-    """What callers with scopes may know: not how many messages of others are on disk."""
-    return msgspec.structs.replace(
-        buffer, messages=None, bytes=None, oldest_seconds=None, failed_files=None
-    )
 
 
 ROUTES: Final = (

@@ -1,4 +1,4 @@
-"""Messages that gave up: list, count by error, redrive, purge."""
+"""Dead letters: list, count by error, redrive, purge."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,9 +12,9 @@ from queen.engine.encryption.sealer import reveal_rows
 from queen.engine.inspect.browse import MOST_READ, extra_of
 from queen.engine.sources.step_messages import without_token
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import Int, cursor_to, place_of
-from queen.server.http.router import API, Route
 from queen.server.operations.kinds import count_letters, redrive_letters
 from queen.server.routes.operations import started
 from queen.store.connection.database import Record
@@ -50,7 +50,7 @@ async def list_dead_letters(call: Call) -> Answer:
     wanted = _filter(query)
     if query.queue is not None:
         await call.require_queues(Permission.BROWSE, {query.queue})
-        call.note(queue=query.queue)
+        call.audit(queue=query.queue)
     elif query.reveal:
         raise errors.BadRequest("queue is required to reveal: the audit log names it")
     seals = call.reveal(query.reveal)
@@ -159,7 +159,7 @@ async def redrive(call: Call) -> Answer:
         return await _redrive_ids(call, request, destination)
     queue, wanted = _of_queue(request.filter)
     await call.require_queues(Permission.OPERATE, {queue})
-    call.note(queue=queue)
+    call.audit(queue=queue)
     count, total, arguments = await count_letters(call.state.engine, queue, wanted)
     if request.dry_run:
         return Answer(Counted(count=count, complete=total is not None))
@@ -198,7 +198,7 @@ async def _named(
         raise call.missing(errors.NotFound("some of the dead letters are not there"))
     queue = queues.pop() if len(queues) == 1 else None
     if queue is not None:
-        call.note(queue=queue)
+        call.audit(queue=queue)
     return [letter["id"] for letter in letters], queue
 
 
@@ -271,7 +271,7 @@ async def purge_chosen(call: Call) -> Answer:
 async def _purge(call: Call, query: DeadLetterFilter, *, is_dry_run: bool) -> Answer:
     queue, wanted = _of_queue(query)
     await call.require_queues(Permission.DESTROY, {queue})
-    call.note(queue=queue)
+    call.audit(queue=queue)
     count, total, arguments = await count_letters(call.state.engine, queue, wanted)
     if is_dry_run:
         return Answer(Counted(count=count, complete=total is not None))
@@ -315,7 +315,7 @@ async def _find(call: Call, permission: Permission) -> Record:
     if not rows:
         raise call.missing(errors.NotFound(f"there is no dead letter {ref}"))
     await call.require_queues(permission, {rows[0]["queue"]})
-    call.note(queue=rows[0]["queue"])
+    call.audit(queue=rows[0]["queue"])
     return rows[0]
 
 

@@ -1,4 +1,4 @@
-"""Deliveries: who holds what until when, and taking it back."""
+"""Deliveries: list the leased ones, and release them."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 from queen import errors
 from queen.codec.ids import partition_ref
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import Int, Priority, cursor_to, limit_of, place_of
-from queen.server.http.router import API, Route
 from queen.store.connection.database import Record
 from queen.wire.resources import Deliveries, DeliveriesQuery, DeliveryInfo, DeliveryReleased
 

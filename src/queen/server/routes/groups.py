@@ -1,13 +1,13 @@
-"""Consumer groups: how far behind, where they stand, seek, delete."""
+"""Consumer groups: lag, positions, seek, delete."""
 
 from typing import Any, Final
 
 from queen import errors
 from queen.codec.ids import partition_ref
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import LARGEST, Int, Level, cursor_to, limit_of, place_of
-from queen.server.http.router import API, Route
 from queen.server.routes.views import DETAIL, LIST, group_summary, lease_info
 from queen.store.connection.database import Record, is_enough
 from queen.wire.resources import (

@@ -1,4 +1,4 @@
-"""Probes: whether the process lives, whether it should get traffic, and how it is."""
+"""Probes: liveness, readiness and health."""
 
 import time
 from importlib.metadata import version
@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 from queen import errors
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import Call, Route
 from queen.wire.messages import Wire
 
 
@@ -84,7 +84,7 @@ async def health(call: Call) -> Answer:
 async def _is_known(call: Call) -> bool:
     """Whether the caller may look around here."""
     try:
-        caller = await call.state.gate.caller_or_nobody(call.header(b"authorization"))
+        caller = await call.state.authenticator.caller_or_nobody(call.header(b"authorization"))
     except errors.QueenError:
         return False
     return Permission.BROWSE in caller.permissions

@@ -1,4 +1,4 @@
-"""Figures for Prometheus, and the few that older clients ask for as JSON."""
+"""Metrics for Prometheus, and a few as JSON for older clients."""
 
 import contextlib
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from queen.engine.metrics.sampler import values_of
 from queen.engine.metrics.series import Analytics
 from queen.meters import Snapshot, render
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import Call, Route
 from queen.server.routes.pipelines import visible_pipelines
 from queen.wire.messages import Request, Wire
 from queen.wire.resources import Text
@@ -55,7 +55,7 @@ async def metrics(call: Call) -> Answer:
     """Everything that the processes of this host count, summed up."""
     if not call.state.settings.metrics_endpoint_enabled:
         raise errors.NoSuchRoute("METRICS_ENDPOINT_ENABLED is off")
-    whole = await call.state.watch.gather()
+    whole = await call.state.metrics.gather()
     snapshot = await _visible(call, whole)
     if _wants_json(call.header(b"accept") or ""):
         return Answer(_figures(snapshot, is_whole=snapshot is whole))

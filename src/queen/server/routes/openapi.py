@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import API, Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 
 
 async def openapi(call: Call) -> Answer:

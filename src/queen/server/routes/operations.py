@@ -1,14 +1,15 @@
-"""Long work that goes on after its answer: list, show, cancel."""
+"""Long operations: list, show, cancel."""
 
 from typing import Final
 
 from queen import errors
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
-from queen.server.http.router import API, Route
+from queen.server.routes.views import operation_info
 from queen.store.connection.database import Record
-from queen.wire.resources import Operation, Operations, OperationStarted, PageQuery
+from queen.wire.resources import Operations, OperationStarted, PageQuery
 
 
 async def list_operations(call: Call) -> Answer:
@@ -22,7 +23,7 @@ async def list_operations(call: Call) -> Answer:
     )
     return Answer(
         Operations(
-            operations=[shown(row) for row in rows],
+            operations=[operation_info(row) for row in rows],
             next_cursor=cursor_to(rows[-1]["id"]) if len(rows) == limit else None,
         )
     )
@@ -30,14 +31,14 @@ async def list_operations(call: Call) -> Answer:
 
 async def show(call: Call) -> Answer:
     """One operation."""
-    return Answer(OperationStarted(operation=shown(await _find(call, Permission.BROWSE))))
+    return Answer(OperationStarted(operation=operation_info(await _find(call, Permission.BROWSE))))
 
 
 async def cancel(call: Call) -> Answer:
     """No further step is taken; what was done stays done."""
     row = await _find(call, Permission.OPERATE)
     await call.state.engine.store.operations.end(row["id"], None, "cancelled", None)
-    return Answer(OperationStarted(operation=shown(await _find(call, Permission.OPERATE))))
+    return Answer(OperationStarted(operation=operation_info(await _find(call, Permission.OPERATE))))
 
 
 async def _find(call: Call, permission: Permission) -> Record:
@@ -49,29 +50,13 @@ async def _find(call: Call, permission: Permission) -> Record:
         raise call.missing(errors.NotFound(f"there is no operation {id_}"))
     if row["queue"] is not None:
         await call.require_queues(permission, {row["queue"]})
-        call.note(queue=row["queue"])
+        call.audit(queue=row["queue"])
     return row
-
-
-def shown(row: Record) -> Operation:
-    """An operation as the contract tells it."""
-    return Operation(
-        id=str(row["id"]),
-        kind=row["kind"],
-        state=row["state"],
-        done=row["done"],
-        total=row["total"],
-        error=row["error"],
-        queue=row["queue"],
-        created_by=row["created_by"],
-        created_at=row["created_at"],
-        finished_at=row["finished_at"],
-    )
 
 
 def started(row: Record) -> Answer:
     """The answer to a call whose work goes on."""
-    return Answer(OperationStarted(operation=shown(row)), status=202)
+    return Answer(OperationStarted(operation=operation_info(row)), status=202)
 
 
 _ONE: Final = f"{API}/operations/{{id}}"

@@ -5,9 +5,9 @@ from typing import Final
 
 from queen import errors
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import cursor_to, limit_of, place_of
-from queen.server.http.router import API, Route
 from queen.store.connection.database import Record
 from queen.wire.resources import PageQuery, Pipeline, Pipelines, Text
 

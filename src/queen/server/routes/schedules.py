@@ -1,4 +1,4 @@
-"""Messages that come again and again: list, show, make, pause, run, delete."""
+"""Recurring messages: list, show, create, pause, run, delete."""
 
 from typing import Any, Final
 
@@ -8,9 +8,9 @@ from queen import errors
 from queen.codec.encryption.keys import is_sealed
 from queen.engine.sources.schedules import Recurring
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import cursor_to, limit_of, place_of
-from queen.server.http.router import API, Route
 from queen.store.connection.database import Record
 from queen.wire.messages import Pushed
 from queen.wire.resources import (
@@ -95,7 +95,7 @@ async def put(call: Call) -> Answer:
         is_paused=request.paused,
         queues=queues,
     )
-    call.note(queue=row["queue"], before=old and _noted(old), after=_noted(row))
+    call.audit(queue=row["queue"], before=old and _audited(old), after=_audited(row))
     return await _detail(call, row)
 
 
@@ -131,7 +131,7 @@ async def delete(call: Call) -> Answer:
     """No further tick; messages that were pushed stay."""
     row = await _find(call, Permission.CONFIGURE)
     await call.state.engine.schedules.delete(row["name"])
-    call.note(before=_noted(row))
+    call.audit(before=_audited(row))
     return Answer(ScheduleDeleted(success=True, name=row["name"]))
 
 
@@ -147,7 +147,7 @@ async def _find(call: Call, permission: Permission) -> Record:
     except errors.NotFound as error:
         raise call.missing(error) from error
     await call.require_queues(permission, {row["queue"]})
-    call.note(queue=row["queue"])
+    call.audit(queue=row["queue"])
     return row
 
 
@@ -168,7 +168,7 @@ def _shown(row: Record) -> dict[str, Any]:
     return {name: row[name] for name in Schedule.__struct_fields__}
 
 
-def _noted(row: Record) -> dict[str, Any]:
+def _audited(row: Record) -> dict[str, Any]:
     """What the audit log is told: no payload."""
     names = ("name", "queue", "partition", "cron", "time_zone", "missed", "paused")
     return {name: row[name] for name in names}

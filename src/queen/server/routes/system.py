@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import cursor_to, limit_of, place_of
-from queen.server.http.router import API, Route
 from queen.settings import SECRETS
 from queen.store.connection.database import Record
 from queen.store.migrations import pending
@@ -157,7 +157,7 @@ async def _set(call: Call, mode: str) -> Answer:
         mode, is_on=request.enabled, by=call.caller.name
     )
     # Here at once, and in the other processes as soon as they hear of it.
-    await call.state.pulse.beat()
+    await call.state.heartbeat.beat()
     call.state.engine.signals.modes_changed()
     return _shown(row)
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from queen.server.http.router import Route
+from queen.server.http.call import Route
 from queen.server.routes import (
     access,
     analytics,
@@ -11,22 +11,23 @@ from queen.server.routes import (
     deliveries,
     groups,
     health,
-    messages,
     messaging,
     metrics,
     openapi,
     operations,
     pipelines,
-    queues,
     schedules,
     system,
     traces,
     workflows,
 )
 from queen.server.routes.jobs import jobs, listing, queues as job_queues
+from queen.server.routes.messages import messages
+from queen.server.routes.queues import overview, queues
 
 ROUTES: Final[tuple[Route, ...]] = (
     *messaging.ROUTES,
+    *overview.ROUTES,
     *queues.ROUTES,
     *deliveries.ROUTES,
     *groups.ROUTES,

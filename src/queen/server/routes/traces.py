@@ -1,22 +1,20 @@
-"""Events that consumers record of messages: keep, list by message and by name."""
+"""Trace events that consumers record: store, list by message and by name."""
 
 from typing import Final
 
-import msgspec
-
 from queen import errors
-from queen.codec.ids import partition_of, partition_ref
+from queen.codec.ids import partition_of
 from queen.codec.names import check_name
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
-from queen.server.http.router import API, Route
+from queen.server.routes.views import trace_event
 from queen.store.connection.database import Record
 from queen.wire.resources import (
     PageQuery,
     Text,
     Traced,
-    TraceEvent,
     TraceName,
     TraceNames,
     TraceNamesQuery,
@@ -102,25 +100,9 @@ def _page(shard: int, rows: list[Record], limit: int) -> Answer:
     return Answer(
         Traces(
             # Events of a queue that is gone belong to nobody any more.
-            traces=[event(shard, row) for row in rows if row["queue"] is not None],
+            traces=[trace_event(shard, row) for row in rows if row["queue"] is not None],
             next_cursor=cursor_to(rows[-1]["id"]) if len(rows) == limit else None,
         )
-    )
-
-
-def event(shard: int, row: Record) -> TraceEvent:
-    """An event as the contract tells it."""
-    return TraceEvent(
-        id=str(row["id"]),
-        transaction_id=row["transaction_id"],
-        partition_id=partition_ref(shard, row["partition_id"]),
-        queue=row["queue"],
-        partition=row["partition"],
-        consumer_group=row["group"],
-        event_type=row["event_type"],
-        trace_names=row["names"],
-        data=msgspec.Raw(row["data"]),
-        created_at=row["created_at"],
     )
 
 

@@ -1,11 +1,17 @@
-"""Figures as they are told: what is not known is null, never 0."""
+"""Rows as the API shows them. An unknown number is null, never 0."""
 
 import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
+from queen.codec.ids import partition_ref
+from queen.engine.buffer.file_buffer import age_seconds
+from queen.engine.engine import Engine
+from queen.settings import Settings
 from queen.store.connection.database import Record
-from queen.wire.resources import GroupSummary, LeaseInfo
+from queen.wire.resources import Buffer, GroupSummary, LeaseInfo, Operation, TraceEvent
 
 LIST: Final = 1_000
 """Rows of a kind that are visited for a figure in a list; more, and it is null."""
@@ -98,4 +104,58 @@ def lease_info(row: Record) -> LeaseInfo | None:
         expires_at=row["lease_until"],
         attempt=row["lease_attempts"] + 1,
         messages=row["lease_messages"],
+    )
+
+
+def buffer_info(engine: Engine, settings: Settings) -> Buffer:
+    """The file buffer of this server, and whether the database is available."""
+    folder = engine.buffer.folder if engine.buffer is not None else None
+    return Buffer(
+        enabled=folder is not None,
+        buffering=engine.outages.is_buffering,
+        db_healthy=not engine.store.database.is_away,
+        messages=folder.messages if folder is not None else 0,
+        bytes=folder.state.size_bytes if folder is not None else 0,
+        max_bytes=settings.file_buffer_max_bytes,
+        oldest_seconds=age_seconds(folder.oldest) if folder and folder.oldest else None,
+        failed_files=len(folder.failed()) + len(folder.torn()) if folder is not None else 0,
+    )
+
+
+def without_counts(buffer: Buffer) -> Buffer:
+    """The same for callers with scopes, who may not know how many messages of others it holds."""
+    return msgspec.structs.replace(
+        buffer, messages=None, bytes=None, oldest_seconds=None, failed_files=None
+    )
+
+
+def operation_info(row: Record) -> Operation:
+    """An operation as the API shows it."""
+    return Operation(
+        id=str(row["id"]),
+        kind=row["kind"],
+        state=row["state"],
+        done=row["done"],
+        total=row["total"],
+        error=row["error"],
+        queue=row["queue"],
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+        finished_at=row["finished_at"],
+    )
+
+
+def trace_event(shard: int, row: Record) -> TraceEvent:
+    """A trace event as the API shows it."""
+    return TraceEvent(
+        id=str(row["id"]),
+        transaction_id=row["transaction_id"],
+        partition_id=partition_ref(shard, row["partition_id"]),
+        queue=row["queue"],
+        partition=row["partition"],
+        consumer_group=row["group"],
+        event_type=row["event_type"],
+        trace_names=row["names"],
+        data=msgspec.Raw(row["data"]),
+        created_at=row["created_at"],
     )

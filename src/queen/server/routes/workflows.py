@@ -6,9 +6,9 @@ import msgspec
 
 from queen import errors
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call, trace_of
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route, trace_of
 from queen.server.http.cursors import Int, cursor_to, limit_of, place_of
-from queen.server.http.router import API, Route
 from queen.server.http.waiting import wait_for
 from queen.server.middleware import tracing
 from queen.store.connection.database import Record
@@ -58,7 +58,7 @@ async def start(call: Call) -> Answer:
     if not plan.queues:
         # It would be nobody's in particular.
         call.caller.require_unscoped()
-    call.state.pulse.require_push()
+    call.state.heartbeat.require_push()
     parent = tracing.parent_of(call)
     trace_id = parent and trace_of(parent)
     id_, is_new = await call.state.engine.workflows.start(
@@ -170,7 +170,7 @@ async def cancel(call: Call) -> Answer:
     engine = call.state.engine
     await engine.workflows.cancel(row["id"], request.reason, is_undone=request.compensate)
     now = await engine.workflows.one(row["id"])
-    call.note(before={"id": row["id"], "state": row["state"]}, after={"state": now["state"]})
+    call.audit(before={"id": row["id"], "state": row["state"]}, after={"state": now["state"]})
     return Answer(Cancelled(id=row["id"], state=now["state"], open_steps=now["open_steps"]))
 
 
@@ -180,7 +180,7 @@ async def retry(call: Call) -> Answer:
     row = await _find(call, Permission.OPERATE)
     await call.state.engine.workflows.retry(row["id"], request.from_step)
     state = (await call.state.engine.workflows.one(row["id"]))["state"]
-    call.note(before={"id": row["id"], "state": row["state"]}, after={"state": state})
+    call.audit(before={"id": row["id"], "state": row["state"]}, after={"state": state})
     return Answer(Retried(id=row["id"], state=state))
 
 
@@ -188,7 +188,7 @@ async def delete(call: Call) -> Answer:
     """Forget a workflow that has ended."""
     row = await _find(call, Permission.DESTROY)
     await call.state.engine.workflows.delete(row["id"])
-    call.note(before={"id": row["id"], "name": row["name"], "state": row["state"]})
+    call.audit(before={"id": row["id"], "name": row["name"], "state": row["state"]})
     return Answer(WorkflowDeleted(success=True, id=row["id"]))
 
 

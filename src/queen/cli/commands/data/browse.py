@@ -1,4 +1,4 @@
-"""`queen message` and `queen trace`: single messages, and what consumers told of them."""
+"""`queen message` and `queen trace`: single messages and their trace events."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`queen cron`: messages that come again and again."""
+"""`queen cron`: recurring messages."""
 
 import json
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""`queen dlq`: messages that gave up."""
+"""`queen dlq`: dead letters."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

@@ -1,4 +1,4 @@
-"""`queen group`: consumer groups, how far behind they are, and moving them."""
+"""`queen group`: consumer groups and their lag; seek and delete."""
 
 from typing import Annotated, Any
 

@@ -58,15 +58,15 @@ def push(
     show(run(server, work), ["id", "status", "offset"], output)
 
 
-def _payloads(told: str) -> list[Any]:
-    lines = [told]
-    if told == "-":
+def _payloads(text: str) -> list[Any]:
+    lines = [text]
+    if text == "-":
         lines = list(sys.stdin)
-    elif told.startswith("@"):
+    elif text.startswith("@"):
         try:
-            lines = Path(told[1:]).expanduser().read_text("utf-8").splitlines()
+            lines = Path(text[1:]).expanduser().read_text("utf-8").splitlines()
         except OSError as error:
-            raise exit_codes.FileTrouble(f"cannot read {told[1:]}: {error.strerror}") from error
+            raise exit_codes.FileTrouble(f"cannot read {text[1:]}: {error.strerror}") from error
     found: list[Any] = []
     for line in lines:
         if not line.strip():
@@ -78,11 +78,11 @@ def _payloads(told: str) -> list[Any]:
     return found
 
 
-def headers_of(told: list[str] | None) -> dict[str, str] | None:
+def headers_of(texts: list[str] | None) -> dict[str, str] | None:
     """Headers from the words name=value."""
-    if not told:
+    if not texts:
         return None
-    pairs = [each.partition("=") for each in told]
+    pairs = [each.partition("=") for each in texts]
     if wrong := [name for name, sign, _ in pairs if not sign]:
         raise errors.BadRequest(f"{wrong[0]!r}: write name=value")
     return {name: value for name, _, value in pairs}

@@ -1,4 +1,4 @@
-"""`queen operation`: long work on the server, and how a command waits for it."""
+"""`queen operation`: long operations on the server, and how a command waits for one."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""`queen pipeline`: jobs on Spark, run and watched."""
+"""`queen pipeline`: run and watch jobs on Spark."""
 
 import json
 import os
@@ -196,12 +196,12 @@ def _launch(
     launch = _spark()
     pause = None if every is None else seconds_of(every)
     job = launch.job(kind)
-    told = _pairs(sets, "--set")
-    given = {**_read(file), **told}
+    options = _pairs(sets, "--set")
+    given = {**_read(file), **options}
     spark_confs = _pairs(confs, "--conf")
     dsn = None if "dsn" in given else settings().dsn
-    if "dsn" in told:
-        warn(str(told["dsn"]), "--set dsn", "DATABASE_URL or the file of --config")
+    if "dsn" in options:
+        warn(str(options["dsn"]), "--set dsn", "DATABASE_URL or the file of --config")
     config = launch.configured(job, given, dsn=dsn)
     name = name or launch.name_of(job, config)
     is_quiet = "QUEEN_CLIENT_LOG" not in os.environ

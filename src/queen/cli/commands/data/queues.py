@@ -1,4 +1,4 @@
-"""`queen queue`, `queen partition`, `queen delivery`: what is there, and who holds it."""
+"""`queen queue`, `queen partition`, `queen delivery`: list, show and change them."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

@@ -1,4 +1,4 @@
-"""`queen tail`: follow a queue by looking, so that nothing is taken and nobody waits."""
+"""`queen tail`: follow a queue without consuming its messages."""
 
 import asyncio
 import json
@@ -82,18 +82,25 @@ def tail(
         begin = 10 if count is None and since is None else count
         start = instant(since) if since else None
         found = await reader.first(start, begin, tests, is_patient=follow)
-        while True:
-            for message in found:
-                show(message)
-            sys.stdout.flush()
-            if reader.skipped:
-                say(f"-- skipped {reader.skipped}: pushed faster than it was read --")
-            if not follow:
-                return
+        _print(reader, found, show)
+        while follow:
             await asyncio.sleep(seconds)
             found = [each for each in await reader.next() if all(test(each) for test in tests)]
+            _print(reader, found, show)
 
     run(server, work)
+
+
+def _print(
+    reader: "Reader",
+    messages: Sequence[Mapping[str, Any]],
+    show: Callable[[Mapping[str, Any]], None],
+) -> None:
+    for message in messages:
+        show(message)
+    sys.stdout.flush()
+    if reader.skipped:
+        say(f"-- skipped {reader.skipped}: pushed faster than it was read --")
 
 
 class Reader:
@@ -133,7 +140,7 @@ class Reader:
         try:
             async for message in self._messages(since):
                 read += 1
-                self._note(message)
+                self._remember(message)
                 if len(found) != count and all(test(message) for test in tests):
                     found.append(message)
                 # Beyond the last one shown: what the next look will meet again is not new.
@@ -168,7 +175,7 @@ class Reader:
         except errors.QueueNotFound:
             return []
         for message in found:
-            self._note(message)
+            self._remember(message)
         return found[::-1]
 
     async def _messages(self, since: datetime | None) -> AsyncIterator[dict[str, Any]]:
@@ -184,7 +191,7 @@ class Reader:
     def _is_passed(self, message: dict[str, Any]) -> bool:
         return self._newest is None or _time(message) < self._newest - _OVERLAP
 
-    def _note(self, message: dict[str, Any]) -> None:
+    def _remember(self, message: dict[str, Any]) -> None:
         place = message["partitionId"]
         self._places[place] = max(self._places.get(place, -1), message["offset"])
         self._places.move_to_end(place)
@@ -210,15 +217,15 @@ def _gaps(known: dict[str, int], found: list[dict[str, Any]], is_short: bool) ->
 
 def _test(text: str) -> Where:
     """``payload.x=1``: the value is JSON, or else a string."""
-    path, sign, told = text.partition("=")
+    path, sign, literal = text.partition("=")
     if not sign or not path.strip("!"):
         raise errors.BadRequest(f"{text!r}: write payload.x=1 or payload.x!=1")
     is_equal = not path.endswith("!")
     path = path.rstrip("!")
     try:
-        wanted: Any = json.loads(told)
+        wanted: Any = json.loads(literal)
     except ValueError:
-        wanted = told
+        wanted = literal
 
     def test(message: Mapping[str, Any]) -> bool:
         if message["masked"] and path.partition(".")[0] in _SEALED:
@@ -226,7 +233,7 @@ def _test(text: str) -> Where:
         value = at(message, path)
         # 1 is not true, and "1" is meant as well where a string is compared with a figure.
         same = value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
-        return (same or (isinstance(value, str) and value == told)) == is_equal
+        return (same or (isinstance(value, str) and value == literal)) == is_equal
 
     return test
 
@@ -260,9 +267,9 @@ def _check(format_: str) -> None:
 
 
 def _line(format_: str, message: Mapping[str, Any]) -> str:
-    def told(path: str) -> str:
+    def field(path: str) -> str:
         if message["masked"] and path.partition(".")[0] in _SEALED:
             return "masked"
         return cell(at(message, path))
 
-    return safe(_FIELD.sub(lambda found: told(found[1]), format_))
+    return safe(_FIELD.sub(lambda found: field(found[1]), format_))

@@ -109,12 +109,12 @@ def export(
 
 
 async def _keep(queen: "Queen", queue: str, filters: dict[str, Any], kept: IO[bytes]) -> Kept:
-    told = filters["status"]
+    wanted = filters["status"]
     ends = array("Q")
     scheduled = 0
     with _counting("messages read") as counted:
         # What is scheduled goes first: it may become one of the others, never the other way.
-        for status in ("scheduled", None) if told is None else (told,):
+        for status in ("scheduled", None) if wanted is None else (wanted,):
             async for each in queen.admin.messages(queue, **{**filters, "status": status}):
                 kept.write(msgspec.json.encode(_line(each)) + b"\n")
                 ends.append(kept.tell())

@@ -1,4 +1,4 @@
-"""Jobs, which are messages of unordered queues: add, look, wait, cancel, retry, report, renew."""
+"""Jobs, which are messages of unordered queues: add, show, wait, cancel, retry, report, renew."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,8 +12,8 @@ from queen.engine.caches.catalogue import Queue
 from queen.engine.inspect import message as stored
 from queen.engine.push.producers import Producer, digest_of
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import API, Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.waiting import wait_for
 from queen.server.routes.jobs.view import STATUS, info, opened
 from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
@@ -213,7 +213,7 @@ async def renew(call: Call) -> Answer:
     if (report := request.report) is not None:
         queues = {*report.queues, *(each.queue for each in report.jobs)}
         await call.require_queues(Permission.CONSUME, queues)
-        call.state.watch.meter.jobs.hear(report)
+        call.state.metrics.process.jobs.add_report(report)
     engine = call.state.engine
     results = (
         await engine.extend_many(request.lease_ids, seconds=request.seconds)
@@ -229,7 +229,7 @@ async def renew(call: Call) -> Answer:
 async def _find(call: Call, permission: Permission) -> tuple[Queue, str]:
     queue, name = call.parameters["queue"], call.parameters["id"]
     await call.require_queues(permission, {queue})
-    call.note(queue=queue)
+    call.audit(queue=queue)
     return await call.state.engine.catalogue.queue(queue), name
 
 

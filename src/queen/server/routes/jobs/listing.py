@@ -13,9 +13,9 @@ from queen.engine.inspect.message import Stored, of_found, of_row
 from queen.engine.settle.results import Outcome
 from queen.server.auth.permissions import Permission
 from queen.server.http import cursors
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import Call, Route
 from queen.server.http.cursors import Int, cursor_to, limit_of
-from queen.server.http.router import Route
 from queen.server.routes.jobs.jobs import JOBS
 from queen.server.routes.jobs.view import STATUS, info, opened
 from queen.store.connection.database import is_enough
@@ -35,7 +35,7 @@ async def list_jobs(call: Call) -> Answer:
     """Jobs of a queue, newest first; those that are not due yet only if asked for."""
     query = call.query(JobsQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
-    call.note(queue=query.queue)
+    call.audit(queue=query.queue)
     seals = call.reveal(query.reveal)
     queue = await call.state.engine.catalogue.queue(query.queue)
     if query.status == "scheduled":

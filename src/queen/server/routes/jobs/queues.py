@@ -1,4 +1,4 @@
-"""Queues of jobs as a whole: figures, and removing what is old."""
+"""Queues of jobs: metrics, and removing old jobs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -7,9 +7,9 @@ from queen import errors
 from queen.codec.names import QUEUE_MODE
 from queen.engine.metrics.series import MAX_QUEUES, Analytics
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import Call, Route
 from queen.server.http.cursors import cursor_to, place_of
-from queen.server.http.router import Route
 from queen.server.operations.kinds import count_letters
 from queen.server.routes.jobs.jobs import JOBS
 from queen.server.routes.operations import started
@@ -78,8 +78,8 @@ def _metrics(row: Record, total: dict[str, Any]) -> QueueMetrics:
 
 async def workers(call: Call) -> Answer:
     """Workers that this host heard of in the last seconds, and what they run that one may see."""
-    heard = await call.state.watch.workers()
-    seen = await call.visible({queue for each in heard for queue in each.running})
+    workers = await call.state.metrics.job_workers()
+    seen = await call.visible({queue for each in workers for queue in each.running})
     found = [
         WorkerInfo(
             worker=each.worker,
@@ -90,7 +90,7 @@ async def workers(call: Call) -> Answer:
                 if queue in seen
             ],
         )
-        for each in sorted(heard, key=lambda each: each.worker)
+        for each in sorted(workers, key=lambda each: each.worker)
     ]
     return Answer(Workers(workers=[each for each in found if each.queues]))
 
@@ -99,7 +99,7 @@ async def clean(call: Call) -> Answer:
     """Remove jobs that were completed, or failed, some time ago."""
     request = await call.body(CleanRequest)
     await call.require_queues(Permission.DESTROY, {request.queue})
-    call.note(queue=request.queue)
+    call.audit(queue=request.queue)
     engine = call.state.engine
     await engine.queues.one(request.queue)
     now: datetime = (await engine.store.database.fetch("now"))[0]["now"]

@@ -1,4 +1,4 @@
-"""A job as it is shown: what its message says, and what became of it."""
+"""Jobs as the API shows them: their message and their outcome."""
 
 from typing import Final
 

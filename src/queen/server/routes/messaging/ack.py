@@ -1,4 +1,4 @@
-"""Say what became of messages."""
+"""Acknowledge messages."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 from queen import errors
 from queen.server.auth.permissions import Permission
 from queen.server.http import message_json
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import API, Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.middleware import tracing
 from queen.wire.messages import (
     Acknowledged,

@@ -1,4 +1,4 @@
-"""Make a queue, or change its options."""
+"""Create a queue, or change its options."""
 
 from typing import Final
 
@@ -8,8 +8,8 @@ from queen import errors
 from queen.codec.names import check_queue_name
 from queen.codec.schemas import PayloadSchema
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import API, Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.store.connection.database import Record
 from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
@@ -17,9 +17,7 @@ from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 async def configure(call: Call) -> Answer:
     """Make a queue or change its options."""
     request = await call.body(ConfigureRequest)
-    await call.require_scope(
-        Permission.CONFIGURE, request.queue, request.namespace, request.task, is_made=True
-    )
+    await call.require_scope(Permission.CONFIGURE, request.queue, request.namespace, is_made=True)
     engine = call.state.engine
     check_queue_name("queue", request.queue, call.state.settings.max_name_bytes)
     columns = request.options.columns()
@@ -27,7 +25,7 @@ async def configure(call: Call) -> Answer:
     if columns.get("schema") is not None:
         PayloadSchema(columns["schema"])  # Raises InvalidOption, before anything is stored.
     found = await engine.store.queues.named([request.queue])
-    call.note(queue=request.queue, before=_configured(found[0]) if found else None)
+    call.audit(queue=request.queue, before=_configured(found[0]) if found else None)
     if request.partition is not None:
         if set(columns) - {"priority"}:
             raise errors.InvalidOption("a partition has one option: priority")
@@ -53,7 +51,7 @@ async def configure(call: Call) -> Answer:
             version=_version(call),
         )
     answer = _configured(row)
-    call.note(after=answer)
+    call.audit(after=answer)
     return Answer(answer)
 
 

@@ -1,11 +1,11 @@
-"""Extend a lease; settle what it holds, or give it back."""
+"""Extend, acknowledge or release a lease."""
 
 from typing import Final
 
 from queen import errors
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import API, Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.middleware import tracing
 from queen.server.routes.messaging.ack import refusal_of
 from queen.wire.messages import (

@@ -1,4 +1,4 @@
-"""Pop, in its three forms, and how long it waits."""
+"""Pop, in its three forms, with long polling."""
 
 import contextlib
 import functools
@@ -13,10 +13,10 @@ from queen.codec.names import QUEUE_MODE, check_name
 from queen.engine.caches.catalogue import Queue
 from queen.engine.pop.delivery import Delivery
 from queen.server.auth.permissions import Permission
+from queen.server.decoding.violations import refused
 from queen.server.http import message_json
-from queen.server.http.call import Answer, Call
-from queen.server.http.problems import refused
-from queen.server.http.router import API, Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.timestamps import in_utc
 from queen.server.http.waiting import wait_for
 from queen.server.middleware import tracing
@@ -70,9 +70,9 @@ async def pop(call: Call) -> Answer:
     else:
         query = call.query(PopQuery if names else ScopedPopQuery)
     request = _pop_request(call, query)
-    await call.require_scope(Permission.CONSUME, request.queue, request.namespace, request.task)
+    await call.require_scope(Permission.CONSUME, request.queue, request.namespace)
     engine = call.state.engine
-    if call.state.pulse.is_pop_off:
+    if call.state.heartbeat.is_pop_off:
         return _MAINTENANCE
     call.state.unsent.require_room()
     if request.queue is not None:
@@ -144,7 +144,7 @@ def _pop_request(call: Call, query: PopQuery) -> PopRequest:
 
 async def _empty(call: Call, request: PopRequest) -> Answer:
     """No messages, with the reason if an operator stopped them."""
-    if call.state.pulse.is_pop_off:
+    if call.state.heartbeat.is_pop_off:
         return _MAINTENANCE
     if request.queue is None:
         return _EMPTY

@@ -1,4 +1,4 @@
-"""Push: messages are stored, durably, before the answer."""
+"""Push: messages are durable before the response."""
 
 from typing import Final
 
@@ -8,8 +8,8 @@ from queen import errors
 from queen.engine.push.producers import digest_of
 from queen.server.auth.permissions import Permission
 from queen.server.http import message_json
-from queen.server.http.call import Answer, Call, trace_of
-from queen.server.http.router import API, Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route, trace_of
 from queen.server.middleware import tracing
 from queen.settings import Settings
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse

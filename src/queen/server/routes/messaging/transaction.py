@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from queen import errors
+from queen.engine.push.batches import PushResult
 from queen.engine.push.producers import digest_of
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
-from queen.server.http.router import API, Route
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.routes.messaging.ack import REFUSED_ACK, require_leases
 from queen.server.routes.messaging.push import REFUSED_ITEM, with_trace
 from queen.wire.messages import (
@@ -44,7 +45,7 @@ async def transaction(call: Call) -> Answer:
         await call.require_leases(request.required_leases)
     if items:
         await call.require_queues(Permission.PRODUCE, {item.queue for item in items})
-        call.state.pulse.require_push()
+        call.state.heartbeat.require_push()
     try:
         if advances:
             await _require_steps(call, advances)
@@ -64,6 +65,18 @@ async def transaction(call: Call) -> Answer:
         if "failed" in error.members:
             error.members["failed_index"] = _index_of(request, *error.members["failed"])
         raise
+    return Answer(
+        TransactionResponse(
+            transaction_id=request.producer_id or call.request_id,
+            success=True,
+            results=_results(request, result),
+            replayed=result.is_replayed,
+        )
+    )
+
+
+def _results(request: TransactionRequest, result: PushResult) -> list[OperationResult]:
+    """The result of each operation, in their order."""
     results: list[OperationResult] = []
     at = number = 0
     for index, each in enumerate(request.operations):
@@ -78,14 +91,7 @@ async def transaction(call: Call) -> Answer:
             messages = result[at : at + len(each.items)]
             at += len(each.items)
             results.append(OperationResult(index=index, type="push", messages=messages))
-    return Answer(
-        TransactionResponse(
-            transaction_id=request.producer_id or call.request_id,
-            success=True,
-            results=results,
-            replayed=result.is_replayed,
-        )
-    )
+    return results
 
 
 async def _require_steps(call: Call, advances: Sequence[AdvanceOperation]) -> None:

@@ -1,27 +1,34 @@
-"""Messages one by one: browse, show, retry, give up, redact. Reading never takes a delivery."""
+"""Single messages: browse, show, retry, give up, redact. Reading never takes a delivery."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import msgspec
 
 from queen import errors
-from queen.codec.ids import Place, message_id, partition_of, partition_ref, place_of
+from queen.codec.ids import message_id, partition_ref
 from queen.codec.names import QUEUE_MODE
 from queen.engine.encryption.sealer import Seals, reveal_rows
 from queen.engine.inspect import browse
-from queen.engine.inspect.browse import Filter, Found
-from queen.engine.inspect.group_status import GroupState, overall, pairs_of
+from queen.engine.inspect.browse import Filter
+from queen.engine.inspect.group_status import GroupState
 from queen.engine.inspect.payload_filter import Where
-from queen.engine.sources.step_messages import without_token
 from queen.server.auth.permissions import Permission
 from queen.server.http import cursors
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import Int, cursor_to, limit_of
-from queen.server.http.router import API, Route
-from queen.server.routes.traces import event
-from queen.store.connection.database import Record, is_enough
+from queen.server.routes.messages.lookup import (
+    Target,
+    find,
+    message_info,
+    missing,
+    read,
+    scheduled_info,
+)
+from queen.server.routes.views import trace_event
+from queen.store.connection.database import is_enough
 from queen.wire.resources import (
     GiveUpRequest,
     MessageChanged,
@@ -34,26 +41,15 @@ from queen.wire.resources import (
     RevealQuery,
 )
 
-_NULL: Final = msgspec.Raw(b"null")
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _MOST_TRACES: Final = 1_000
-_MOST_PARTITIONS: Final = 2_000
-"""Partitions that are searched for a transactionId on its own: a tenth of a second."""
-
-
-class Target(NamedTuple):
-    """What a reference names: a place in a partition, or a message that is not due yet."""
-
-    partition: Record
-    offset: int | None
-    scheduled_id: int | None
 
 
 async def list_messages(call: Call) -> Answer:
     """Messages of a queue, newest first."""
     query = call.query(MessagesQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
-    call.note(queue=query.queue)
+    call.audit(queue=query.queue)
     seals = call.reveal(query.reveal)
     wanted = Where.parse(query.where) if query.where else None
     engine = call.state.engine
@@ -88,7 +84,7 @@ async def list_messages(call: Call) -> Answer:
     return Answer(
         Messages(
             messages=[
-                _info(call, query.queue, known[each.partition_id], each)
+                message_info(call, query.queue, known[each.partition_id], each)
                 for each in page.found
                 if each.partition_id in known
             ],
@@ -121,9 +117,7 @@ async def _list_scheduled(
                 is_more = False
                 break
             if _matches_scheduled(query, row, where):
-                found.append(
-                    _scheduled_info(call, query.queue, row, row["partition"], row["level"])
-                )
+                found.append(scheduled_info(call, query.queue, row, row["partition"], row["level"]))
                 if len(found) == limit:
                     is_more = is_more or at + 1 < len(rows)
                     break
@@ -152,63 +146,11 @@ def _matches_scheduled(query: MessagesQuery, row: Mapping[str, Any], where: Wher
     return wanted.holds(row["payload"], wanted.spellings())
 
 
-def _info(call: Call, queue: str, partition: Record, found: Found) -> MessageInfo:
-    shard = call.state.engine.store.shard
-    id_ = message_id(shard, found.partition_id, found.offset)
-    if found.is_revealed:
-        call.revealed(id_)
-    return MessageInfo(
-        id=id_,
-        transaction_id=found.extra.transaction_id or id_,
-        queue=queue,
-        partition=partition["name"],
-        partition_id=partition_ref(shard, found.partition_id),
-        offset=found.offset,
-        priority=partition["priority"],
-        data=_NULL if found.is_redacted else msgspec.Raw(without_token(found.payload)),
-        masked=found.is_masked,
-        headers=found.extra.headers or {},
-        trace_id=found.extra.trace_id,
-        created_at=found.created_at,
-        expires_at=found.expires_at,
-        status=found.status,
-        redacted=found.is_redacted,
-    )
-
-
-def _scheduled_info(
-    call: Call, queue: str, row: Mapping[str, Any], partition: str, level: int
-) -> MessageInfo:
-    extra = browse.extra_of(row["extras"])
-    ttl: float | None = row["ttl_seconds"]
-    if row["is_revealed"]:
-        call.revealed(extra.transaction_id or "")
-    return MessageInfo(
-        id=None,
-        transaction_id=extra.transaction_id or "",
-        queue=queue,
-        partition=partition,
-        partition_id=partition_ref(call.state.engine.store.shard, row["partition_id"]),
-        offset=None,
-        priority=level,
-        data=msgspec.Raw(without_token(row["payload"])),
-        data_error=row["data_error"],
-        masked=row["is_masked"],
-        headers=extra.headers or {},
-        trace_id=extra.trace_id,
-        created_at=None,
-        available_at=row["due_at"],
-        # Its time begins when it is due.
-        expires_at=None if ttl is None else row["due_at"] + timedelta(seconds=ttl),
-        status="scheduled",
-    )
-
-
 async def show(call: Call) -> Answer:
     """A message, its state per group, its traces."""
     query = call.query(RevealQuery)
-    target = await _find(call, Permission.BROWSE)
-    info, states = await _look(call, target, call.reveal(query.reveal))
+    target = await find(call, Permission.BROWSE)
+    info, states = await read(call, target, call.reveal(query.reveal))
     traces = await call.state.engine.store.traces.of_message(
         target.partition["id"], info.transaction_id, after=0, limit=_MOST_TRACES
     )
@@ -217,52 +159,9 @@ async def show(call: Call) -> Answer:
         MessageDetail(
             **msgspec.structs.asdict(info),
             groups=[_group(shard, state) for state in states],
-            traces=[event(shard, row) for row in traces],
+            traces=[trace_event(shard, row) for row in traces],
         )
     )
-
-
-async def _look(
-    call: Call, target: Target, seals: Seals | None = None
-) -> tuple[MessageInfo, list[GroupState]]:
-    """The message itself: from its segment, from the copy of a dead letter, or not due yet."""
-    store = call.state.engine.store
-    partition, offset = target.partition, target.offset
-    queue: str = partition["queue"]
-    if offset is None:
-        row = await store.browse.scheduled_one(target.scheduled_id or 0)
-        if row is None:
-            raise _missing(call)
-        (opened,) = await reveal_rows(seals, [row])
-        return _scheduled_info(call, queue, opened, partition["name"], partition["level"]), []
-    places = [(partition["id"], offset, offset + 1)]
-    pairs = (await pairs_of(store, places, None)).get(partition["id"], [])
-    states = [pair.state(offset) for pair in pairs]
-    head = await store.browse.segment_at(partition["id"], offset)
-    if head is not None:
-        status = "completed" if head["is_redacted"] else overall(states)
-        body = await browse.ReadAhead(store, seals).of(head, ())
-        found = body and browse.found_at(head, offset, body, status)
-        if found:
-            return _info(call, queue, partition, found), states
-    letters = await store.browse.dead_offsets([partition["id"]], [offset], [offset + 1])
-    copies = await store.dead_letters.with_ids([each["id"] for each in letters[:1]])
-    for letter in await reveal_rows(seals, copies):
-        copy = Found(
-            partition_id=partition["id"],
-            offset=offset,
-            created_at=letter["created_at"],
-            expires_at=None,
-            is_redacted=False,
-            payload=letter["payload"],
-            extra=browse.extra_of(letter["extras"]),
-            status=overall(states),
-            is_masked=letter["is_masked"],
-            is_revealed=letter["is_revealed"],
-        )
-        info = _info(call, queue, partition, copy)
-        return msgspec.structs.replace(info, data_error=letter["data_error"]), states
-    raise _missing(call)
 
 
 def _group(shard: int, state: GroupState) -> MessageGroup:
@@ -284,10 +183,10 @@ def _group(shard: int, state: GroupState) -> MessageGroup:
 async def retry(call: Call) -> Answer:
     """Try a message again at once: one that waits, or a dead letter."""
     request = await call.body(RetryRequest)
-    target = await _find(call, Permission.OPERATE)
+    target = await find(call, Permission.OPERATE)
     if target.offset is None:
         raise errors.NotRetryable("the message is scheduled and has not been tried yet")
-    await _look(call, target)
+    await read(call, target)
     await call.state.engine.dead_letters.retry(
         target.partition["id"], target.offset, request.consumer_group
     )
@@ -297,10 +196,10 @@ async def retry(call: Call) -> Answer:
 async def give_up(call: Call) -> Answer:
     """Make a message a dead letter of one group."""
     request = await call.body(GiveUpRequest)
-    target = await _find(call, Permission.OPERATE)
+    target = await find(call, Permission.OPERATE)
     if target.offset is None:
         raise errors.NotRetryable("the message is scheduled; delete it to cancel it")
-    await _look(call, target)
+    await read(call, target)
     most = call.state.settings.max_error_bytes
     error = request.error and request.error.encode()[:most].decode(errors="ignore")
     try:
@@ -308,19 +207,19 @@ async def give_up(call: Call) -> Answer:
             target.partition["id"], target.offset, request.consumer_group, error
         )
     except errors.PartitionNotFound as gone:
-        raise _missing(call) from gone
+        raise missing(call) from gone
     return _changed(call, target, consumer_group=request.consumer_group or QUEUE_MODE)
 
 
 async def redact(call: Call) -> Answer:
     """Erase a message's payload and headers, or cancel one that is not due yet."""
-    target = await _find(call, Permission.DESTROY)
+    target = await find(call, Permission.DESTROY)
     engine = call.state.engine
     if target.offset is None:
         if not await engine.store.browse.cancel_scheduled(target.scheduled_id or 0):
-            raise _missing(call)
+            raise missing(call)
         return _changed(call, target, cancelled=True)
-    info, _ = await _look(call, target)
+    info, _ = await read(call, target)
     await engine.store.results.erase(target.partition["id"], info.transaction_id)
     await engine.redact(target.partition["id"], target.offset, by=call.caller.name)
     return _changed(call, target, redacted=True)
@@ -347,46 +246,6 @@ def _changed(
             cancelled=cancelled,
         )
     )
-
-
-async def _find(call: Call, permission: Permission) -> Target:
-    """The message of the path: by id, by partition and transactionId, or by transactionId."""
-    ref, name = call.parameters["ref"], call.parameters.get("transactionId")
-    store = call.state.engine.store
-    place = place_of(ref if name is None else name)
-    if name is None and place is None:
-        place = await _named(call, permission, ref)
-    partition_id = partition_of(ref) if name is not None else place and place.partition_id
-    partition = await store.browse.partition(partition_id) if partition_id else None
-    if partition is None:
-        raise call.missing(_missing(call))
-    await call.require_queues(permission, {partition["queue"]})
-    call.note(queue=partition["queue"])
-    if name is None or (place is not None and place.partition_id == partition_id):
-        assert place is not None
-        return Target(partition, place.offset, None)
-    found = await store.browse.find(partition["id"], name, browse.MOST_READ)
-    if found is None:
-        raise _missing(call)
-    return Target(partition, found["offset"], found["scheduled_id"])
-
-
-async def _named(call: Call, permission: Permission, transaction_id: str) -> Place | None:
-    """The only message with a transactionId that the caller may see; None without one."""
-    call.caller.require(permission)
-    engine = call.state.engine
-    rows = await engine.store.browse.named(transaction_id, _MOST_PARTITIONS, call.caller.patterns)
-    if len(rows) > 1:
-        raise errors.AmbiguousMessage(
-            f"Several messages have the transactionId {transaction_id!r}. Name the partition:"
-            " /messages/{partitionId}/{transactionId}."
-        )
-    shard = engine.store.shard
-    return Place(shard, rows[0]["partition_id"], rows[0]["offset"]) if rows else None
-
-
-def _missing(call: Call) -> errors.MessageNotFound:
-    return errors.MessageNotFound(f"there is no message {'/'.join(call.parameters.values())}")
 
 
 _BY_ID: Final = f"{API}/messages/{{ref}}"

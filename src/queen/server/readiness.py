@@ -1,4 +1,4 @@
-"""Whether the database can be used: one check for all who ask at about the same time."""
+"""Check the database, once for all probes at about the same time."""
 
 import asyncio
 import time

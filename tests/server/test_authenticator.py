@@ -11,7 +11,7 @@ import pytest
 
 from queen import errors
 from queen.server.auth import api_keys
-from queen.server.auth.authenticator import Gate
+from queen.server.auth.authenticator import Authenticator
 from queen.server.auth.permissions import ANYBODY
 from queen.settings import Settings
 from queen.store.connection.database import Record
@@ -24,57 +24,59 @@ from tests.support.server import Server, until
 
 
 @pytest.fixture
-async def gate(store: Store) -> AsyncIterator[Gate]:
-    gate = Gate(Settings.from_environ(KEYS), store.keys)
-    yield gate
-    await gate.close()
+async def authenticator(store: Store) -> AsyncIterator[Authenticator]:
+    authenticator = Authenticator(Settings.from_environ(KEYS), store.keys)
+    yield authenticator
+    await authenticator.close()
 
 
-async def test_a_ticket_stands_for_its_caller_once(dsn: str, gate: Gate) -> None:
+async def test_a_ticket_stands_for_its_caller_once(dsn: str, authenticator: Authenticator) -> None:
     key = await make_key(dsn, role="read-only", scopes=[{"queue": "a*"}])
-    caller = await gate.caller(f"Bearer {key}")
-    ticket = await gate.make_ticket(caller)
-    assert await gate.take_ticket(ticket.ticket) == caller
+    caller = await authenticator.caller(f"Bearer {key}")
+    ticket = await authenticator.make_ticket(caller)
+    assert await authenticator.take_ticket(ticket.ticket) == caller
     for text in (ticket.ticket, "", "qt_", "qt_" + "0" * 64, key, "x" * 10_000):
         with pytest.raises(errors.Unauthorized):
-            await gate.take_ticket(text)
+            await authenticator.take_ticket(text)
 
 
-async def test_a_ticket_is_good_for_thirty_seconds(dsn: str, clock: Clock, gate: Gate) -> None:
-    caller = await gate.caller(f"Bearer {await make_key(dsn)}")
-    fresh, stale = await gate.make_ticket(caller), await gate.make_ticket(caller)
+async def test_a_ticket_is_good_for_thirty_seconds(
+    dsn: str, clock: Clock, authenticator: Authenticator
+) -> None:
+    caller = await authenticator.caller(f"Bearer {await make_key(dsn)}")
+    fresh, stale = await authenticator.make_ticket(caller), await authenticator.make_ticket(caller)
     await clock.advance(seconds=29)
-    assert await gate.take_ticket(fresh.ticket) == caller
+    assert await authenticator.take_ticket(fresh.ticket) == caller
     await clock.advance(seconds=2)
     with pytest.raises(errors.Unauthorized):
-        await gate.take_ticket(stale.ticket)
+        await authenticator.take_ticket(stale.ticket)
 
 
 async def test_tickets_that_nobody_used_are_forgotten(
-    dsn: str, store: Store, clock: Clock, gate: Gate
+    dsn: str, store: Store, clock: Clock, authenticator: Authenticator
 ) -> None:
-    await gate.make_ticket(ANYBODY)
+    await authenticator.make_ticket(ANYBODY)
     await clock.advance(seconds=31)
-    last = await gate.make_ticket(ANYBODY)
+    last = await authenticator.make_ticket(ANYBODY)
     connection = await asyncpg.connect(dsn)
     assert await connection.fetchval("select count(*) from queen.tickets") == 1
     await connection.close()
-    assert await gate.take_ticket(last.ticket) == ANYBODY
+    assert await authenticator.take_ticket(last.ticket) == ANYBODY
 
 
 async def test_a_ticket_of_a_revoked_key_is_worth_nothing(
-    dsn: str, store: Store, gate: Gate
+    dsn: str, store: Store, authenticator: Authenticator
 ) -> None:
     key = await make_key(dsn)
-    caller = await gate.caller(f"Bearer {key}")
-    ticket = await gate.make_ticket(caller)
+    caller = await authenticator.caller(f"Bearer {key}")
+    ticket = await authenticator.make_ticket(caller)
     assert caller.key_id is not None
     await store.keys.revoke(caller.key_id)
-    assert gate.keys is not None
-    await gate.keys.refresh(caller.key_id)
-    assert not await gate.is_valid(caller)
+    assert authenticator.keys is not None
+    await authenticator.keys.refresh(caller.key_id)
+    assert not await authenticator.is_valid(caller)
     with pytest.raises(errors.Unauthorized):
-        await gate.take_ticket(ticket.ticket)
+        await authenticator.take_ticket(ticket.ticket)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ async def test_a_ticket_of_a_revoked_key_is_worth_nothing(
     ["permissions = '{produce,teleport}', role = null", """scopes = '[{"galaxy": "*"}]'"""],
 )
 async def test_a_key_of_a_newer_release_is_rejected_and_other_keys_work(
-    dsn: str, gate: Gate, damage: str
+    dsn: str, authenticator: Authenticator, damage: str
 ) -> None:
     good, newer = await make_key(dsn), await make_key(dsn)
     connection = await asyncpg.connect(dsn)
@@ -95,12 +97,12 @@ async def test_a_key_of_a_newer_release_is_rejected_and_other_keys_work(
     async with asyncio.timeout(10):
         for _ in range(2):
             with pytest.raises(errors.Unauthorized):
-                await gate.caller(f"Bearer {newer}")
-            assert (await gate.caller(f"Bearer {good}")).key_id == api_keys.id_of(good)
+                await authenticator.caller(f"Bearer {newer}")
+            assert (await authenticator.caller(f"Bearer {good}")).key_id == api_keys.id_of(good)
 
 
 async def test_a_read_of_keys_that_fails_unexpectedly_fails_its_callers_only(
-    dsn: str, gate: Gate, store: Store, monkeypatch: pytest.MonkeyPatch
+    dsn: str, authenticator: Authenticator, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = await make_key(dsn)
 
@@ -111,14 +113,14 @@ async def test_a_read_of_keys_that_fails_unexpectedly_fails_its_callers_only(
         with monkeypatch.context() as patched:
             patched.setattr(store.keys, "find", failing)
             with pytest.raises(RuntimeError, match="injected"):
-                await gate.caller(f"Bearer {key}")
-        assert (await gate.caller(f"Bearer {key}")).key_id == api_keys.id_of(key)
+                await authenticator.caller(f"Bearer {key}")
+        assert (await authenticator.caller(f"Bearer {key}")).key_id == api_keys.id_of(key)
 
 
 async def test_ten_thousand_waits_of_one_key_end_together_and_cost_few_statements(
-    dsn: str, gate: Gate, store: Store, monkeypatch: pytest.MonkeyPatch
+    dsn: str, authenticator: Authenticator, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caller = await gate.caller(f"Bearer {await make_key(dsn)}")
+    caller = await authenticator.caller(f"Bearer {await make_key(dsn)}")
     asked: list[float] = []
     find = store.keys.find
 
@@ -130,7 +132,7 @@ async def test_ten_thousand_waits_of_one_key_end_together_and_cost_few_statement
     loop = asyncio.get_running_loop()
     waits = [loop.create_future() for _ in range(10_000)]
     for wait in waits:
-        gate.revocations.add(caller, functools.partial(wait.set_result, None))
+        authenticator.revocations.add(caller, functools.partial(wait.set_result, None))
     await until(lambda: has(lambda: len(asked) >= 3))
     assert not any(wait.done() for wait in waits)
     assert min(b - a for a, b in itertools.pairwise(asked)) > 0.2
@@ -140,8 +142,8 @@ async def test_ten_thousand_waits_of_one_key_end_together_and_cost_few_statement
     async with asyncio.timeout(10):
         await asyncio.gather(*waits)
     count = len(asked)
-    assert gate.revocations.is_idle
-    assert not await gate.is_valid(caller)
+    assert authenticator.revocations.is_idle
+    assert not await authenticator.is_valid(caller)
     assert len(asked) <= count + 1
 
 

@@ -1,4 +1,4 @@
-"""Notices when the event loop stands still, for how long, and in which route."""
+"""Detect when the event loop stalls, for how long, and in which route."""
 
 import asyncio
 import sys
@@ -18,7 +18,7 @@ _TICK_SECONDS: Final = 0.05
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """What ran when the loop stood still."""
+    """The code that ran when the loop stalled."""
 
     route: str | None = None
     code: str | None = None
@@ -28,32 +28,32 @@ class Watchdog:
     """
     Measures how late the loop runs a timer, and records delays above 250 ms as stalls.
 
-    A thread looks on: while the loop stands still, it alone can see which code is running. If that
-    is one long call into C, the thread runs as soon as the call returns, before its caller goes on.
+    A thread finds the code that runs while the loop stalls. If that is one long call into C, the
+    thread runs as soon as the call returns, before its caller continues.
     """
 
     def __init__(self, log: logs.Log, answering: CodeType) -> None:
-        """``answering``: the code whose variable ``call`` is the request being answered."""
+        """``answering``: the code whose variable ``call`` is the current request."""
         self._log = log
         self._answering = answering
         self.stalls = Histogram()
         self._worst = 0.0
-        self._beat_at = time.monotonic()
+        self._ticked_at = time.monotonic()
         self._seen_at = 0.0
-        """The beat after which the loop stood still when the thread last looked."""
+        """The last tick before the stall that the thread saw last."""
         self._place = _Place()
         self._is_over = threading.Event()
 
-    async def tick_for_ever(self) -> None:
+    async def tick_forever(self) -> None:
         thread = threading.Thread(
-            target=self._look_on, args=(threading.get_ident(),), name="watchdog", daemon=True
+            target=self._watch, args=(threading.get_ident(),), name="watchdog", daemon=True
         )
         thread.start()
         try:
             while True:
-                self._beat_at = time.monotonic()
+                self._ticked_at = time.monotonic()
                 await asyncio.sleep(_TICK_SECONDS)
-                late = time.monotonic() - self._beat_at - _TICK_SECONDS
+                late = time.monotonic() - self._ticked_at - _TICK_SECONDS
                 self._worst = max(self._worst, late)
                 if late > STALL_SECONDS:
                     self._record(late)
@@ -67,19 +67,19 @@ class Watchdog:
 
     def _record(self, seconds: float) -> None:
         self.stalls.observe(seconds)
-        place = self._place if self._seen_at == self._beat_at else _Place()
+        place = self._place if self._seen_at == self._ticked_at else _Place()
         self._log.warning(
             Event.LOOP_STALLED, seconds=round(seconds, 3), route=place.route, code=place.code
         )
 
-    def _look_on(self, loop_thread: int) -> None:
+    def _watch(self, loop_thread: int) -> None:
         while not self._is_over.wait(_TICK_SECONDS):
-            beat_at = self._beat_at
-            is_late = time.monotonic() - beat_at > _TICK_SECONDS + STALL_SECONDS / 2
-            if is_late and self._seen_at != beat_at:
+            ticked_at = self._ticked_at
+            is_late = time.monotonic() - ticked_at > _TICK_SECONDS + STALL_SECONDS / 2
+            if is_late and self._seen_at != ticked_at:
                 frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage] - documented
                 self._place = self._find(frames.get(loop_thread))
-                self._seen_at = beat_at
+                self._seen_at = ticked_at
 
     def _find(self, frame: FrameType | None) -> _Place:
         route: str | None = None

@@ -2,19 +2,19 @@
 
 import pytest
 
-from queen.server.http.connection_limits import Peers
+from queen.server.http.connection_limits import ConnectionLimits
 
 
 def test_an_address_has_so_many_and_who_leaves_makes_room() -> None:
-    peers = Peers(2)
+    limits = ConnectionLimits(2)
     one, other = ("192.0.2.1", 1), ("192.0.2.2", 1)
 
-    assert [peers.enter(one) for _ in range(3)] == [True, True, False]
-    assert peers.enter(other)
+    assert [limits.enter(one) for _ in range(3)] == [True, True, False]
+    assert limits.enter(other)
     for _ in range(2):
-        peers.leave(one)
-    assert peers.enter(one)
-    assert not peers.enter(one)
+        limits.leave(one)
+    assert limits.enter(one)
+    assert not limits.enter(one)
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,13 @@ def test_an_address_has_so_many_and_who_leaves_makes_room() -> None:
     ],
 )
 def test_addresses_of_one_network_are_one(first: str, second: str, are_one: bool) -> None:
-    peers = Peers(1)
-    peers.enter((first, 1))
+    limits = ConnectionLimits(1)
+    limits.enter((first, 1))
 
-    assert peers.enter((second, 1)) is not are_one
+    assert limits.enter((second, 1)) is not are_one
 
 
 def test_no_bound_and_no_address_are_let_in() -> None:
-    assert all(Peers(0).enter(("192.0.2.1", 1)) for _ in range(3))
-    peers = Peers(1)
-    assert all(peers.enter(None) for _ in range(3))
+    assert all(ConnectionLimits(0).enter(("192.0.2.1", 1)) for _ in range(3))
+    limits = ConnectionLimits(1)
+    assert all(limits.enter(None) for _ in range(3))

@@ -1,4 +1,4 @@
-"""Queues, namespaces, tasks and partitions: look, pause, purge, delete."""
+"""Queues and their partitions: list, show, pause, purge, delete."""
 
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -6,9 +6,9 @@ from typing import Any, Final
 from queen import errors
 from queen.codec.ids import partition_ref
 from queen.server.auth.permissions import Permission
-from queen.server.http.call import Answer, Call
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import LARGEST, Int, Level, cursor_to, limit_of, place_of
-from queen.server.http.router import API, Route
 from queen.server.routes.operations import started
 from queen.server.routes.views import (
     DETAIL,
@@ -16,18 +16,12 @@ from queen.server.routes.views import (
     figures,
     group_summary,
     lease_info,
-    total,
-    worst_of,
 )
 from queen.store.connection.database import Record, is_enough
 from queen.wire.options import QueueOptions, RateLimit
 from queen.wire.resources import (
     Counted,
-    Namespaces,
     OperationStarted,
-    Overview,
-    OverviewQuery,
-    PageQuery,
     PartitionInfo,
     Partitions,
     PartitionsQuery,
@@ -37,14 +31,9 @@ from queen.wire.resources import (
     Queues,
     QueuesQuery,
     QueueSummary,
-    Scope,
-    Tasks,
     Text,
 )
 
-_MOST_QUEUES: Final = 1_000
-"""Queues whose figures an overview sums up."""
-_MOST_NAMES: Final = 100_000
 _MOST_SCANNED: Final = 2_000
 """Partitions that a page with a filter looks at."""
 _MOST_COUNTED: Final = 250
@@ -80,63 +69,6 @@ _SHOWN: Final = (
 _HISTORY_MINUTES: Final = 30
 
 
-async def overview(call: Call) -> Answer:
-    """All queues that the caller may see, summed up."""
-    query = call.query(OverviewQuery)
-    queues = call.state.engine.store.queues
-    rows = await queues.names(_MOST_NAMES, call.caller.patterns)
-    ids = [row["id"] for row in rows]
-    is_known = len(ids) <= _MOST_QUEUES
-    found = await _figures(call, ids) if is_known else []
-    candidates = found
-    if query.worst and not is_known:
-        candidates = await _figures(call, await queues.worst(ids, query.worst))
-    return Answer(
-        Overview(
-            queues=len(rows),
-            namespaces=len({row["namespace"] for row in rows} - {""}),
-            tasks=len({row["task"] for row in rows} - {""}),
-            worst=[QueueSummary(**_summary(row)) for row in worst_of(candidates, query.worst)],
-            **total(found, is_known=is_known),
-        )
-    )
-
-
-async def namespaces(call: Call) -> Answer:
-    """Namespaces in use."""
-    scopes, cursor = await _scopes(call, "namespaces")
-    return Answer(Namespaces(namespaces=scopes, next_cursor=cursor))
-
-
-async def tasks(call: Call) -> Answer:
-    """Tasks in use."""
-    scopes, cursor = await _scopes(call, "tasks")
-    return Answer(Tasks(tasks=scopes, next_cursor=cursor))
-
-
-async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
-    query = call.query(PageQuery)
-    limit = limit_of(call, query)
-    queues = call.state.engine.store.queues
-    read = queues.namespaces if what == "namespaces" else queues.tasks
-    # The empty name, of queues without any, is no entry.
-    (after,) = place_of(query.cursor, tuple[Text], ("",))
-    rows = await read(after, limit, call.caller.patterns)
-    ids_of: dict[str, list[int]] = {row["name"]: row["ids"] for row in rows}
-    all_ids = [id_ for ids in ids_of.values() for id_ in ids]
-    is_known = len(all_ids) <= _MOST_QUEUES
-    found = {row["id"]: row for row in await _figures(call, all_ids if is_known else [])}
-    scopes = [
-        Scope(
-            name=name,
-            queues=len(ids),
-            **total([found[id_] for id_ in ids if id_ in found], is_known=is_known),
-        )
-        for name, ids in ids_of.items()
-    ]
-    return scopes, cursor_to(rows[-1]["name"]) if len(rows) == limit else None
-
-
 async def list_queues(call: Call) -> Answer:
     """A page of queues with their figures."""
     query = call.query(QueuesQuery)
@@ -145,14 +77,14 @@ async def list_queues(call: Call) -> Answer:
         call, query, limit
     )
     ids = [row["id"] for row in rows]
-    found = await _figures(call, ids)
+    found = await read_figures(call, ids)
     histories: dict[int, list[int | None]] = {}
     if query.history:
         histories = await call.state.engine.store.queues.histories(ids, _HISTORY_MINUTES)
     return Answer(
         Queues(
             queues=[
-                QueueSummary(**_summary(row), history=histories.get(row["id"])) for row in found
+                QueueSummary(**summary(row), history=histories.get(row["id"])) for row in found
             ],
             next_cursor=cursor,
         )
@@ -195,12 +127,14 @@ async def _by_sample(call: Call, query: QueuesQuery, limit: int) -> tuple[list[R
     return rows, None if is_last else cursor_to(rows[-1]["figure"], rows[-1]["id"])
 
 
-async def _figures(call: Call, ids: list[int], most: int = LIST) -> list[Record]:
+async def read_figures(call: Call, ids: list[int], most: int = LIST) -> list[Record]:
+    """Read the figures of these queues."""
     window = call.state.settings.recent_message_window_seconds
     return await call.state.engine.store.queues.figures(ids, most, window_seconds=window)
 
 
-def _summary(row: Record) -> dict[str, Any]:
+def summary(row: Record) -> dict[str, Any]:
+    """A queue and its figures, as the API shows it."""
     return {
         **{name: row[name] for name in _SHOWN},
         **figures(row),
@@ -212,13 +146,13 @@ async def show(call: Call) -> Answer:
     """A queue: options, version, figures, groups."""
     row = await _find(call, Permission.BROWSE)
     store = call.state.engine.store
-    (found,) = await _figures(call, [row["id"]], DETAIL)
+    (found,) = await read_figures(call, [row["id"]], DETAIL)
     limit = call.state.settings.api_max_limit
     named = await store.groups.page("age", (0,), queue_id=row["id"], limit=limit)
     groups = await store.groups.figures([each["id"] for each in named], DETAIL)
     return Answer(
         QueueDetail(
-            **_summary(found),
+            **summary(found),
             options=QueueOptions.of_row(dict(row)),
             groups=[group_summary(each) for each in groups],
             most_counted=DETAIL,
@@ -358,34 +292,6 @@ _QUEUE: Final = f"{_QUEUES}/{{queue}}"
 _MISSING: Final = (errors.QueueNotFound,)
 
 ROUTES: Final = (
-    Route(
-        method="GET",
-        path=f"{API}/resources/overview",
-        handler=overview,
-        summary="All queues, summed up",
-        permission=Permission.BROWSE,
-        query=OverviewQuery,
-        is_shared=True,
-        answers={200: Overview},
-    ),
-    Route(
-        method="GET",
-        path=f"{API}/resources/namespaces",
-        handler=namespaces,
-        summary="List namespaces",
-        permission=Permission.BROWSE,
-        query=PageQuery,
-        answers={200: Namespaces},
-    ),
-    Route(
-        method="GET",
-        path=f"{API}/resources/tasks",
-        handler=tasks,
-        summary="List tasks",
-        permission=Permission.BROWSE,
-        query=PageQuery,
-        answers={200: Tasks},
-    ),
     Route(
         method="GET",
         path=_QUEUES,

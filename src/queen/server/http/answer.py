@@ -1,0 +1,82 @@
+"""Responses: what handlers return, and how it is sent."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+from starlette.types import Send
+
+from queen import errors
+from queen.server.http.scope_keys import Exchange
+
+_ENCODE: Final = msgspec.json.Encoder(order=None).encode
+_JSON: Final = (b"content-type", b"application/json")
+
+
+class Answer:
+    """The response of a handler: a struct, or bytes that are JSON already."""
+
+    __slots__ = ("body", "cache", "error", "headers", "media_type", "status", "undo")
+
+    def __init__(
+        self,
+        body: object = None,
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        media_type: str | None = None,
+        error: type[errors.QueenError] | None = None,
+        cache: bytes = b"no-store",
+        undo: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.status = status
+        self.undo = undo
+        """Called if the client has disconnected and did not get this."""
+        self.cache = cache
+        self.error = error
+        """The type of the error that this reports, for metrics and logs. The error itself would
+        keep its frames, the body in them, and through them this answer."""
+        self.body = body if isinstance(body, bytes) or body is None else _ENCODE(body)
+        self.headers = headers
+        self.media_type = media_type
+
+
+async def reply(
+    send: Send,
+    exchange: Exchange | None,
+    answer: Answer,
+    headers: Iterable[tuple[bytes, bytes]],
+    *,
+    is_head: bool = False,
+) -> None:
+    """
+    Send an answer, or undo it if the client has disconnected.
+
+    ``exchange``: None if the server that runs this app is not ours. ``headers``: those that every
+    answer has.
+    """
+    body: bytes = answer.body or b""
+    lines = [(b"cache-control", answer.cache), *headers]
+    if answer.status != 204:
+        lines.append((b"content-length", b"%d" % len(body)))
+    if answer.media_type is not None:
+        lines.append((b"content-type", answer.media_type.encode()))
+    elif body:
+        lines.append(_JSON)
+    for name, value in (answer.headers or {}).items():
+        if "\r" in value or "\n" in value:
+            raise ValueError(f"header {name} would end before its value does")
+        lines.append((name.lower().encode(), value.encode("latin-1", "replace")))
+    if exchange is None:
+        await send({"type": "http.response.start", "status": answer.status, "headers": lines})
+        await send({"type": "http.response.body", "body": b"" if is_head else body})
+        return
+    undo = answer.undo
+    is_sent = await exchange.answer(
+        answer.status,
+        b"".join([b"%b: %b\r\n" % line for line in lines]),
+        body,
+        is_awaited=undo is not None,
+    )
+    if undo is not None and not is_sent:
+        await undo()

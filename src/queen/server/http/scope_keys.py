@@ -1,0 +1,54 @@
+"""Keys that the HTTP protocol adds to an ASGI scope, and the types of their values."""
+
+import asyncio
+from typing import Any, Final, Protocol
+
+DISCONNECT: Final = "queen.disconnect"
+"""The Disconnect of the connection."""
+ABORT: Final = "queen.abort"
+"""In the scope of a WebSocket: a function that ends the connection without a close frame."""
+EXCHANGE: Final = "queen.exchange"
+"""The Exchange. `Call` removes it: it refers to the scope, and would keep it in memory."""
+
+
+class ClientGone(Exception):
+    """The client closed its connection before its request was complete or answered."""
+
+
+class Disconnect:
+    """Cancels the task that waits on behalf of a client when this client disconnects."""
+
+    __slots__ = ("has_happened", "is_cut", "task")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[Any] | None = None
+        self.has_happened = False
+        self.is_cut = False
+        """Whether the client disconnected before it had read everything sent to it."""
+
+    def notify(self) -> None:
+        self.has_happened = True
+        if self.task is not None:
+            self.task.cancel()
+            self.task = None
+
+
+class Exchange(Protocol):
+    """One request and its response, without ASGI messages: they cost a fifth of a small request."""
+
+    def take_body(self) -> bytes | None:
+        """Return the body if it is complete; None if it must be received."""
+
+    async def answer(
+        self, status: int, headers: bytes, body: bytes, *, is_awaited: bool = False
+    ) -> bool:
+        """
+        Send a response, its headers already as lines, and end the exchange.
+
+        Returns False if the client disconnected before. With ``is_awaited``, waits until most of
+        the response is sent, and returns False also if the client disconnects meanwhile.
+        """
+        ...
+
+    def close_after_answer(self) -> None:
+        """Make this the last request of its connection."""

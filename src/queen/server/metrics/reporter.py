@@ -1,0 +1,109 @@
+"""Store counters, sample the database, and log when the database is lost and found."""
+
+import asyncio
+import contextlib
+
+from queen import errors
+from queen.engine.engine import Engine
+from queen.engine.metrics.sampler import Sampler
+from queen.meters import Snapshot
+from queen.server import logs
+from queen.server.metrics.host import HostMetrics
+from queen.settings import Settings
+from queen.telemetry import Event
+
+
+class Reporter:
+    """The background tasks of metrics: `start` begins to count, store and sample."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        metrics: HostMetrics,
+        log: logs.Log,
+        *,
+        is_sampling: bool,
+    ) -> None:
+        """``is_sampling``: for one process per host, which may become the one that samples."""
+        self._engine = engine
+        self._settings = settings
+        self._metrics = metrics
+        self._log = log
+        self._sampler = Sampler(engine.core, settings) if is_sampling else None
+        self._is_database_lost = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        database = self._engine.store.database
+        database.lost = lambda reason: self._lose(errors.DatabaseUnavailable(reason))
+        self._is_database_lost = database.is_away
+        if not database.is_away:  # Else it is learnt when counters are first stored.
+            await self._engine.learn_clock()
+        if self._metrics.worker is not None:
+            await self._metrics.worker.open()
+        metrics = self._metrics.process
+        self._tasks = [
+            asyncio.create_task(metrics.watchdog.tick_forever()),
+            asyncio.create_task(metrics.tick_forever()),
+            asyncio.create_task(self._flush_forever()),
+        ]
+        if self._sampler is not None:
+            self._tasks.append(asyncio.create_task(self._sample_forever(self._sampler)))
+
+    async def close(self) -> None:
+        """Store the counters, and save the last snapshot with the supervisor."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        with contextlib.suppress(errors.QueenError):
+            await self._engine.store_counters()
+        if self._metrics.worker is not None:
+            await self._metrics.worker.close()
+
+    async def _flush_forever(self) -> None:
+        """Every few seconds, store the counters and save a snapshot with the supervisor."""
+        while True:
+            await asyncio.sleep(self._settings.counters_flush_seconds)
+            if self._metrics.worker is not None:
+                await self._metrics.worker.save()
+            try:
+                is_stored = await self._engine.store_counters()
+            except errors.QueenError as error:
+                self._lose(error)
+                self._log.warning(Event.COUNTERS_LATE, reason=str(error))
+            except Exception as error:
+                self._log.error(Event.COUNTERS_LATE, error=error)
+            else:
+                if is_stored:
+                    self._find()
+
+    async def _sample_forever(self, sampler: Sampler) -> None:
+        """While this process samples, its snapshots describe the whole database."""
+        process = self._metrics.process
+        while True:
+            try:
+                process.sampled = await sampler.step()
+            except errors.QueenError as error:
+                process.sampled = Snapshot()
+                self._lose(error)
+                self._log.warning(Event.SAMPLE_FAILED, reason=str(error))
+            except Exception as error:
+                process.sampled = Snapshot()
+                self._log.error(Event.SAMPLE_FAILED, error=error)
+            else:
+                self._find()
+            await asyncio.sleep(self._settings.sample_seconds)
+
+    def _lose(self, error: errors.QueenError) -> None:
+        is_away = isinstance(error, errors.DatabaseUnavailable | errors.OutcomeUnknown)
+        if is_away and not self._is_database_lost:
+            self._is_database_lost = True
+            self._log.error(Event.DATABASE_LOST, reason=str(error))
+
+    def _find(self) -> None:
+        if self._is_database_lost:
+            self._is_database_lost = False
+            self._log.info(Event.DATABASE_BACK)

@@ -1,0 +1,1 @@
+"""Routes of queues, and of all queues together."""

@@ -1,0 +1,116 @@
+"""All queues together, by namespace and by task."""
+
+from typing import Final
+
+from queen.server.auth.permissions import Permission
+from queen.server.http.answer import Answer
+from queen.server.http.call import API, Call, Route
+from queen.server.http.cursors import cursor_to, limit_of, place_of
+from queen.server.routes.queues.queues import read_figures, summary
+from queen.server.routes.views import total, worst_of
+from queen.wire.resources import (
+    Namespaces,
+    Overview,
+    OverviewQuery,
+    PageQuery,
+    QueueSummary,
+    Scope,
+    Tasks,
+    Text,
+)
+
+_MOST_QUEUES: Final = 1_000
+"""An overview sums up the figures of at most this many queues."""
+_MOST_NAMES: Final = 100_000
+
+
+async def overview(call: Call) -> Answer:
+    """All queues that the caller may see, summed up."""
+    query = call.query(OverviewQuery)
+    queues = call.state.engine.store.queues
+    rows = await queues.names(_MOST_NAMES, call.caller.patterns)
+    ids = [row["id"] for row in rows]
+    is_known = len(ids) <= _MOST_QUEUES
+    found = await read_figures(call, ids) if is_known else []
+    candidates = found
+    if query.worst and not is_known:
+        candidates = await read_figures(call, await queues.worst(ids, query.worst))
+    return Answer(
+        Overview(
+            queues=len(rows),
+            namespaces=len({row["namespace"] for row in rows} - {""}),
+            tasks=len({row["task"] for row in rows} - {""}),
+            worst=[QueueSummary(**summary(row)) for row in worst_of(candidates, query.worst)],
+            **total(found, is_known=is_known),
+        )
+    )
+
+
+async def namespaces(call: Call) -> Answer:
+    """Namespaces in use."""
+    scopes, cursor = await _scopes(call, "namespaces")
+    return Answer(Namespaces(namespaces=scopes, next_cursor=cursor))
+
+
+async def tasks(call: Call) -> Answer:
+    """Tasks in use."""
+    scopes, cursor = await _scopes(call, "tasks")
+    return Answer(Tasks(tasks=scopes, next_cursor=cursor))
+
+
+async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
+    query = call.query(PageQuery)
+    limit = limit_of(call, query)
+    queues = call.state.engine.store.queues
+    read = queues.namespaces if what == "namespaces" else queues.tasks
+    # The empty name, of queues without any, is no entry.
+    (after,) = place_of(query.cursor, tuple[Text], ("",))
+    rows = await read(after, limit, call.caller.patterns)
+    ids_of: dict[str, list[int]] = {row["name"]: row["ids"] for row in rows}
+    all_ids = [id_ for ids in ids_of.values() for id_ in ids]
+    is_known = len(all_ids) <= _MOST_QUEUES
+    found = {row["id"]: row for row in await read_figures(call, all_ids if is_known else [])}
+    scopes = [
+        Scope(
+            name=name,
+            queues=len(ids),
+            **total([found[id_] for id_ in ids if id_ in found], is_known=is_known),
+        )
+        for name, ids in ids_of.items()
+    ]
+    return scopes, cursor_to(rows[-1]["name"]) if len(rows) == limit else None
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path=f"{API}/resources/overview",
+        handler=overview,
+        summary="All queues, summed up",
+        tag="queues",
+        permission=Permission.BROWSE,
+        query=OverviewQuery,
+        is_shared=True,
+        answers={200: Overview},
+    ),
+    Route(
+        method="GET",
+        path=f"{API}/resources/namespaces",
+        handler=namespaces,
+        summary="List namespaces",
+        tag="queues",
+        permission=Permission.BROWSE,
+        query=PageQuery,
+        answers={200: Namespaces},
+    ),
+    Route(
+        method="GET",
+        path=f"{API}/resources/tasks",
+        handler=tasks,
+        summary="List tasks",
+        tag="queues",
+        permission=Permission.BROWSE,
+        query=PageQuery,
+        answers={200: Tasks},
+    ),
+)
