@@ -45,24 +45,3 @@ begin
   end if;
 end
 $$;
-
--- The group of that name which reads a partition. Raises QN003.
-create or replace function queen.group_of (p_partition_id bigint, p_group text)
-  returns bigint
-  language plpgsql
-  stable
-as $$
-declare
-  v_group_id bigint;
-begin
-  select g.id into v_group_id
-  from queen.groups g
-  where g.queue_id = (select p.queue_id from queen.partitions p where p.id = p_partition_id)
-    and g.name = p_group
-    and g.deleted_at is null;
-  if not found then
-    raise exception 'the queue has no group %', p_group using errcode = 'QN003';
-  end if;
-  return v_group_id;
-end
-$$;

@@ -41,14 +41,3 @@ begin
     or (r.partition_id, r."offset") is distinct from (excluded.partition_id, excluded."offset");
 end
 $$;
-
--- The queue of a group.
-create or replace function queen.queue_of (p_group_id bigint)
-  returns bigint
-  language plpgsql
-  stable
-as $$
-begin
-  return (select g.queue_id from queen.groups g where g.id = p_group_id);
-end
-$$;

@@ -1,7 +1,7 @@
--- Give back deliveries that could not be handed to a consumer, uncounted: they may be claimed again after p_seconds.
+-- End leases whose messages could not be delivered to a consumer. They can be claimed again after p_seconds.
 --
--- The engine does so with messages that it cannot decode, so that a search claims other messages meanwhile. An ordered
--- partition waits behind its delivery, as it does behind a failed attempt.
+-- The engine calls this for messages that it cannot decode, so that the next search claims other messages. The attempt
+-- is not counted. An ordered partition waits behind the delivery, as it does behind a failed attempt.
 -- Returns one row per request, in request order: its group, or QN002 if (id, token) is no longer the current lease.
 -- Locks: deliveries by id.
 create or replace function queen.defer (p_ids bigint[], p_tokens uuid[], p_seconds double precision)
@@ -15,29 +15,7 @@ create or replace function queen.defer (p_ids bigint[], p_tokens uuid[], p_secon
   set enable_bitmapscan = off
   set plan_cache_mode = force_generic_plan
 as $$
-#variable_conflict use_column
-declare
-  v_due timestamptz;
 begin
-  perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
-  v_due := queen.now() + make_interval(secs => p_seconds);
-  return query
-  with waiting as (
-    update queen.deliveries d
-    set id = nextval('queen.delivery_ids'), token = gen_random_uuid(), held = false, out_end = null, until = v_due
-    from (
-      select a.ordinal, d.ctid
-      from unnest(p_ids, p_tokens) with ordinality a (id, token, ordinal)
-      cross join lateral (
-        select d.ctid from queen.deliveries d where d.id = a.id and d.token = a.token and d.held offset 0
-      ) d
-    ) a
-    where d.ctid = a.ctid
-    returning a.ordinal, d.group_id
-  )
-  select a.ordinal::integer, w.group_id, case when w.ordinal is null then 'QN002' end
-  from unnest(p_ids) with ordinality a (id, ordinal)
-  left join waiting w on w.ordinal = a.ordinal
-  order by a.ordinal;
+  return query select g.* from queen.give_back(p_ids, p_tokens, p_seconds) g;
 end
 $$;

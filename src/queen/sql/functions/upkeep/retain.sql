@@ -177,35 +177,3 @@ begin
   return v_end;
 end
 $$;
-
--- How far every group has settled the start of a partition, up to p_end; null while some group has not been there. The caller
--- has locked the partition, so none is moved back meanwhile.
-create or replace function queen.settled_to (p_partition_id bigint, p_queue_id bigint, p_end bigint)
-  returns bigint
-  language plpgsql
-  stable
-as $$
-declare
-  v_settled bigint;
-begin
-  select min(least(c.claimed, (
-    select min(lower(d.pending))
-    from queen.deliveries d
-    where d.group_id = c.group_id and d.partition_id = p_partition_id and d.payload is null
-  ))) into v_settled
-  from queen.consumers c
-  cross join lateral (
-    select g.id from queen.groups g where g.id = c.group_id and g.deleted_at is null offset 0
-  ) g
-  where c.partition_id = p_partition_id;
-  if exists (
-    select 1 from queen.groups g
-    where g.queue_id = p_queue_id and g.deleted_at is null
-      and g.filled_to < p_partition_id and g.fill_end >= p_partition_id
-  ) then
-    return null;
-  end if;
-  -- What nobody reads yet nobody has settled.
-  return case when v_settled is not null then least(p_end, v_settled) end;
-end
-$$;

@@ -1,38 +1,4 @@
--- What a queue does unless told otherwise; the names are the columns of queen.queues.
-create or replace function queen.default_options ()
-  returns jsonb
-  language sql
-  immutable
-as $$
-  select jsonb_build_object(
-    'lease_seconds', 300,
-    'retry_limit', 3,
-    'retry_delay_ms', 1000,
-    'max_retry_delay_ms', 300000,
-    'retry_backoff', 2,
-    'priority', 0,
-    'delay_seconds', 0,
-    'window_seconds', 0,
-    'dead_letter', true,
-    'max_size', 0,
-    'ttl_seconds', 0,
-    'dedup_seconds', 86400,
-    'ordered', true,
-    'rate_max', null,
-    'rate_ms', null,
-    'rate_per', null,
-    'concurrency_limit', 0,
-    'retention_enabled', false,
-    'retention_seconds', 0,
-    'completed_retention_seconds', 0,
-    'partition_retention_seconds', 0,
-    'max_wait_seconds', 0,
-    'paused', false,
-    'max_payload_bytes', null,
-    'schema', null,
-    'encrypted', false
-  )
-$$;
+-- Helpers for transactionIds that queues remember: their keys, and the generations that hold them.
 
 -- What a client's transactionId is remembered by: half a SHA-256 of partition and text. Python makes the same.
 create or replace function queen.dedup_key (p_partition_id bigint, p_transaction_id text)
@@ -73,4 +39,17 @@ create or replace function queen.dedup_generation (p_class integer, p_at timesta
   immutable
 as $$
   select (p_class * 3 + (floor(extract(epoch from p_at) / queen.dedup_length(p_class))::bigint - p_back) % 3)::smallint
+$$;
+
+-- Let the keys of messages that never had a place be free again.
+create or replace function queen.forget_keys (p_keys bytea[])
+  returns void
+  language plpgsql
+  volatile
+as $$
+begin
+  delete from queen.dedup d
+  using unnest(p_keys) k (key)
+  where d.key = k.key and d."offset" is null;
+end
 $$;

@@ -1,0 +1,49 @@
+-- What a rate limit per queue and a concurrency limit leave to a group, under a lock that one pop has at a time.
+-- A budget of 0 with opens_at a moment from now: another pop is at it.
+create or replace function queen.lock_limit (p_group_id bigint, p_queue queen.queues, p_now timestamptz)
+  returns table (version bigint, budget bigint, slots bigint, opens_at timestamptz)
+  language plpgsql
+  volatile
+as $$
+declare
+  v_limit queen.limits;
+begin
+  if not exists (select 1 from queen.limits l where l.group_id = p_group_id) then
+    -- Whoever comes second must not wait for the first one's commit.
+    if not pg_try_advisory_xact_lock(hashtextextended('queen.limit', p_group_id)) then
+      return query select null::bigint, 0::bigint, null::bigint, p_now + interval '5 milliseconds';
+      return;
+    end if;
+    insert into queen.limits (group_id, version, recent) values (p_group_id, 0, '{}') on conflict do nothing;
+  end if;
+  select l.* into v_limit
+  from queen.limits l
+  where l.group_id = p_group_id
+  order by l.version desc
+  limit 1
+  for no key update skip locked;
+  if not found then
+    return query select null::bigint, 0::bigint, null::bigint, p_now + interval '5 milliseconds';
+    return;
+  end if;
+  return query select
+    v_limit.version,
+    case when p_queue.rate_per = 'queue' then
+      queen.allowance(v_limit.recent, p_queue.rate_max, p_queue.rate_ms, p_now)
+    end,
+    case when p_queue.concurrency_limit > 0 then
+      p_queue.concurrency_limit - (
+        select count(*)
+        from (
+          select 1
+          from queen.deliveries d
+          where d.group_id = p_group_id and d.held and d.until > p_now
+          limit p_queue.concurrency_limit
+        ) d
+      )
+    end,
+    case when p_queue.rate_per = 'queue' then
+      nullif(queen.rate_opens_at(v_limit.recent, p_queue.rate_max, p_queue.rate_ms, p_now), p_now)
+    end;
+end
+$$;
