@@ -1,9 +1,5 @@
 -- The health of PostgreSQL: tables, transactions, settings, sessions, archiving.
 
--- name: applied_migrations
--- What has been applied, and when.
-select name, applied_at from queen.migrations order by name;
-
 -- name: tables
 -- Sizes of our tables, dead rows, and when each was last vacuumed, as PostgreSQL's statistics have it.
 select
