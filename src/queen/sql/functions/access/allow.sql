@@ -1,8 +1,7 @@
--- Take requests out of what a key may do now, at most p_wanted.
+-- Take up to p_wanted requests from the allowance of an API key.
 --
--- The allowance fills at p_rate a second up to one second's worth, and never below one request. Answers how many were
--- taken and, where that is none, how long until one can be. Every process takes from the same row, so a limit holds for
--- all of them together.
+-- The allowance grows by p_rate per second up to one second's worth, and to at least one request. Returns how many requests
+-- were taken and, if none, the wait until one can be. Every process uses the same row, so the limit holds for all together.
 -- Locks: the key's row in allowances.
 create or replace function queen.allow (
   p_key_id text,

@@ -1,7 +1,7 @@
--- Append records to the audit log, in their order, and return the id of the last one. Each hash covers the record before,
--- so that a record cannot be changed or removed unnoticed.
+-- Append records to the audit log, in their order. Return the id of the last one.
 --
--- Hashed are the hash before, then as UTF-8 the id, the timestamp in microseconds since 1970 and the record, a line each.
+-- Each hash covers the record before, so that no record can be changed or removed unnoticed. The input of the hash is the
+-- hash before, then as UTF-8 the id, the timestamp in microseconds since 1970 and the record, one per line.
 -- Locks: the row of audit_end, once for all of these records.
 create or replace function queen.audit_batch (
   p_actors  text[],

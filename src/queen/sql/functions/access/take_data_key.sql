@@ -1,8 +1,8 @@
--- The data key that payloads of a queue are to be sealed with now, and p_uses uses of it for the caller.
+-- The data key that encrypts payloads of a queue now, with p_uses uses of it for the caller.
 --
--- A key serves for a day and p_max_uses uses. Where the newest one cannot serve, the answer is an id without a key: the caller
--- makes one, wraps it for this id and calls again. Another caller may have been faster; then theirs is the answer.
--- Raises QN001. Locks: the queue, so that keys are made one at a time.
+-- A key is used for one day and at most p_max_uses times. If the newest key cannot be used, returns an id without a key: the
+-- caller creates a key, wraps it for this id and calls again. If another caller was faster, returns their key.
+-- Raises QN001. Locks: the queue, so that keys are created one at a time.
 create or replace function queen.take_data_key (
   p_queue_id  bigint,
   p_uses      bigint,

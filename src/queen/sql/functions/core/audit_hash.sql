@@ -1,4 +1,4 @@
--- The hash of a record behind another one.
+-- The hash of an audit record, which covers the hash of the record before it.
 create or replace function queen.audit_hash (p_before bytea, p_id bigint, p_at timestamptz, p_record text)
   returns bytea
   language sql

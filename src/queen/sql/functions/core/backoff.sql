@@ -1,4 +1,4 @@
--- How long a message waits after p_attempts failures: exponential, capped, up to a fifth shorter by chance.
+-- The delay before the next attempt after p_attempts failures: exponential, capped, and up to a fifth shorter at random.
 create or replace function queen.backoff (p_queue queen.queues, p_attempts integer)
   returns interval
   language plpgsql

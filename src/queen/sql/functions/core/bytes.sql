@@ -1,6 +1,6 @@
--- The layout of segments, read and written in SQL: for people, dead letters and scheduled messages.
+-- The layout of segments, read and written in SQL. Used by the messages view, dead letters and scheduled messages.
 
--- Position p_index in a run of little-endian int32.
+-- The integer at index p_index in an array of little-endian int32.
 create or replace function queen.end_at (p_ends bytea, p_index integer)
   returns integer
   language sql
@@ -12,7 +12,7 @@ as $$
     + (get_byte(p_ends, 4 * p_index + 3) << 24)
 $$;
 
--- An int32 as four bytes, lowest first.
+-- An int32 as four little-endian bytes.
 create or replace function queen.end_bytes (p_end integer)
   returns bytea
   language sql
@@ -22,7 +22,7 @@ as $$
   from int4send(p_end) as b
 $$;
 
--- The positions of values that lie back to back: cardinality + 1 of them, from 0.
+-- The end positions of concatenated values: cardinality + 1 integers, starting at 0.
 create or replace function queen.ends_of (p_values bytea[])
   returns bytea
   language sql
@@ -48,7 +48,7 @@ as $$
   )
 $$;
 
--- The extra of message p_index of a segment of p_count, or null where it has none.
+-- The extra of message p_index of a segment with p_count messages, or null if it has none.
 create or replace function queen.extra_at (p_extras bytea, p_count integer, p_index integer)
   returns bytea
   language sql
@@ -64,7 +64,7 @@ as $$
   )
 $$;
 
--- Extras of several messages as one column; null when none has any.
+-- The extras of several messages in one column, or null if no message has any.
 create or replace function queen.join_extras (p_extras bytea[])
   returns bytea
   language sql

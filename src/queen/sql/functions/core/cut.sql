@@ -1,7 +1,8 @@
 -- Helpers that remove segments from the start of a partition.
 
--- Remove segments that end at p_end or before from the start of a partition, at most p_most, and record it in
--- queen.removals. The newest segment's row stays, emptied: the next offset is read from it. Nothing where p_end is null.
+-- Remove segments that end at or before p_end from the start of a partition, at most p_most. Record it in queen.removals.
+--
+-- The row of the newest segment stays without a body, because the next offset is read from it. Null p_end removes nothing.
 -- The caller has locked the partition.
 create or replace function queen.cut (
   p_partition_id bigint,
@@ -44,7 +45,7 @@ begin
       and s.base_offset = v_newest.base_offset
       and v_newest.next_offset <= p_end
       and s.body is not null
-      -- Else there are more before it.
+      -- Otherwise the limit was reached and more segments stand before it.
       and (select count(*) from gone) < p_most
     returning s.base_offset, s.message_count, s.xid, true as had_body
   ),
@@ -57,7 +58,7 @@ begin
     insert into queen.removals (queue_id, partition_id, first_offset, end_offset, reason, removed_at, xid)
     select
       p_queue_id, p_partition_id, min(r.base_offset), max(r.base_offset + r.message_count), p_reason, queen.now(),
-      -- It never falls as offsets rise.
+      -- The xid never falls as offsets rise.
       (array_agg(r.xid order by r.base_offset desc))[1]
     from removed r
     where r.had_body
@@ -68,7 +69,7 @@ begin
 end
 $$;
 
--- Put every group of a partition that stands before p_end there; what it has claimed stays as it is.
+-- Move every group of a partition that stands before p_end to p_end. Messages that it claimed stay claimed.
 -- The caller has locked the partition and those consumers.
 create or replace function queen.move_up (p_partition_id bigint, p_end bigint)
   returns void
@@ -98,8 +99,8 @@ begin
 end
 $$;
 
--- How far every group has settled the start of a partition, up to p_end; null while some group has not been there. The caller
--- has locked the partition, so none is moved back meanwhile.
+-- The offset up to which every group has settled the start of a partition, at most p_end. Null while the position of some
+-- group is missing. The caller has locked the partition, so no group is moved back meanwhile.
 create or replace function queen.settled_to (p_partition_id bigint, p_queue_id bigint, p_end bigint)
   returns bigint
   language plpgsql
@@ -125,7 +126,7 @@ begin
   ) then
     return null;
   end if;
-  -- What nobody reads yet nobody has settled.
+  -- Without a group, no message is settled.
   return case when v_settled is not null then least(p_end, v_settled) end;
 end
 $$;

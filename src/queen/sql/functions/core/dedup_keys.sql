@@ -1,6 +1,6 @@
--- Helpers for transactionIds that queues remember: their keys, and the generations that hold them.
+-- Helpers for deduplication: the keys of transactionIds, and the generations that store them.
 
--- What a client's transactionId is remembered by: half a SHA-256 of partition and text. Python makes the same.
+-- The key of a client's transactionId: the first half of a SHA-256 over partition and text. Python computes the same.
 create or replace function queen.dedup_key (p_partition_id bigint, p_transaction_id text)
   returns bytea
   language sql
@@ -32,7 +32,7 @@ as $$
   end
 $$;
 
--- The generation of a class that is written at an instant; p_back = 1 names the one before.
+-- The generation of a class that is written at p_at. p_back = 1 selects the one before.
 create or replace function queen.dedup_generation (p_class integer, p_at timestamptz, p_back integer)
   returns smallint
   language sql
@@ -41,7 +41,7 @@ as $$
   select (p_class * 3 + (floor(extract(epoch from p_at) / queen.dedup_length(p_class))::bigint - p_back) % 3)::smallint
 $$;
 
--- Let the keys of messages that never had a place be free again.
+-- Delete the keys of messages that were never stored in a segment, so that they can be pushed again.
 create or replace function queen.forget_keys (p_keys bytea[])
   returns void
   language plpgsql

@@ -1,6 +1,6 @@
 -- Helpers that read, lock, shrink and end deliveries.
 
--- Lock the consumers rows behind ordered deliveries, in the order that everybody keeps.
+-- Lock the consumers rows of ordered deliveries, in the common lock order.
 create or replace function queen.lock_consumers (p_ids bigint[], p_tokens uuid[])
   returns void
   language plpgsql
@@ -30,8 +30,10 @@ begin
 end
 $$;
 
--- Settle part of one delivery, or all that was handed out of it when p_offsets is null.
--- When all that was handed out is settled, what is left over is due at once, as a delivery of its own.
+-- Settle the given offsets of one delivery, or its whole leased part if p_offsets is null.
+--
+-- If the whole leased part is settled, the rest becomes a delivery that is due at once.
+-- Returns QN002 if (id, token) is no longer the current lease. The caller has locked the consumers row.
 create or replace function queen.settle (
   p_id           bigint,
   p_token        uuid,
@@ -69,7 +71,7 @@ begin
 end
 $$;
 
--- Those of some offsets that the group of a delivery has not settled: not claimed yet, or in some delivery. Null: none.
+-- The given offsets that the group of a delivery has not settled: unclaimed, or pending in any delivery. Null if none.
 create or replace function queen.open_of (p_delivery queen.deliveries, p_offsets int8multirange)
   returns int8multirange
   language plpgsql
@@ -91,8 +93,8 @@ begin
 end
 $$;
 
--- The offsets that the holder of a delivery was given and has not settled. Without settings, so that it is
--- expanded where it stands: a function in SQL that is not is planned anew in each call.
+-- The leased offsets of a delivery that are not settled. The function has no settings, so that PostgreSQL inlines it:
+-- a SQL function that is not inlined is planned again in every call.
 create or replace function queen.handed_out (p_delivery queen.deliveries)
   returns int8multirange
   language sql
@@ -104,7 +106,7 @@ as $$
   end)
 $$;
 
--- Take settled offsets out of a delivery that the caller has locked, and let it end when none is left.
+-- Remove settled offsets from a delivery that the caller has locked. Delete the delivery when none is left.
 create or replace function queen.shrink (p_delivery queen.deliveries, p_done int8multirange)
   returns void
   language plpgsql
@@ -116,7 +118,7 @@ begin
   if isempty(v_left) then
     delete from queen.deliveries d where d.id = p_delivery.id;
     if p_delivery.ordered and p_delivery.until = 'infinity' then
-      -- It had not the hold, but waited for it.
+      -- The delivery was parked: it did not hold the pair.
       update queen.consumers c
       set version = c.version + 1, parked = c.parked - 1
       where c.partition_id = p_delivery.partition_id and c.group_id = p_delivery.group_id;
@@ -136,11 +138,10 @@ begin
 end
 $$;
 
--- Give ordered pairs free after their delivery ended: ready if there is more, idle if not. Answers whether any of
--- them may have something to give.
+-- Release ordered (partition, group) pairs after their delivery ended: ready if messages remain, otherwise idle.
 --
--- Idle is said only under the partition's lock, which a push holds until its commit. Who cannot have that lock
--- at once says ready instead: the next pop will see what the push brought. Nobody waits here.
+-- Returns whether any of them may have messages. A pair becomes idle only under the partition's lock, which a push keeps
+-- until its commit. If that lock is taken, the pair becomes ready and the next pop sees the pushed messages. Never waits.
 -- The caller has locked the pairs.
 create or replace function queen.free (p_partition_ids bigint[], p_group_ids bigint[])
   returns boolean
@@ -210,7 +211,7 @@ begin
         end as ready_at,
         case when r.parked > 0 then queen.unpark(r.partition_id, r.group_id, v_now) end as parked_id
       from (
-        -- A few groups, read once.
+        -- There are few groups. Read each once.
         select
           g.id, q.rate_per, q.rate_max, q.rate_ms, greatest(q.delay_seconds, q.window_seconds) as wait_seconds,
           q.concurrency_limit > 0 or q.in_order <> q.ordered as waits_for_room
@@ -245,7 +246,7 @@ begin
 end
 $$;
 
--- Whether a group may claim more because deliveries ended: under a concurrency limit, or while a change of order waits.
+-- Whether a group can claim more because deliveries ended: it has a concurrency limit, or a change of order is pending.
 create or replace function queen.waits_for_room (p_group_ids bigint[])
   returns boolean
   language plpgsql
@@ -264,7 +265,7 @@ begin
 end
 $$;
 
--- Make the first parked delivery of a pair due; it takes the hold. Null if there is none any more.
+-- Make the first parked delivery of a pair due. It then holds the pair. Null if there is none.
 create or replace function queen.unpark (p_partition_id bigint, p_group_id bigint, p_now timestamptz)
   returns bigint
   language sql

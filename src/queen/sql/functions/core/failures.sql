@@ -2,10 +2,10 @@
 
 -- End the attempt at one message of a delivery that the caller has locked.
 --
--- Answers when the message is due again, or null when it gave up: a dead letter, or dropped where the queue
--- keeps none. p_from is the instant that the backoff counts from. Ordered: the delivery ends with it; what is open before
--- the message comes first, at once, and the message waits parked behind that (docs/decisions/0008). The caller
--- has locked the pair of an ordered delivery.
+-- Returns when the message is due again. Returns null if its retries are exhausted: it was dead-lettered, or dropped if the
+-- queue keeps no dead letters. The backoff counts from p_from.
+-- On an ordered queue the delivery ends too. Open messages before the failed one are due first, at once, and the failed
+-- one is parked behind them (docs/decisions/0008). The caller has locked the pair of an ordered delivery.
 create or replace function queen.fail (
   p_delivery queen.deliveries,
   p_queue    queen.queues,
@@ -40,7 +40,7 @@ begin
     if p_kind = 'dead' or isempty(v_left) or (p_kind = 'failed' and not p_delivery.ordered) then
       perform queen.shrink(p_delivery, v_failed);
     else
-      -- The rest is due at once, and free of the blame.
+      -- The rest is due at once, with its attempts reset.
       update queen.deliveries d
       set
         id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_left,
@@ -96,7 +96,7 @@ begin
 end
 $$;
 
--- Keep a message that gave up, with its own copy of all that it was.
+-- Write a message to the dead letters, with its own copy of payload and extras.
 create or replace function queen.bury (
   p_delivery queen.deliveries,
   p_offset   bigint,
@@ -126,7 +126,7 @@ begin
 end
 $$;
 
--- One message of a delivery: its own copy if it has one, else out of its segment.
+-- One message of a delivery: its own copy if it has one, otherwise read from its segment.
 create or replace function queen.message_at (p_delivery queen.deliveries, p_offset bigint)
   returns table (payload bytea, extras bytea, created_at timestamptz)
   language plpgsql

@@ -1,5 +1,5 @@
--- Lock a duty for a step of it, and keep it for another while. Raises QN016 when it was taken since: a step is
--- either before that or not at all.
+-- Lock the row of a background task for one step, and extend its lease. Raises QN016 if another process took the task,
+-- so that a step of the former leader never runs after that.
 create or replace function queen.hold_duty (p_name text, p_epoch bigint)
   returns void
   language plpgsql

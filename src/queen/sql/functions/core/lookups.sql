@@ -1,6 +1,6 @@
--- Helpers that find a group or a queue by what a caller names.
+-- Helpers that look up a group or a queue.
 
--- The group of that name which reads a partition. Raises QN003.
+-- The group with this name of the partition's queue. Raises QN003.
 create or replace function queen.group_of (p_partition_id bigint, p_group text)
   returns bigint
   language plpgsql

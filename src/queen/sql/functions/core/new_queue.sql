@@ -1,4 +1,4 @@
--- A queues row in JSON with every default, p_defaults in place of ours where given.
+-- A queues row as JSON with every default. Values in p_defaults replace ours.
 create or replace function queen.new_queue (p_defaults jsonb)
   returns jsonb
   language sql

@@ -1,4 +1,4 @@
--- The only clock. Tests replace it; nothing else reads the time.
+-- The only clock. Tests replace it, and no other function reads the time.
 create or replace function queen.now ()
   returns timestamptz
   language sql

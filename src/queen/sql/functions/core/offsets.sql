@@ -1,6 +1,6 @@
 -- Helpers that look up and count offsets of a partition.
 
--- When the message at p_offset, or the next one that exists, may be claimed; null if there is none.
+-- When the message at p_offset, or the next stored one, can be claimed. Null if there is none.
 create or replace function queen.head_ready (
   p_partition_id bigint,
   p_offset       bigint,
@@ -33,7 +33,7 @@ begin
 end
 $$;
 
--- The first offset of a partition that was stored after p_at: created_at rises with the offset, so halve.
+-- The first offset of a partition that was stored after p_at, by binary search: created_at rises with the offset.
 create or replace function queen.offset_after (p_partition_id bigint, p_at timestamptz)
   returns bigint
   language plpgsql
@@ -51,7 +51,7 @@ begin
   end if;
   select s.base_offset + s.message_count into v_high
   from queen.segments s where s.partition_id = p_partition_id order by s.base_offset desc limit 1;
-  -- Everything below v_low is not after p_at, everything from v_high on is.
+  -- All messages below v_low were stored at or before p_at, all from v_high on after it.
   while v_low < v_high loop
     select s.base_offset, s.base_offset + s.message_count as next, s.created_at into v_middle
     from queen.segments s
@@ -91,7 +91,7 @@ begin
 end
 $$;
 
--- How many offsets a set has.
+-- The number of offsets in a set.
 create or replace function queen.count_of (p_offsets int8multirange)
   returns bigint
   language plpgsql

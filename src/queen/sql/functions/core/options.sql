@@ -1,4 +1,4 @@
--- What a queue does unless told otherwise; the names are the columns of queen.queues.
+-- The default of every queue option. The names are the columns of queen.queues.
 create or replace function queen.default_options ()
   returns jsonb
   language sql

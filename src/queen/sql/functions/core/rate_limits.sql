@@ -1,6 +1,7 @@
--- Helpers that count messages against a rate limit. A history is an array of pairs: a time in microseconds and a number of messages.
+-- Helpers that count messages against a rate limit. A history is an array of pairs: a time in microseconds, and the number
+-- of messages claimed then.
 
--- The microseconds since 1970: what a rate limit counts in.
+-- A timestamp as microseconds since 1970.
 create or replace function queen.microseconds (p_at timestamptz)
   returns bigint
   language plpgsql
@@ -11,8 +12,7 @@ begin
 end
 $$;
 
--- How many messages a rate limit still allows now. p_recent holds pairs of an instant and what was claimed by then, which
--- counts for a period after it: docs/decisions/0005.
+-- How many messages a rate limit still allows. A pair of p_recent counts for one period after its time: docs/decisions/0005.
 create or replace function queen.allowance (p_recent bigint[], p_max integer, p_ms integer, p_now timestamptz)
   returns bigint
   language plpgsql
@@ -29,8 +29,10 @@ begin
 end
 $$;
 
--- The same history after p_count more; what no longer matters is dropped. Sixty-four instants are kept as they are; beyond
--- them they are put off to the next sixty-fourth of the period, so that there are never more than twice as many.
+-- The history after p_count more messages, without pairs that no longer count.
+--
+-- Up to 64 times are stored exactly. Further times are rounded up to the next 64th of the period, so that there are never
+-- more than 128 pairs.
 create or replace function queen.spend (p_recent bigint[], p_ms integer, p_now timestamptz, p_count bigint)
   returns bigint[]
   language plpgsql
@@ -62,8 +64,9 @@ begin
 end
 $$;
 
--- What a rate limit per partition counts for a lane of it: what was claimed from the lane, which the caller has locked, and from those of other
--- priorities, which are locked here. Null when somebody else has one of them now: he may be claiming.
+-- The history that a rate limit per partition counts for one partition row: its own, which the caller has locked, and those
+-- of the rows for other priorities, which are locked here. Null if another transaction holds one of these locks, because
+-- it may be claiming.
 create or replace function queen.recent_of (
   p_recent       bigint[],
   p_partition_id bigint,
@@ -81,7 +84,7 @@ declare
   v_beside  bigint[];
 begin
   if p_queue.in_order then
-    return v_recent;  -- Its messages have no priorities.
+    return v_recent;  -- Messages of an ordered queue have no priorities.
   end if;
   for v_lane_id in
     select l.id
@@ -105,7 +108,7 @@ begin
 end
 $$;
 
--- The instant at which a rate limit allows something again: now, or when the oldest of what counts no longer does.
+-- When a rate limit allows a message again: now, or when the oldest pair that counts expires.
 create or replace function queen.rate_opens_at (p_recent bigint[], p_max integer, p_ms integer, p_now timestamptz)
   returns timestamptz
   language plpgsql

@@ -1,4 +1,5 @@
--- Claim what stands before p_offset without handing it out, and pass p_offset. The caller has locked partition and pair.
+-- Move the messages before p_offset into a delivery that waits, and move the group past p_offset.
+-- The caller has locked the partition and the pair.
 create or replace function queen.set_aside (p_consumer queen.consumers, p_offset bigint, p_now timestamptz)
   returns void
   language plpgsql
@@ -14,7 +15,7 @@ begin
   from queen.groups g join queen.queues q on q.id = g.queue_id
   where g.id = p_consumer.group_id;
   if not v_is_empty then
-    -- When the last of them is due, so that none comes too early.
+    -- The due time of the last message, so that no message is delivered too early.
     v_due := queen.head_ready(
       p_consumer.partition_id, p_offset - 1, greatest(v_queue.delay_seconds, v_queue.window_seconds), p_now
     );
@@ -27,7 +28,7 @@ begin
       case when w.is_parked then 'infinity' else v_due end,
       case when w.is_parked then v_due end,
       false, v_queue.in_order
-    -- Behind what is out.
+    -- Parked behind the delivery that is leased.
     from (select v_queue.in_order and p_consumer.held as is_parked) w;
   end if;
   v_is_held := p_consumer.held or (v_queue.in_order and not v_is_empty);

@@ -1,6 +1,6 @@
 -- Helpers that end messages which waited too long (`max_wait_seconds`).
 
--- What was stored at this instant or before has waited too long; `-infinity` where nothing does.
+-- Messages stored at or before this time have waited too long. `-infinity` if the queue sets no maximum.
 create or replace function queen.stale_before (p_queue queen.queues, p_now timestamptz)
   returns timestamptz
   language plpgsql
@@ -14,8 +14,8 @@ begin
 end
 $$;
 
--- Make the messages of ranges of offsets that waited too long dead letters of a group, or count them where the queue
--- keeps none; those whose time to live was over, or that are gone, are neither. Answers how many.
+-- Dead-letter the messages in ranges of offsets that waited too long, or only count them if the queue keeps no dead letters.
+-- Messages that are deleted, or whose time to live is over, are left out. Returns the number of messages.
 create or replace function queen.bury_stale (
   p_group_id      bigint,
   p_queue         queen.queues,
@@ -65,7 +65,7 @@ begin
   loop
     v_count := v_range.end_ - v_range.first;
     if p_queue.dead_letter then
-      -- Read and decompress the segment once; a column that is passed on does so for every message.
+      -- Read and decompress the segment once. A column that is passed on is decompressed for every message.
       v_body := v_range.body || ''::bytea;
       v_ends := v_range.ends || ''::bytea;
       v_extras := v_range.extras || ''::bytea;

@@ -1,8 +1,9 @@
--- Make a message a dead letter of a group, wherever it is: waiting, out (its holder loses this message alone), or not
--- claimed yet. Then what stands before it is set aside as a delivery of its own, due no earlier than it would be.
+-- Dead-letter a message of a group, whether it is waiting, leased, or not claimed yet.
 --
--- Answers the group; null when it was not filled yet and has been by one step, for the caller to ask again.
--- Raises QN003, QN010 when the group is done with the message, QN004 when there is no such message.
+-- A leased message leaves its lease, and the rest of the lease stays. For an unclaimed message, the messages before it
+-- become a delivery of their own, which is due no earlier than they would be.
+-- Returns the group. Returns null if the group was not filled yet: one step has been done, and the caller calls again.
+-- Raises QN003, QN004 if there is no such message, QN010 if the group has settled it.
 -- Locks: the group (to fill it); or partitions, consumers, deliveries.
 create or replace function queen.give_up (p_partition_id bigint, p_offset bigint, p_group text, p_error text)
   returns bigint
@@ -22,7 +23,7 @@ declare
   v_now      timestamptz;
 begin
   if exists (select 1 from queen.groups g where g.id = v_group_id and g.filled_to is not null) then
-    -- In a transaction of its own: filling locks partitions in an order of its own.
+    -- In a separate transaction, because filling locks partitions in a different order.
     perform queen.fill(v_group_id, 1000);
     return null;
   end if;

@@ -1,9 +1,9 @@
--- Deliver dead letters again, to the group that gave up and no other, attempts from the start.
+-- Deliver dead letters again to their group only, with attempts starting at zero.
 --
--- Each becomes a delivery with its own copy; the dead letter goes in the same transaction. On an ordered queue it
--- waits until its pair is free. Answers the ids redriven: those that exist and whose group still does.
--- Locks: partitions by id, consumers, dead letters. Whoever buries a message may wait for a letter that goes here, so
--- nothing is waited for once one is touched.
+-- Each becomes a delivery with its own copy, and its dead letter is deleted in the same transaction. On an ordered queue it
+-- waits until its pair is free. Returns the ids that were redriven: those that exist and whose group exists.
+-- Locks: partitions by id, consumers, dead letters. Another transaction that dead-letters a message may wait for a letter
+-- that is deleted here, so no lock is awaited after the first letter.
 create or replace function queen.redrive (p_ids bigint[])
   returns table (id bigint, group_id bigint)
   language plpgsql
@@ -62,7 +62,7 @@ begin
     if not found then
       continue;
     end if;
-    -- A seek has given the message back already: then the letter is all that goes.
+    -- A seek has already returned the message to its group. Only delete the letter.
     if v_letter."offset" >= v_consumer.claimed or exists (
       select 1
       from queen.deliveries d

@@ -1,8 +1,8 @@
--- Push dead letters as new messages to a partition; the letters go in the same transaction.
+-- Push dead letters as new messages to a partition, and delete the letters in the same transaction.
 --
--- p_payloads, p_extras: each message as it is to be stored, in the order of p_ids. Letters that are gone are left out.
--- Answers the ids moved. Raises QN004 when the partition is gone, QN017 when its queue is encrypted and a payload is not.
--- Locks: dead letters, partitions, consumers that were idle.
+-- p_payloads, p_extras: the messages to store, in the order of p_ids. Letters that no longer exist are left out.
+-- Returns the ids that were moved. Raises QN004 if the partition was removed, QN017 if its queue is encrypted and a payload
+-- is not. Locks: dead letters, partitions, consumers that were idle.
 create or replace function queen.redrive_to (
   p_ids          bigint[],
   p_payloads     bytea[],
@@ -27,7 +27,7 @@ declare
   v_row      record;
 begin
   perform 1 from queen.partitions p where p.id = p_partition_id for no key update;
-  -- In the order in which a redrive locks them.
+  -- In the same order as a redrive locks them.
   perform 1
   from (
     select l.id

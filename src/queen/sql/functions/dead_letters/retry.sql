@@ -1,6 +1,6 @@
--- Try a message again at once: one that waits for its next attempt is due now, a dead letter is redriven.
+-- Retry a message now: a waiting message becomes due, a dead letter is redriven.
 --
--- Answers the group, or no row when the message is neither. Raises QN003.
+-- Returns the group, or no row if the message is neither. Raises QN003.
 -- Locks: partitions (to redrive), dead letters, consumers, deliveries.
 create or replace function queen.retry (p_partition_id bigint, p_offset bigint, p_group text)
   returns table (group_id bigint)
@@ -21,7 +21,7 @@ begin
   update queen.deliveries d
   set
     until = case when d.until < 'infinity' then least(d.until, queen.now()) else d.until end,
-    -- Behind another delivery it is due as soon as that is over.
+    -- If it is parked behind another delivery, it is due when that one ends.
     parked_until = null
   where d.id = (
     select w.id

@@ -1,11 +1,11 @@
--- Segments as one row a message, for people with a SQL prompt.
+-- Segments as one row per message, for people who query with SQL.
 create or replace view queen.messages as
 select
   q.name as queue,
   p.name as partition,
   s.base_offset + i.n as "offset",
   s.created_at,
-  -- Null: sealed, for nothing in the database can open it.
+  -- Null if encrypted, because the database cannot decrypt it.
   case when substr(m.payload, 1, 1) <> '\x01' then convert_from(m.payload, 'UTF8') end as payload,
   convert_from(queen.extra_at(s.extras, s.message_count, i.n), 'UTF8')::json as extras,
   p.level as priority,

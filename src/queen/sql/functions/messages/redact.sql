@@ -1,8 +1,8 @@
--- Erase the payload and headers of one message for ever; its offset stays, and it is delivered no more.
+-- Erase the payload and headers of one message permanently. Its offset stays, and the message is never delivered again.
 --
--- Its segment is cut in up to three: what stands before it, itself without a payload and expired since ever, what stands
--- after it. The caller has cut the bytes; false when the segment is not the one that it cut. p_base_offset null: the
--- segment is gone, and only copies are erased. p_extra: what stays known of the message, as extras of one.
+-- Its segment is split into up to three: the messages before it, the message itself without a payload and expired, and the
+-- messages after it. The caller has split the bytes. Returns false if the segment has changed since. p_base_offset null:
+-- the segment was removed, and only copies are erased. p_extra: what is kept about the message, in the form of extras.
 -- Locks: partitions, consumers, deliveries, dead letters, then the advisory lock of redactions.
 create or replace function queen.redact (
   p_partition_id  bigint,
@@ -74,7 +74,7 @@ begin
     perform queen.shrink(v_delivery, int8multirange(int8range(p_offset, p_offset + 1)));
   end loop;
   delete from queen.dead_letters l where l.partition_id = p_partition_id and l."offset" = p_offset;
-  -- Processes ask for ids behind the newest they know, so ids must be committed in their order.
+  -- Processes read ids above the newest that they know, so ids must be committed in order.
   perform pg_advisory_xact_lock(hashtextextended('queen.redactions', 0));
   insert into queen.redactions (partition_id, "offset", redacted_at, redacted_by)
   values (p_partition_id, p_offset, queen.now(), p_by);

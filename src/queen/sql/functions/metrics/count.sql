@@ -1,8 +1,8 @@
--- Set what a process has counted in a minute. Absolute figures, so that a repeat after a lost answer changes nothing.
+-- Store the counters of a process for one minute. The values are absolute, so a repeated call changes nothing.
 --
--- p_rows: a JSON array, one object a queue and group, keys as the columns; no queue_id where the process knows the group
--- alone. What was deleted meanwhile is left out. A minute that was over ten minutes ago is told to the rollup, which may
--- have passed it. Answers the clock. Locks: rows that are this process's own; the late minute.
+-- p_rows: a JSON array with one object per queue and group. The keys are the columns. queue_id is missing if the process
+-- knows only the group. Deleted queues and groups are left out. A minute that ended over ten minutes ago is also written to
+-- late_minutes, because the rollup may have passed it. Returns the clock. Locks: this process's rows; the late minute.
 create or replace function queen.count (p_process bigint, p_minute timestamptz, p_rows jsonb)
   returns timestamptz
   language plpgsql

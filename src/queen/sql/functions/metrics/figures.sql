@@ -1,5 +1,5 @@
--- What is known of a queue without visiting all of its partitions. A figure that would need more than p_most
--- partitions with work, or more than p_most rows, is null.
+-- Statistics of a queue, without visiting all of its partitions. A value that would need more than p_most partitions with
+-- work, or more than p_most rows, is null.
 create or replace function queen.queue_figures (p_queue_id bigint, p_most integer)
   returns table (
     partitions bigint, groups bigint, pending bigint, oldest_at timestamptz, held bigint, waiting bigint,
@@ -36,7 +36,7 @@ begin
     held := 0;
     waiting := 0;
     if partitions is not null then
-      -- Nobody reads it: all that is there is pending.
+      -- The queue has no group, so all stored messages are pending.
       select coalesce(sum(n.next_offset - f.first_offset), 0), min(f.created_at) filter (where n.next_offset > f.first_offset)
       into pending, oldest_at
       from queen.partitions p
@@ -57,9 +57,8 @@ begin
 end
 $$;
 
--- How far a group is behind: what it has not settled, since when, and what of it is out or waits for its next attempt.
--- Visits what has something to give or something out; null where that is more than p_most rows, or the group has
--- not got its place in all partitions yet.
+-- How far a group is behind: its unsettled messages, the age of the oldest, and how many are leased or waiting for a retry.
+-- Visits only pairs with messages and deliveries. Null if there are more than p_most, or if the group is not filled yet.
 create or replace function queen.group_figures (p_group_id bigint, p_most integer)
   returns table (lag bigint, oldest_at timestamptz, held bigint, waiting bigint)
   language plpgsql
@@ -83,7 +82,7 @@ declare
   v_out_at    timestamptz;
 begin
   select g.filled_to is null into v_filled from queen.groups g where g.id = p_group_id;
-  -- First how many there are to visit: what is too much is not visited at all.
+  -- Count the rows to visit first. If there are too many, visit none.
   select count(*), count(*) filter (where d.held and d.until > v_now) into v_rows, held
   from (select d.held, d.until from queen.deliveries d where d.group_id = p_group_id limit p_most + 1) d;
   if v_rows > p_most then
@@ -117,7 +116,7 @@ begin
   from (select d.* from queen.deliveries d where d.group_id = p_group_id) d
   left join lateral queen.stored_at(d.partition_id, lower(d.pending)) a (created_at) on true
   left join lateral (
-    -- What waits behind the delivery of an ordered pair; parked ones stand behind the same.
+    -- The messages behind the delivery of an ordered pair. Parked deliveries are behind the same one.
     select greatest(0, n.next_offset - c.claimed) as behind
     from (
       select c.claimed
@@ -138,7 +137,7 @@ begin
 end
 $$;
 
--- When the message at an offset, or the next one that is there, was stored.
+-- When the message at an offset, or the next stored one, was stored.
 create or replace function queen.stored_at (p_partition_id bigint, p_offset bigint)
   returns timestamptz
   language plpgsql

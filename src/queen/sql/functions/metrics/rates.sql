@@ -1,5 +1,5 @@
--- Messages a second of a queue, over the whole minutes that hold the last p_seconds and what has passed of this one; null
--- where nothing was ever counted of it.
+-- Messages per second of a queue, over the full minutes that cover the last p_seconds plus the current minute. Null if the
+-- queue has no counters.
 create or replace function queen.queue_rates (p_queue_id bigint, p_seconds double precision)
   returns table (pushed_per_second double precision, popped_per_second double precision)
   language plpgsql
@@ -24,7 +24,7 @@ begin
 end
 $$;
 
--- When a group was last given messages, as the newest of its counters have it; null where they know of no pop.
+-- When a group last received messages, from its newest counters. Null if they contain no pop.
 create or replace function queen.last_pop_at (p_group_id bigint)
   returns timestamptz
   language plpgsql
@@ -40,7 +40,7 @@ begin
     from queen.counters c
     where c.group_id = p_group_id and c.group_id <> 0
     order by c.minute desc
-    -- A row a process: there are never so many.
+    -- One row per process, which is a small number.
     limit 100
   ) c;
 end

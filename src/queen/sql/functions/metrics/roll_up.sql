@@ -1,8 +1,8 @@
--- Keep rows of the history, at most 1,000 a call; answers how many were written.
+-- Store rows of the history, at most 1,000 per call. Returns how many were written.
 --
--- p_rows: a JSON array, keys as the columns. A row that is there gives way only to one that has seen as much or more: up to
--- the same transaction or a later one, and no fewer events and samples, for counters and samples are forgotten in time. What
--- was pushed never falls, for retention takes it from the log. Queues that are deleted are left out.
+-- p_rows: a JSON array. The keys are the columns. An existing row is replaced only by one that has seen as much or more: up
+-- to the same or a later transaction, and no fewer events and samples, because counters and samples expire. The number of
+-- pushed messages never falls, because retention removes messages from the log. Deleted queues are left out.
 -- Locks: the queues, so that none is erased meanwhile; rollups by key.
 create or replace function queen.roll_up (p_rows jsonb)
   returns bigint
@@ -47,13 +47,12 @@ begin
 end
 $$;
 
--- What a run of the rollup has to look at: minutes from start_at to end_at, of which the log holds what transactions from
--- start_xid to end_xid have stored, and late minutes before, of counters alone.
+-- The input of one rollup: minutes from start_at to end_at, whose messages transactions from start_xid to end_xid stored,
+-- and earlier late minutes, of which only counters are read.
 --
--- Stable, so that all of it is seen at once: end_xid is where the oldest open transaction stands in the snapshot that shows
--- the late minutes, and the clock is read after it was taken. A run begins fifteen minutes before the last one ended:
--- a process that stores counters ten minutes late or more says so in late_minutes. The first begins with
--- the oldest that there is.
+-- The function is stable, so that it uses one snapshot: end_xid is the oldest open transaction in the snapshot that shows
+-- the late minutes, and the clock is read after it was taken. A run begins fifteen minutes before the end of the last one,
+-- because counters stored ten minutes late or more are listed in late_minutes. The first run begins with the oldest data.
 create or replace function queen.plan_rollup (p_since timestamptz)
   returns table (
     start_at timestamptz, end_at timestamptz, start_xid bigint, end_xid bigint, late timestamptz[], planned_at timestamptz
@@ -104,7 +103,7 @@ begin
     );
   end if;
   start_at := date_trunc('minute', start_at, 'UTC');
-  -- Five minutes for a clock that was set back.
+  -- Five minutes allow for a clock that was set back.
   select m.xid::text::bigint into start_xid
   from queen.rollup_marks m
   where m.at <= start_at - interval '5 minutes'
@@ -118,8 +117,8 @@ begin
 end
 $$;
 
--- A run is through: the next begins where it was planned, and the late minutes that it saw are taken in.
--- Marks are thinned to one an hour, and kept for a month. Locks: late minutes.
+-- Finish a run: the next one begins where this one was planned to end, and its late minutes are deleted.
+-- One mark per hour is kept, for a month. Locks: late minutes.
 create or replace function queen.mark_rollup (p_planned_at timestamptz, p_xid xid8)
   returns void
   language plpgsql
@@ -143,7 +142,7 @@ begin
 end
 $$;
 
--- Forget rows of a grain that began p_seconds ago or earlier, at most p_limit; answers how many. Locks: rollups.
+-- Delete rows of a grain that began p_seconds ago or earlier, at most p_limit. Returns how many. Locks: rollups.
 create or replace function queen.forget_rollups (p_grain_seconds integer, p_seconds double precision, p_limit integer)
   returns bigint
   language plpgsql

@@ -1,9 +1,9 @@
--- Measure queues with an id above p_after, at most p_limit of them: depth, oldest age, what is out, dead, not due yet.
+-- Measure queues with an id above p_after, at most p_limit: depth, oldest age, leased, dead and scheduled messages.
 --
--- Visits what has something to give or something out, and of each group no more than p_most partitions: where more
--- have work, the depth is estimated from these, and is_exact is false. Answers and keeps a row for each queue
--- (group_id 0; its depth is what the slowest group has not settled, or all that is stored where nobody reads) and for
--- each group. Locks: the rows that it keeps; one process samples at a time.
+-- Visits only pairs with messages and deliveries, and at most p_most partitions per group. If more have work, the depth is
+-- estimated and is_exact is false. Stores and returns one row per queue (group_id 0) and one per group. The depth of a queue
+-- is that of its slowest group, or all stored messages if it has no group.
+-- Locks: the rows that it stores. One process samples at a time.
 create or replace function queen.sample (p_after bigint, p_limit integer, p_most integer)
   returns table (
     queue_id bigint, group_id bigint, queue text, "group" text, paused boolean, depth bigint,
@@ -95,7 +95,7 @@ begin
 end
 $$;
 
--- What a group has not settled: how many messages, since when the oldest, in how many deliveries.
+-- The unsettled messages of a group: their number, the age of the oldest, and in how many deliveries they are.
 create or replace function queen.lag_of (p_group_id bigint, p_levels integer[], p_most integer)
   returns table (messages bigint, oldest_at timestamptz, deliveries bigint, is_exact boolean)
   language plpgsql
@@ -144,7 +144,7 @@ begin
       limit p_most * 100
     ) c;
   end if;
-  -- What is out, and on an ordered queue what waits behind it.
+  -- Leased messages, and on an ordered queue the messages that wait behind them.
   select
     count(*) as deliveries,
     coalesce(sum(queen.count_of(d.pending) + case when d.ordered and d.until < 'infinity' then h.behind else 0 end), 0)
@@ -188,7 +188,7 @@ begin
 end
 $$;
 
--- What a queue that nobody reads holds, by at most p_most of its partitions.
+-- The messages stored in a queue without groups, counted in at most p_most of its partitions.
 create or replace function queen.stored_in (p_queue_id bigint, p_most integer)
   returns table (messages bigint, oldest_at timestamptz, is_exact boolean)
   language plpgsql
@@ -213,8 +213,8 @@ begin
 end
 $$;
 
--- How many partitions of a queue somebody holds messages of, have something to give, or neither. Of each kind no more
--- than p_most are visited, and of all partitions too.
+-- How many partitions of a queue are leased, have messages, or are idle. Visits at most p_most rows of each kind, and at
+-- most p_most partitions in total.
 create or replace function queen.partition_states (
   p_queue_id bigint, p_levels integer[], p_most integer, p_now timestamptz
 )
@@ -234,7 +234,7 @@ begin
   select count(*) into v_all
   from (select 1 from queen.partitions p where p.queue_id = p_queue_id limit p_most) p;
   if not exists (select 1 from queen.groups g where g.queue_id = p_queue_id and g.deleted_at is null) then
-    -- Nobody reads it: whatever is there may be taken.
+    -- The queue has no group, so every stored message is available.
     return query select v_all, 0::bigint, 0::bigint;
     return;
   end if;
@@ -277,7 +277,7 @@ begin
 end
 $$;
 
--- How many bytes of payload a message of a queue has, by its newest hundred segments.
+-- The mean payload size of a queue's messages, from its newest 100 segments.
 create or replace function queen.mean_bytes (p_queue_id bigint)
   returns double precision
   language plpgsql
@@ -298,7 +298,7 @@ begin
 end
 $$;
 
--- Keep what was measured; the last of a minute counts.
+-- Store a sample. The last one of a minute replaces the others.
 create or replace function queen.keep_sample (p_sample queen.samples)
   returns void
   language plpgsql
@@ -317,7 +317,7 @@ begin
 end
 $$;
 
--- Become or stay the one process that samples, until p_seconds from now; false while another one is.
+-- Become or stay the leader that samples, until p_seconds from now. Returns false while another process is the leader.
 create or replace function queen.lead_sampling (p_holder bigint, p_seconds double precision)
   returns boolean
   language plpgsql
@@ -327,7 +327,7 @@ as $$
 declare
   v_now timestamptz := queen.now();
 begin
-  -- Most find that they are not it, and write nothing.
+  -- Most processes are not the leader and must not write.
   if exists (select 1 from queen.sampler s where s.holder <> p_holder and s.until > v_now) then
     return false;
   end if;

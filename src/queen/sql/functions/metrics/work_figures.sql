@@ -1,6 +1,5 @@
--- What a group has to do in a queue, in messages: what waits to be handed out, what is out, what is not due yet (scheduled,
--- or waiting for its next attempt), and what is out although its lease is over. Null where that would need more than
--- p_most rows.
+-- The work of a group in a queue, in messages: available, leased, not due yet (scheduled or waiting for a retry), and leased
+-- under an expired lease. Null if that needs more than p_most rows.
 create or replace function queen.work_figures (p_queue_id bigint, p_group text, p_most integer)
   returns table (waiting bigint, active bigint, delayed bigint, stalled bigint, dead bigint)
   language plpgsql

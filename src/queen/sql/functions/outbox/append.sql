@@ -1,8 +1,8 @@
--- Move messages of the outbox to the log: pushed and taken out of it in one transaction, so each exactly once.
+-- Move messages from the outbox to the log. They are pushed and deleted in one transaction, so each is stored exactly once.
 --
--- p_ids: the messages, all of them; the others are the arguments of push, which may be for fewer, where some are
--- duplicates of what was pushed before. Answers the rows of push, or `outbox` when somebody else has moved one of them; and then, as
--- when push stored nothing, they stay.
+-- p_ids: all messages to move. The others are the arguments of push, which may hold fewer messages, because some are
+-- duplicates of earlier pushes. Returns the rows of push, or `outbox` if another process has moved one of the messages. In
+-- that case, and if push stored nothing, all messages stay in the outbox.
 -- Locks: outbox by id, then those of push.
 create or replace function queen.append (
   p_ids                     bigint[],

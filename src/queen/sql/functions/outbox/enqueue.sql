@@ -1,10 +1,10 @@
--- Put a message down in the caller's own transaction: it is pushed once that has committed, and never if it has not.
+-- Enqueue a message in the caller's own transaction. It is pushed after the commit, and never if the transaction aborts.
 --
--- For applications with a SQL prompt: select queen.enqueue('orders', '{"n": 1}', partition => 'c42'). The arguments are the fields of
--- an item of a push; `delay_seconds` counts from now. Raises QN015 for a name that no queue or partition can have.
--- Answers a number that rises with the order in one transaction.
--- Locks: none that anybody waits for. Tells the appender only if that sleeps, for a notification makes commits wait for
--- each other. A snapshot that is kept cannot say whether it sleeps now.
+-- For applications that use SQL: select queen.enqueue('orders', '{"n": 1}', partition => 'c42'). The arguments are the
+-- fields of a pushed item. `delay_seconds` counts from now. Raises QN015 for an invalid name of a queue or partition.
+-- Returns a number that rises with the order of messages in one transaction.
+-- Locks: none that another transaction waits for. Notifies the appender only if it sleeps, because a notification makes
+-- commits wait for each other. Above the isolation level read committed it always notifies, because its snapshot is old.
 create or replace function queen.enqueue (
   queue          text,
   payload        json,
@@ -47,7 +47,7 @@ begin
     ))
   )
   returning o.id into v_id;
-  -- Read after the insert gave this transaction its number: who goes to sleep waits for all numbers given by then.
+  -- Read after the insert assigned this transaction its number: before the appender sleeps, it waits for all such numbers.
   if current_setting('transaction_isolation') <> 'read committed'
     or not exists (select 1 from queen.appender a where a.is_awake and a.until > queen.now())
   then

@@ -1,4 +1,5 @@
--- Hold the office of the appender for some seconds, awake or about to sleep; false when another process has it.
+-- Become or stay the leader that moves the outbox, for p_seconds, awake or about to sleep. Returns false if another process
+-- is the leader.
 create or replace function queen.lead_appending (p_holder bigint, p_seconds double precision, p_is_awake boolean)
   returns boolean
   language plpgsql

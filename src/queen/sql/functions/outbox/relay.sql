@@ -1,9 +1,9 @@
--- The batch to push to a server, for the outbox of an application's own database: the one that may not have arrived, else the oldest
--- messages, written down under the next sequence. No row: there is nothing to push.
+-- The next batch to push to a server, from the outbox in an application's own database.
 --
--- Messages of transactions from p_first_xid on, at most p_limit of them and about p_bytes; `open_xid`: from which number on transactions
--- may have been open, if there was nothing else before it. A batch whose messages somebody removed by hand is a row without an id.
--- Locks: relay.
+-- Returns the batch that may not have arrived, otherwise the oldest messages, recorded under the next sequence. No row if
+-- there is nothing to push. Reads messages of transactions from p_first_xid on, at most p_limit of them and about p_bytes.
+-- `open_xid`: the first number from which transactions may have been open. A batch whose messages were deleted by hand is
+-- a row without an id. Locks: relay.
 create or replace function queen.take_batch (p_first_xid bigint, p_limit integer, p_bytes bigint)
   returns table (
     producer_id text, sequence bigint, is_again boolean, id bigint, item text, payload text, open_xid bigint
@@ -68,7 +68,7 @@ begin
 end
 $$;
 
--- A batch has arrived: its messages leave the outbox. False when that was known.
+-- Delete the messages of a batch that has arrived. Returns false if that was done before.
 -- Locks: relay, outbox.
 create or replace function queen.end_batch (p_sequence bigint)
   returns boolean
@@ -89,8 +89,8 @@ begin
 end
 $$;
 
--- A batch was refused, and nothing of it stored: those messages stay with the reason, the others go with the next one.
--- Locks: relay, outbox.
+-- End a batch that the server rejected as a whole. The given messages stay with their errors, the others go into the next
+-- batch. Locks: relay, outbox.
 create or replace function queen.refuse_batch (p_sequence bigint, p_ids bigint[], p_errors text[])
   returns boolean
   language plpgsql

@@ -1,8 +1,8 @@
--- The batch of an archive that comes next, planned if it was not: up to p_end, where nothing may still be open before.
+-- The next batch of an archive. Plans it up to p_end if there is none. No transaction before p_end may be open.
 --
--- Answers the plan that holds, whoever made it. No row when there is no such archive, when its queue is gone, or when nothing is
--- planned and p_end is not beyond what is archived. Holds the log from the batch on, should somebody have given the hold up.
--- Locks: the archive, the duty.
+-- Returns the current plan, whichever process made it. No row if the archive or its queue does not exist, or if no batch is
+-- planned and p_end is not after the archived position. Restores the hold on the log if it was given up.
+-- Locks: the archive, the task.
 create or replace function queen.plan_archive (p_name text, p_end xid8)
   returns table (batch bigint, token bigint, start_xid bigint, end_xid bigint)
   language plpgsql
@@ -41,10 +41,10 @@ begin
 end
 $$;
 
--- Say that the lake has a batch: the position of its archive, and with it the hold, move to its end.
+-- Record that the lake has a batch. The position of the archive and its hold move to the end of the batch.
 --
--- False when that was said before, or when the batch was planned anew since. The last thousand batches are remembered.
--- Locks: the archive, the duty.
+-- Returns false if that was recorded before, or if the batch was planned again since. Keeps the last 1,000 batches.
+-- Locks: the archive, the task.
 create or replace function queen.archive_batch (
   p_name     text,
   p_batch    bigint,

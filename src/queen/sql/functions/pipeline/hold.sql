@@ -1,5 +1,5 @@
--- Keep what transactions from p_xid on have stored in a queue, whatever its retention says, until the hold of this name is
--- moved or given up. Raises QN001. Locks: the duty, so that no step that has not seen it goes on.
+-- Keep messages of a queue that transactions from p_xid on have stored, regardless of retention, until the hold with this
+-- name is moved or given up. Raises QN001. Locks: the retention task, so that each of its steps sees the hold.
 create or replace function queen.hold (p_queue text, p_name text, p_xid xid8)
   returns void
   language plpgsql
@@ -20,7 +20,7 @@ begin
 end
 $$;
 
--- Give a hold up; false when there was none. Raises QN001.
+-- Give up a hold. Returns false if there was none. Raises QN001.
 create or replace function queen.unhold (p_queue text, p_name text)
   returns boolean
   language plpgsql

@@ -1,7 +1,7 @@
--- The archive of this name; made if there is none, from the beginning of the queue's log on.
+-- The archive with this name. Creates it from the start of the queue's log if it does not exist.
 --
--- A new one holds the log in the same transaction, so that nothing goes before it is archived. What is there may be of another
--- queue or in another lake: the caller looks. Raises QN001. Locks: the archive, the duty.
+-- A new archive holds the log in the same transaction, so that messages are not removed before they are archived. An existing
+-- one may belong to another queue or lake: the caller checks. Raises QN001. Locks: the archive, the task.
 create or replace function queen.open_archive (p_name text, p_queue text, p_format text, p_location text)
   returns table (queue_id bigint, archive_queue_id bigint, format text, location text)
   language plpgsql
@@ -27,7 +27,7 @@ begin
 end
 $$;
 
--- Give an archive up, and its hold; what is in the lake stays there. False when there was none. Locks: the archive.
+-- Delete an archive and its hold. The lake keeps its data. Returns false if there was none. Locks: the archive.
 create or replace function queen.drop_archive (p_name text)
   returns boolean
   language plpgsql

@@ -1,8 +1,9 @@
--- Where a batch of a reader by xid ends that starts at p_start: behind the last segment before p_end, or as soon as it has
--- p_max_messages messages or p_max_bytes bytes of payloads. A transaction is never cut, and one at least is in it. p_start: there
--- is nothing.
--- Never at p_end itself: of transactions that left no trace on disk (aborted, or committed asynchronously) a crash gives the
--- numbers out again, and a reader that stood behind them would not see what is stored under them then.
+-- The end of a batch by xid that starts at p_start: after the last segment before p_end, or where it reaches p_max_messages
+-- messages or p_max_bytes bytes of payloads. Returns p_start if there is nothing.
+--
+-- A batch contains whole transactions, and at least one. It never ends at p_end itself: after a crash PostgreSQL reuses the
+-- numbers of transactions that left no trace on disk (aborted, or committed asynchronously), and a reader positioned after
+-- them would miss messages stored under them.
 create or replace function queen.plan_batch (
   p_queue_id     bigint,
   p_start        xid8,
@@ -48,7 +49,7 @@ begin
 end
 $$;
 
--- A batch in at most p_tasks ranges of transactions, with about as many messages each but for p_least at least.
+-- Split a batch into at most p_tasks ranges of transactions with about the same number of messages, at least p_least each.
 create or replace function queen.split_batch (
   p_queue_id bigint, p_start xid8, p_end xid8, p_tasks integer, p_least bigint
 )
@@ -80,8 +81,10 @@ begin
 end
 $$;
 
--- From which transaction on a queue holds what was stored at p_at or later, found by halving. Numbers of transactions and times run together
--- but for as long as a transaction takes: the caller asks for an hour earlier, and looks at the times of what it reads.
+-- The first transaction of a queue from which on all messages were stored at p_at or later, by binary search.
+--
+-- Numbers and times of transactions agree except for the duration of a transaction. The caller asks for one hour earlier
+-- and checks the times of the messages that it reads.
 create or replace function queen.xid_at (p_queue_id bigint, p_at timestamptz)
   returns bigint
   language plpgsql
@@ -95,7 +98,7 @@ declare
   v_xid  bigint;
   v_at   timestamptz;
 begin
-  -- All before v_low is earlier, and nothing from v_high on is.
+  -- All segments before v_low are earlier than p_at, and none from v_high on.
   while v_low < v_high loop
     select s.xid::text::bigint, s.created_at into v_xid, v_at
     from queen.segments s

@@ -1,10 +1,9 @@
--- Move what tasks have staged to the log, and remember the batch: all of it, once.
+-- Move staged segments to the log and record the batch: all of it, exactly once.
 --
--- p_app_id: null for a write that nobody will repeat; p_queue_id: where all of it goes.
--- p_writes: the attempts of tasks that count, in the order of the DataFrame; p_entries: how many segments each has staged.
--- Answers `published`, and how many messages; `replayed` when the batch had been published before; `lost` when something that was
--- staged is not there any more, and nothing is published. Raises QN004 when a partition is gone, QN017 when a queue was encrypted
--- meanwhile.
+-- p_app_id: null for a write that is never repeated. p_queue_id: the target of all segments. p_writes: the task attempts that
+-- count, in the order of the DataFrame. p_entries: how many segments each has staged.
+-- Returns `published` and the number of messages, `replayed` if the batch was published before, or `lost` if staged segments
+-- are missing and nothing was published. Raises QN004 if a partition was removed, QN017 if a queue became encrypted.
 -- Locks: the publication, partitions by id, then as queen.push.
 create or replace function queen.publish (
   p_app_id     text,
@@ -52,7 +51,7 @@ begin
   end if;
   outcome := 'published';
   messages := 0;
-  -- All of them before the first segment, by id, as everybody locks them.
+  -- Lock all partitions by id before the first segment, in the common order.
   perform 1
   from (
     select distinct s.partition_id as id
@@ -62,7 +61,7 @@ begin
   ) w
   cross join lateral (select p.id from queen.partitions p where p.id = w.id for no key update) p;
 
-  -- An array is a value, and a value has at most a gigabyte: some entries of one write at a time.
+  -- An array is limited to one gigabyte, so push some entries of one write at a time.
   for v_range in
     select s.write_id, min(s.entry) as first, max(s.entry) as last
     from (
@@ -109,7 +108,7 @@ begin
 end
 $$;
 
--- Forget what was staged p_seconds ago or earlier and never published, at most p_limit segments; answers how many.
+-- Delete segments that were staged p_seconds ago or earlier and never published, at most p_limit. Returns how many.
 create or replace function queen.forget_staged (p_seconds double precision, p_limit integer)
   returns integer
   language plpgsql

@@ -1,8 +1,9 @@
--- After a restore into another server: give segments numbers of transactions that this server has reached, in the order that they had.
+-- After a restore into another server, give segments transaction numbers that this server has reached, in the same order.
 --
--- Readers of a whole queue and retention go by these numbers, and would not see what is stored under lower ones. Sweeps begin anew; a hold
--- keeps what it kept, and an archive goes on where it was. Streams of Spark stand nowhere: who began before is refused, and nobody
--- who begins now has missed what was removed before. False when nothing is ahead. Nobody else may write meanwhile.
+-- Readers of a whole queue and retention use these numbers, and would not see messages stored under lower ones. Sweeps begin
+-- again, holds keep the same messages, and archives continue at the same position. Streams of Spark lose their position:
+-- streams that began before are rejected, and new streams ignore earlier removals. Returns false if no number is too high.
+-- No other transaction may write meanwhile.
 create or replace function queen.renumber ()
   returns boolean
   language plpgsql
@@ -11,9 +12,9 @@ create or replace function queen.renumber ()
 as $$
 declare
   v_next  bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
-  -- Places between segments that must stay between them, however few numbers there are.
+  -- Positions between segments that must stay between them, however few numbers there are.
   v_edges xid8[];
-  -- How many numbers there are from one to the next.
+  -- The distance between the new numbers of two neighbours.
   v_room  bigint;
 begin
   lock table queen.segments, queen.sweeps, queen.holds, queen.outbox, queen.archives in exclusive mode;
@@ -34,7 +35,7 @@ begin
   then
     return false;
   end if;
-  -- 3 is the first number that a transaction has.
+  -- 3 is the first transaction number.
   v_room := greatest((v_next - 3) / (cardinality(v_edges) + 1), 1);
   update queen.segments s
   set xid = (3 + n.edge * v_room + (n.place - 1) * v_room / n.places)::text::xid8
@@ -55,13 +56,13 @@ begin
   where b.state = 'planned';
   update queen.outbox o set xid = '3'::xid8;
   delete from queen.sweeps w where true;
-  -- The rollup begins anew, and what it wrote stays.
+  -- The rollup begins again, and its rows stay.
   delete from queen.rollup_marks m where true;
   update queen.rollups r set xid = '3'::xid8;
   update queen.late_minutes l set xid = '3'::xid8;
   update queen.removals r set xid = case when r.xid is not null then '3'::xid8 end, by_xid = '3'::xid8;
   update queen.forgotten_removals f set xid = '3'::xid8, by_xid = '3'::xid8;
-  -- Under its name batches would pass for published: no queue has this id.
+  -- Otherwise new batches of the same application would count as published. No queue has this id.
   update queen.streams t set queue_id = 0, start_xid = '3'::xid8, since_xid = '3'::xid8;
   delete from queen.plans p where true;
   insert into queen.renumberings (at) values (queen.now());

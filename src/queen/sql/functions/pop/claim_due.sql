@@ -1,6 +1,7 @@
--- Take deliveries whose lease ran out or whose next attempt has come. An expired lease is an attempt that failed:
--- it is charged to the first message that was not settled, and the others go back free of blame. The arguments are
--- those of claim_new. Locks: deliveries, then consumers, then partitions; skips what is locked.
+-- Claim deliveries whose lease expired or whose next attempt is due.
+--
+-- An expired lease counts as a failed attempt of its first unsettled message. The other messages keep their attempts.
+-- The arguments are those of claim_new. Locks: deliveries, then consumers, then partitions; skips locked rows.
 create or replace function queen.claim_due (
   p_group_id   bigint,
   p_queue      queen.queues,
@@ -47,7 +48,7 @@ begin
     select d.*
     from queen.due_deliveries(
       p_group_id, p_level, p_lanes, p_since, p_now,
-      -- A few more than are wanted: some may be over. Whatever is found is locked, so no more than that.
+      -- A few more than are wanted, because some may have ended. No more than that, because every row found is locked.
       case when p_budget is null and p_slots is null then (
         select least(1000, 10 + sum(o.lanes))::integer
         from unnest(p_left, p_lanes_left) o (messages, lanes)
@@ -63,7 +64,7 @@ begin
     exit when v_request > cardinality(p_left) or v_budget <= 0;
     v_claim.first_at := least(v_claim.first_at, v_delivery.until);
 
-    -- Whoever ends an ordered delivery moves its pair: have that first, or leave the delivery alone.
+    -- Ending an ordered delivery updates its pair. Lock the pair first, or skip the delivery.
     if v_delivery.ordered or p_queue.rate_per = 'partition' then
       select c.* into v_consumer
       from queen.consumers c
@@ -85,7 +86,7 @@ begin
       elsif v_due is null then
         v_claim.dropped := v_claim.dropped + 1;
       end if;
-      -- What of it is due now is found by the next call.
+      -- The next call finds the part that is due now.
       v_claim.has_more := true;
       continue;
     end if;
@@ -109,7 +110,7 @@ begin
         where d.id = v_delivery.id;
         continue;
       end if;
-      -- A push wakes the idle by where their rows stand: one that is idle moves under the partition's lock alone.
+      -- A push finds idle rows by their position, so an idle row may move only under the partition's lock.
       if v_consumer.idle_at is not null then
         perform 1
         from queen.partitions p
@@ -127,7 +128,7 @@ begin
       where c.partition_id = v_consumer.partition_id and c.group_id = p_group_id and c.version = v_consumer.version;
     end if;
     if not v_delivery.ordered and v_out <> v_delivery.pending then
-      -- The rest of an unordered range need not wait for this part.
+      -- The rest of an unordered range does not have to wait for this part.
       insert into queen.deliveries (group_id, partition_id, priority, pending, until, held, ordered)
       values (
         p_group_id, v_delivery.partition_id, v_delivery.priority, v_delivery.pending - v_out, p_now, false, false
@@ -176,7 +177,7 @@ begin
 end
 $$;
 
--- Deliveries of a group that are due, locked; those that somebody else has locked are left out.
+-- Lock deliveries of a group that are due. Skips locked rows.
 create or replace function queen.due_deliveries (
   p_group_id bigint,
   p_level    integer,
@@ -216,7 +217,7 @@ begin
 end
 $$;
 
--- Take what expired out of a waiting delivery that the caller has locked.
+-- Remove expired messages from a waiting delivery that the caller has locked.
 create or replace function queen.drop_expired (p_delivery queen.deliveries, p_dead int8multirange)
   returns void
   language plpgsql

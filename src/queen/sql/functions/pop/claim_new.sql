@@ -1,8 +1,8 @@
--- Take what is ready at one level of a group: what a pop does for new messages.
+-- Claim new messages that are ready at one priority level of a group.
 --
--- p_lanes: only these partitions, or null. p_left, p_lanes_left: how many messages and partitions each request
--- still wants. p_budget, p_slots: what the queue's limits leave, null for no limit; then one delivery is claimed a
--- call. Locks: consumers, then partitions; skips what is locked.
+-- p_lanes: only these partitions, or null. p_left, p_lanes_left: how many messages and partitions each request still
+-- wants. p_budget, p_slots: the rest of the queue's limits, null for no limit. With a limit, one delivery is claimed per
+-- call. Locks: consumers, then partitions; skips locked rows.
 create or replace function queen.claim_new (
   p_group_id   bigint,
   p_queue      queen.queues,
@@ -56,7 +56,7 @@ declare
 begin
   v_claim.taken := 0;
   v_claim.expired := 0;
-  -- One slot for each partition that a request may still take, first ones first.
+  -- One slot for each partition that a request may still take, in request order.
   if 1 >= all (p_lanes_left) then
     for v_request in 1 .. cardinality(p_left) loop
       exit when cardinality(v_slots) >= v_most;
@@ -122,7 +122,7 @@ begin
       where k.id <> all (v_late);
     end if;
   end if;
-  -- How much of each there is, due and alive, as far as its request may want it.
+  -- How many messages of each partition are due and alive, up to the number that its request wants.
   v_available := array(
     select e.available
     from unnest(v_ids, v_claimeds) with ordinality c (partition_id, claimed, slot)
@@ -130,7 +130,7 @@ begin
       select case
         when min(s.base_offset) <= c.claimed
           and coalesce(min(s.base_offset) filter (where s.expires_at <= p_now) > c.claimed, true)
-          -- The first is the oldest.
+          -- The first segment is the oldest.
           and min(s.created_at) > v_stale
         then greatest(0, least(
           max(s.base_offset + s.message_count),
@@ -165,7 +165,7 @@ begin
       from unnest(v_ctids) with ordinality c (ctid, slot)
       cross join lateral (
         select case
-          -- Most have no lane beside them, and a call for each would cost more than to see that.
+          -- Most partitions have one priority only. Checking that here is cheaper than a call for each.
           when b.id is null then coalesce(r.recent, '{}')
           else queen.recent_of(r.recent, r.partition_id, p_group_id, p_queue)
         end as recent
@@ -223,7 +223,7 @@ begin
   end if;
 
   if v_hold then
-    -- What comes next is seen to when this is settled.
+    -- The next messages are handled when this delivery is settled.
     update queen.consumers c
     set
       version = c.version + 1, claimed = t.end_offset, held = true, ready_at = null,
@@ -233,7 +233,7 @@ begin
     from unnest(v_taken_rows, v_ends) t (ctid, end_offset)
     where c.ctid = t.ctid;
   else
-    -- Idle is said only under the partition's lock; who cannot have it at once stays ready.
+    -- A pair becomes idle only under the partition's lock. If that lock is taken, the pair stays ready.
     v_locked := array(
       select p.id
       from queen.partitions p

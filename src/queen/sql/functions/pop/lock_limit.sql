@@ -1,5 +1,6 @@
--- What a rate limit per queue and a concurrency limit leave to a group, under a lock that one pop has at a time.
--- A budget of 0 with opens_at a moment from now: another pop is at it.
+-- Lock the limits of a group. Return what its rate limit per queue and its concurrency limit still allow.
+--
+-- One pop at a time holds this lock. If another pop holds it, the budget is 0 and opens_at is a few milliseconds from now.
 create or replace function queen.lock_limit (p_group_id bigint, p_queue queen.queues, p_now timestamptz)
   returns table (version bigint, budget bigint, slots bigint, opens_at timestamptz)
   language plpgsql
@@ -9,7 +10,7 @@ declare
   v_limit queen.limits;
 begin
   if not exists (select 1 from queen.limits l where l.group_id = p_group_id) then
-    -- Whoever comes second must not wait for the first one's commit.
+    -- A second transaction must not wait for the commit of the first.
     if not pg_try_advisory_xact_lock(hashtextextended('queen.limit', p_group_id)) then
       return query select null::bigint, 0::bigint, null::bigint, p_now + interval '5 milliseconds';
       return;

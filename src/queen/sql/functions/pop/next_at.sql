@@ -1,8 +1,8 @@
--- Seconds until a group has something to give, as far as is known now; null when it must be woken.
+-- Seconds until a group may have messages, as far as is known. Null if only a wake-up can tell.
 --
--- p_lanes: only these partitions, or null. What is ready or due already was locked: another pop takes it, perhaps
--- not all of it, so it is worth another look in a moment. p_due: what waits in deliveries and is scheduled as well.
--- p_since, p_due_since: where the searches may start.
+-- p_lanes: only these partitions, or null. Messages that are ready or due already were locked by another pop, which may
+-- not take all of them, so the caller searches again soon. p_due: include waiting deliveries and scheduled messages.
+-- p_since, p_due_since: where the searches start.
 create or replace function queen.next_at (
   p_group_id  bigint,
   p_queue     queen.queues,

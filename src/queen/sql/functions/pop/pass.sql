@@ -1,6 +1,7 @@
--- Deal with pairs that were ready and had nothing to give: pass what expired or was removed, then ready when the
--- next message is, or idle; and evict what waited too long. Answers how many messages were passed, and how many
--- were evicted into the dead letters or into nothing. The caller has locked the pairs.
+-- Handle pairs that were ready but had no message to claim. The caller has locked the pairs.
+--
+-- Skips expired and removed messages, and evicts messages that waited too long. The pair then becomes ready when its next
+-- message is, or idle. Returns how many messages were skipped, and how many were evicted with and without a dead letter.
 create or replace function queen.pass (
   p_ctids         tid[],
   p_partition_ids bigint[],
@@ -24,7 +25,7 @@ begin
   v_locked := array(
     select p.id from queen.partitions p where p.id = any (p_partition_ids) for no key update skip locked
   );
-  -- Later than the instant at which the caller searched, so that it does not find these again.
+  -- Later than the time at which the caller searched, so that its next search does not find these pairs.
   v_now := queen.now();
   v_stale := queen.stale_before(p_queue, v_now);
   with passed as (
@@ -75,7 +76,7 @@ begin
           )
           and s.base_offset + s.message_count > c.claimed
         order by s.base_offset
-        -- The first message that is alive, at most a thousand segments further on; fewer where each is copied.
+        -- The first message that is alive, at most 1,000 segments further on, or fewer if each message is copied.
         limit case when p_queue.max_wait_seconds > 0 then 10 else 1000 end
       ) s
     ) a

@@ -1,17 +1,17 @@
--- Claim messages for several requests at once, from groups by queue priority and the longest ready first.
+-- Claim messages for several requests at once, from groups ordered by queue priority, then by the longest wait.
 --
--- p_group_ids: where to look, each with the low-water marks that the caller remembers (null: search from the
--- start). p_partition: only this one. p_batches, p_partitions, p_leases: per request, how many messages, from how
--- many partitions, for how long (null: the queue's). p_auto: settled at once, no lease. p_due: look for what is due
--- again `first`, before what is new; `last`, if the new does not suffice; or `never`, when the caller has looked a
--- moment ago and will again: then the time to wait says nothing of it either. p_turn counts calls: every fourth
--- of an unordered queue begins at another priority, so that none starves.
+-- p_group_ids: the groups to search, each with the low-water marks that the caller remembers (null: search from the start).
+-- p_partition: only this partition. p_batches, p_partitions, p_leases: per request, how many messages, from how many
+-- partitions, and for how many seconds (null: the queue's lease time). p_auto: acknowledge at once, without a lease.
+-- p_due: search due deliveries `first`, before new messages; `last`, if there are too few new ones; or `never`, because
+-- the caller searched them a moment ago. With `never`, the wait time ignores them too.
+-- p_turn: a call counter. Every fourth call on an unordered queue begins at another priority, so that none starves.
 --
--- Answers a row for each run of messages inside one segment, and for each group a row without request: how
--- long until it has more (null: when woken), the new marks, and the refusal QN003 if it is gone.
--- Commits asynchronously unless p_auto or something was promoted: a claim that a crash forgets is redelivered as after
--- an expired lease.
--- Locks: consumers and deliveries, then partitions; all of them skip what is locked. A pop never waits.
+-- Returns one row per run of messages inside one segment. Returns one more row per group, without a request: the seconds
+-- until it has more messages (null: wait for a wake-up), the new marks, and QN003 if the group was deleted.
+-- Commits asynchronously unless p_auto is set or a message was promoted: a claim that is lost in a crash is redelivered,
+-- as after an expired lease.
+-- Locks: consumers and deliveries, then partitions; skips locked rows. A pop never waits.
 create or replace function queen.pop (
   p_group_ids   bigint[],
   p_ready_since timestamptz[],
@@ -127,10 +127,10 @@ begin
       );
     end if;
 
-    -- First all that is new and all that is due; then again, as long as something was promoted, freed or passed
-    -- over: what stands behind it is ready since then, which is later than this search began.
+    -- Search new and due messages once. Search again while messages are promoted, freed or skipped: the messages behind them
+    -- are ready since then, which is after this search began.
     v_phase := case when p_due = 'first' then 'due' else 'new' end;
-    -- Where time holds messages back, a search that finds nothing must say for how long.
+    -- If options delay messages, a search that finds none must return how long to wait.
     v_seeks_due := p_due <> 'never'
       or v_queue.delay_seconds > 0
       or v_queue.window_seconds > 0
@@ -147,8 +147,7 @@ begin
         v_has_news := v_promotion.promoted > 0;
         v_note.expired := v_note.expired + v_promotion.expired;
       end if;
-      -- The earliest instant found at any level: below it all was empty. The marks move only when every level was
-      -- looked at.
+      -- The earliest time found at any level: all is empty before it. The marks move only if every level was searched.
       v_mark := v_now;
       foreach v_level in array v_levels loop
         v_has_looked := false;
@@ -189,7 +188,7 @@ begin
         end loop;
         exit when not v_has_looked;
       end loop;
-      -- A search for one partition says nothing of the others.
+      -- A search of one partition does not move the marks of the group.
       if v_has_looked and p_partition is null then
         if v_phase = 'due' then
           v_note.due_since := v_mark - c_margin;
@@ -238,7 +237,7 @@ begin
 end
 $$;
 
--- The levels of an unordered queue as every fourth turn visits them: beginning at another one each time.
+-- The levels of an unordered queue in the order of every fourth turn: it begins at another level each time.
 create or replace function queen.levels_by_turn (p_levels integer[], p_turn integer)
   returns integer[]
   language sql
@@ -251,7 +250,7 @@ as $$
   )
 $$;
 
--- The rows of a claim: each run of offsets, cut where segments meet; a redriven message with its own copy.
+-- The rows of a claim: each run of offsets, split at segment borders. A redriven message brings its own copy.
 create or replace function queen.runs_of (p_group_id bigint, p_claim queen.claim)
   returns setof queen.popped
   language plpgsql
@@ -273,7 +272,7 @@ begin
     created_at, ordinal
   )
   cross join lateral (
-    -- The priority of its message in an unordered queue, else of its partition.
+    -- The priority of the message in an unordered queue, otherwise of its partition.
     select p.name, (case when p.level > 0 then p.level else p.priority end)::smallint as priority
     from queen.partitions p
     where p.id = t.partition_id
@@ -299,7 +298,7 @@ begin
 end
 $$;
 
--- Groups in the order in which a pop visits them: queue priority, then whose first partition is ready longest.
+-- The order in which a pop visits groups: queue priority, then the longest-ready first partition.
 create or replace function queen.by_readiness (p_group_ids bigint[], p_ready_since timestamptz[])
   returns integer[]
   language plpgsql

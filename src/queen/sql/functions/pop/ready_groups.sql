@@ -1,4 +1,5 @@
--- Those of the groups that have something to give now, or that are gone: the slow poll behind the wake-ups, one call for all who wait.
+-- The given groups that have messages now, or that were deleted. One call for all waiting pops: the slow poll that backs up
+-- the wake-ups.
 create or replace function queen.ready_groups (p_group_ids bigint[])
   returns table (group_id bigint)
   language plpgsql
@@ -12,7 +13,7 @@ create or replace function queen.ready_groups (p_group_ids bigint[])
 as $$
 #variable_conflict use_column
 declare
-  -- Read once: a volatile clock could be no index condition.
+  -- Read the clock once: a volatile function cannot be an index condition.
   v_now timestamptz := queen.now();
 begin
   return query

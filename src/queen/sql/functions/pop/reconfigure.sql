@@ -1,7 +1,7 @@
--- What a pop does after a queue was configured anew: changes that wait for what is out or in flight.
+-- Steps that a pop takes after a queue was reconfigured, for changes that wait for leased messages or running calls.
 
--- Let a queue change between ordered and unordered once none of its deliveries is out.
--- True when it has changed and new messages may be claimed.
+-- Switch a queue between ordered and unordered once none of its deliveries is leased.
+-- Returns true if it has switched and new messages can be claimed.
 create or replace function queen.change_order (p_queue_id bigint)
   returns boolean
   language plpgsql
@@ -24,8 +24,8 @@ begin
 end
 $$;
 
--- Go on with what follows a change, until a minute later nothing of it is left: no call takes that long.
--- Locks: the queue, skipping it when somebody else is at it; consumers, skipping what is locked.
+-- Apply the consequences of a change, until one minute later, when no call that began before the change is running.
+-- Locks: the queue (skipped if locked), consumers (skips locked rows).
 create or replace function queen.settle_change (p_queue queen.queues, p_now timestamptz)
   returns void
   language plpgsql
@@ -59,8 +59,8 @@ begin
 end
 $$;
 
--- Let pairs that wait longer than a message would that is pushed now wait as the options say; answers how many did.
--- No pair is ready before its time: the window of a message is kept by this instant alone.
+-- Shorten waits that exceed the current delay options. Returns how many pairs were changed.
+-- No pair becomes ready before its time, because ready_at is all that keeps the window of a message.
 create or replace function queen.shorten_waits (p_queue queen.queues, p_now timestamptz)
   returns bigint
   language plpgsql
@@ -70,7 +70,7 @@ declare
   v_wait  double precision := greatest(p_queue.delay_seconds, p_queue.window_seconds);
   v_until timestamptz := p_now + make_interval(secs => greatest(
     v_wait,
-    -- What was claimed may count from the next sixty-fourth of the period on: docs/decisions/0005.
+    -- Claimed messages may count from the next 64th of the period on: docs/decisions/0005.
     case when p_queue.rate_per = 'partition' then p_queue.rate_ms * 66 / 64000.0 end
   ));
   v_count bigint;
@@ -105,7 +105,7 @@ begin
   if v_count > 0 then
     return v_count;
   end if;
-  -- Those that somebody else has locked are left for the next pop.
+  -- Locked pairs are left for the next pop.
   return (
     select count(*)
     from queen.groups g
@@ -118,8 +118,8 @@ begin
 end
 $$;
 
--- Let pairs of a queue that is in order again wait while one of their deliveries of before is out; answers them.
--- Only a pop that was in flight at the change leaves one, so this may look again every second.
+-- Make pairs of a queue that became ordered wait while one of their earlier deliveries is leased. Returns those pairs.
+-- Only a pop that was running during the change leaves such a delivery, so checking once per second is enough.
 -- The caller has locked the pairs.
 create or replace function queen.postpone (
   p_group_id      bigint,

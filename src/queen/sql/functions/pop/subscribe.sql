@@ -1,8 +1,8 @@
--- Find a group of a queue, or make it where it asks to start; answers its id and whether it is filled.
+-- Find a group of a queue, or create it at the requested start. Returns its id and whether it is filled.
 --
--- p_mode: `all`, `new`, `time` with p_from, or null for no wish (`all` when it is made). Null when the queue does not
--- exist. Raises QN005 when the group was made with another start.
--- Locks: the queue's advisory lock, exclusive, while a group is made.
+-- p_mode: `all`, `new`, `time` with p_from, or null for no preference (a new group then uses `all`). Returns null if the
+-- queue does not exist. Raises QN005 if the group was created with another start.
+-- Locks: the queue's advisory lock, exclusive, while a group is created.
 create or replace function queen.subscribe (p_queue text, p_group text, p_mode text, p_from timestamptz)
   returns table (queue_id bigint, group_id bigint, is_filled boolean)
   language plpgsql
@@ -46,11 +46,11 @@ begin
     from queen.groups g
     where g.queue_id = v_queue_id and g.name = p_group and g.deleted_at is null;
     if not found then
-      -- Deleted while this waited for the lock.
+      -- Deleted while this call waited for the lock.
       return;
     end if;
     perform queen.fill(v_group.id, 1000);
-    -- What waits for this group may have waited too long already.
+    -- Messages that wait for this group may have waited too long already.
     delete from queen.sweeps w where w.queue_id = v_queue_id and w.kind = 'eviction';
     select g.* into v_group from queen.groups g where g.id = v_group.id;
   end if;

@@ -1,5 +1,5 @@
--- Push, pop and ack a message and take it all back, so that a new session has planned these functions before somebody
--- waits for them. Leaves nothing behind but used numbers.
+-- Push, pop and ack a message, then undo it, so that a new session has planned these functions before its first request.
+-- Leaves only used sequence numbers behind.
 create or replace function queen.warm ()
   returns void
   language plpgsql
@@ -17,7 +17,7 @@ declare
   v_group  bigint;
   v_popped record;
 begin
-  -- Nobody waits for a disk or a standby because of this.
+  -- This commit must not wait for a disk or a standby.
   perform set_config('synchronous_commit', 'off', true);
   begin
     select l.* into v_lane from queen.partition_ids(array[v_queue], array['p'], array[0]::smallint[], true, null) l;

@@ -1,8 +1,8 @@
--- Find the lanes named, and make what is missing: queue, partition, its place in every group.
+-- Find the named partitions, and create what is missing: the queue, the partition, and its position in every group.
 --
--- Answers one row a name, in the order asked, with the queue's id and the lane's; both null when the queue
--- does not exist and p_create is false. A queue that is made has the defaults of p_defaults.
--- Locks: an advisory lock a queue, shared, against a group that is made at the same time.
+-- Returns one row per name, in request order: the ids of queue and partition. Both are null if the queue does not exist
+-- and p_create is false. A new queue gets the defaults in p_defaults.
+-- Locks: an advisory lock per queue, shared, against groups that are created at the same time.
 create or replace function queen.partition_ids (
   p_queues     text[],
   p_partitions text[],
@@ -56,7 +56,7 @@ begin
         offset 0
       )
     ) then
-      -- A group is made under the exclusive form of this lock: it sees all partitions, or they see it.
+      -- A group is created under the exclusive form of this lock: either it sees all partitions, or they see the group.
       perform pg_advisory_xact_lock_shared(hashtextextended('queen.queue', q.id))
       from (
         select distinct q.id

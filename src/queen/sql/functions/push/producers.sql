@@ -1,7 +1,7 @@
--- The newest sequence of a producer, null if it has none, once nobody is about to set a higher one.
+-- The newest sequence of a producer, or null if it has none. For servers of the last release.
 --
--- Whoever is told that its request was stored before must be able to rely on it: the row's lock waits for a request
--- that is running, and its commit, like that of a push, for the standbys that a push waits for.
+-- A caller relies on the answer "stored before". So the row's lock waits for a running request, and the commit waits for
+-- the same standbys as the commit of a push.
 -- Locks: producers.
 create or replace function queen.last_sequence (p_producer_id text)
   returns bigint
@@ -16,7 +16,7 @@ begin
   order by p.sequence desc
   limit 1
   for no key update;
-  -- A statement of its own: it sees what was committed while the lock was waited for.
+  -- A separate statement sees rows that were committed while the lock was awaited.
   return (
     select p.sequence
     from queen.producers p
@@ -27,9 +27,11 @@ begin
 end
 $$;
 
--- The last request of a producer of a scope, no row if it has none, once nobody is about to store a later one: its sequence, its digest if that is
--- known, and where its messages went. As for queen.check_producers, what servers of releases before scopes stored counts too.
--- Locks: producers, for the reason above.
+-- The last request of a producer in a scope: its sequence, its digest if known, and where its messages were stored.
+--
+-- Returns no row if it has none. Waits for a running request, for the reason given at last_sequence. Rows that servers of
+-- releases before scopes stored count too, as in queen.check_producers.
+-- Locks: producers.
 create or replace function queen.last_request (p_producer_id text, p_scope text)
   returns table (sequence bigint, digest bytea, outcome bytea, bases bigint[], stale integer[])
   language plpgsql
@@ -55,10 +57,12 @@ begin
 end
 $$;
 
--- Lock producers, and answer those whose sequence was stored before (code null) or is stale (QN009).
+-- Lock producers. Return those whose sequence was stored before (code null) or is stale (QN009).
 --
--- A producer with a scope is judged by what was stored under that scope, and under '' by servers of releases before scopes. One
--- without is of such a server, and is judged by all scopes: until it is replaced, a repeat may come to it or to its successor.
+-- A producer with a scope is checked against rows of that scope and of '', which servers of releases before scopes write.
+-- A producer without a scope comes from such a server and is checked against all scopes: until that server is replaced, a
+-- repeated request may reach it or its successor.
+-- Locks: an advisory lock per new producer id, then producers by (id, scope).
 create or replace function queen.check_producers (p_producers text[], p_sequences bigint[], p_now timestamptz)
   returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
   language plpgsql
@@ -66,7 +70,7 @@ create or replace function queen.check_producers (p_producers text[], p_sequence
 as $$
 #variable_conflict use_column
 begin
-  -- Two first requests of a producer wait for each other, also one with a scope and one without.
+  -- The first requests of a producer wait for each other, with and without a scope.
   perform pg_advisory_xact_lock(n.lock)
   from (
     select distinct hashtextextended('queen.producer', hashtextextended(n.producer_id, 0)) as lock
@@ -115,7 +119,7 @@ begin
 end
 $$;
 
--- Producers taken apart: the scope that each is recorded under, and those that it is judged by, in order.
+-- Split producers into id and scope: the scope that each is recorded under, and the scopes that it is checked against.
 create or replace function queen.named_producers (p_producers text[])
   returns table (ordinal bigint, producer_id text, scope text, scopes text[])
   language sql
@@ -150,10 +154,11 @@ begin
 end
 $$;
 
--- Record what became of requests that were stored just now, for their repeats; p_kinds, p_ordinals and p_offsets are the rows that say so.
+-- Record the outcome of requests that were just stored, so that a repeated request returns it.
 --
--- p_digests: null for those that nobody repeats. p_outcomes: the engine's bytes. p_base_producers, p_base_entries: which offsets those
--- bytes are relative to, by the numbers of producer and entry. Answers no row: it is called beside the rows of push or transact.
+-- p_kinds, p_ordinals, p_offsets: the rows that push or transact returned. p_digests: null for requests that are never
+-- repeated. p_outcomes: bytes of the engine. p_base_producers, p_base_entries: the offsets that those bytes are relative
+-- to, as numbers of producer and entry. Returns no row, because it runs next to push or transact in one statement.
 create or replace function queen.record_outcomes (
   p_producers      text[],
   p_sequences      bigint[],
@@ -183,16 +188,16 @@ declare
   v_stale  integer[];
 begin
   if not p_kinds <@ array['stored', 'acked', 'nacked', 'buried', 'dropped', 'advanced', 'ended', 'stale'] then
-    return;  -- Nothing was stored.
+    return;  -- The request was rejected.
   end if;
-  -- Rows of push come in the order of its entries.
+  -- Push returns its rows in the order of the entries.
   v_stored := array(
     select r."offset"
     from unnest(p_kinds, p_ordinals, p_offsets) r (kind, ordinal, "offset")
     where r.kind = 'stored'
     order by r.ordinal
   );
-  -- Those of a producer stand together. Places are noted first: a search for each would grow with the square of their number.
+  -- Entries of a producer are adjacent. Note where they begin and end: a search for each would be quadratic.
   v_bases := array(select v_stored[b.entry] from unnest(p_base_entries) with ordinality b (entry, place) order by b.place);
   v_firsts := array_fill(null::integer, array[cardinality(p_producers)]);
   v_lasts := v_firsts;

@@ -1,9 +1,9 @@
--- Put scheduled messages whose time has come into their partitions; answers how many, and how many had expired.
+-- Move scheduled messages that are due into their partitions. Returns how many were moved, and how many had expired.
 --
--- Called by pops, so it never waits: messages of a partition that a push has locked stay for the next call. Those of a
--- partition are taken under its lock from the first one on, so that they keep their order.
--- Once it has stored something the transaction commits synchronously, also that of a pop.
--- At most p_limit messages and 16 MiB a call. Locks: partitions, consumers, scheduled; skips what is locked.
+-- Pops call this, so it never waits: if a push has locked a partition, its messages stay for the next call. The messages of
+-- a partition are taken under its lock from the first one on, so that they keep their order.
+-- If messages were stored, the transaction commits synchronously, including that of a pop.
+-- Moves at most p_limit messages and 16 MiB per call. Locks: partitions, consumers, scheduled; skips locked rows.
 create or replace function queen.promote (
   p_queue_id bigint,
   p_limit    integer,
@@ -49,7 +49,7 @@ begin
     for no key update skip locked
   );
 
-  -- A push would wait for the pairs that it wakes, and a pop must not.
+  -- A push would wait for the pairs that it wakes, which a pop must not do.
   v_pairs := array(
     select c.partition_id
     from queen.consumers c
@@ -63,7 +63,7 @@ begin
       = (select count(*) from unnest(v_pairs) k (id) where k.id = l.id)
   );
 
-  -- Of each partition up to the first that somebody else has locked.
+  -- From each partition, take messages up to the first one that is locked.
   v_mine := array(
     select s.id
     from queen.scheduled s
@@ -90,7 +90,7 @@ begin
     returning s.id, s.partition_id, s.due_at, s.ttl_seconds, s.key, s.payload, s.extras
   ),
   alive as (
-    -- A time to live counts from when the message was due, unless it is promoted about then.
+    -- The time to live counts from the due time, unless the message is promoted at about that time.
     select
       d.id, d.partition_id, d.due_at, d.key, d.payload, d.extras,
       t.seconds - case when v_now - d.due_at > interval '1 second' then extract(epoch from v_now - d.due_at) else 0 end
@@ -110,7 +110,7 @@ begin
     where coalesce(d.ttl_seconds > 0, true)
   ),
   entry as (
-    -- A segment has one time to live: one segment for each run of messages that share it.
+    -- A segment has one time to live, so each run of messages that share one becomes a segment.
     select
       d.partition_id,
       d.ttl_seconds,
@@ -147,16 +147,16 @@ begin
     return;
   end if;
 
-  -- Offsets are given here, and a pop tells them: a crash must not forget that and give them to others.
+  -- The pop returns offsets that are assigned here. After a crash they must not be assigned to other messages.
   perform set_config('synchronous_commit', 'on', true);
-  -- A statement of its own: inside the one above nothing would say that it is run at all.
+  -- A separate statement: PostgreSQL might not run a call inside the statement above, whose result it does not need.
   for v_row in select p.* from queen.push(v_partitions, v_counts, v_bodies, v_ends, v_extras, v_ttls) p loop
     if v_row.kind = 'partition' then
-      -- The partitions are there, for they are locked: the queue was deleted since, and these messages with it.
+      -- The partitions are locked and exist, so the queue was deleted, and these messages with it.
       return;
     end if;
     promoted := promoted + v_counts[v_row.ordinal];
-    -- A duplicate that comes later is told where the first one went.
+    -- A later duplicate gets the offset of the first message.
     update queen.dedup d
     set "offset" = v_row."offset" + k.n - 1
     from unnest(string_to_array(v_keys[v_row.ordinal], ',')) with ordinality k (key, n)

@@ -1,6 +1,7 @@
--- Put scheduled messages whose time has come into their partitions, where no pop does it: of the queue with the next id
--- behind p_after that has any. Answers that queue and how many, no row when there is none. Raises QN016.
--- Locks: the duty, then those of promote, which waits for none.
+-- Move due scheduled messages into their partitions on queues that no consumer pops.
+--
+-- Takes the next queue with id above p_after that has due messages. Returns that queue and the number of messages, or no
+-- row if there is none. Raises QN016. Locks: the task, then those of promote, which never waits.
 create or replace function queen.promote_due (p_epoch bigint, p_after bigint, p_limit integer)
   returns table (queue_id bigint, messages bigint, lag_seconds double precision)
   language plpgsql
@@ -21,7 +22,7 @@ declare
 begin
   perform queen.hold_duty('scheduled', p_epoch);
   loop
-    -- From queue to queue by the index: what is not due is one row of each.
+    -- Step from queue to queue by the index: a queue without due messages costs one row.
     select s.queue_id, s.due_at into v_first
     from queen.scheduled s
     where s.queue_id > v_after

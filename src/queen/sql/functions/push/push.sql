@@ -1,19 +1,20 @@
--- Store segments, and messages that are not due yet: all of them, or none and the reasons.
+-- Store segments and scheduled messages: either all of them, or none and the reasons.
 --
--- p_partition_ids … p_ttls: an entry is one segment; entries of a partition keep their order.
--- p_keys: the 16-byte hashes of transactionIds of queues that deduplicate, back to back, in runs of p_key_counts
--- keys whose messages stand in entry p_key_entries from place p_key_places on. Entries past the segments are the
--- scheduled messages, which have no place yet.
--- p_producers, p_sequences: what idempotent producers count; null for none. A producer is its id, U+001F and its scope; servers of
--- releases before scopes send the id alone.
--- p_scheduled_…: messages held back until an instant.
+-- p_partition_ids … p_ttls: an entry is one segment. Entries of a partition keep their order.
+-- p_keys: the 16-byte hashes of transactionIds of queues that deduplicate, concatenated. A run has p_key_counts keys and
+-- belongs to messages of entry p_key_entries, from index p_key_places on. Entries after the segments are the scheduled
+-- messages, which have no offset yet.
+-- p_producers, p_sequences: the sequences of idempotent producers, or null. A producer is its id, U+001F and its scope.
+-- Servers of releases before scopes send only the id.
+-- p_scheduled_…: messages that are delivered later.
 --
--- Answers rows of a kind: `stored` an entry; or, and then nothing at all was stored,
--- `plain` QN017 an entry that is not sealed, of a queue that is encrypted (p_max_delay null: they were taken on before that),
--- `duplicate` a key (offset null while that message is scheduled), `producer` with code QN009 when its
--- sequence is stale or with null when it was stored before, `partition` QN004 when an entry's partition is gone, `scheduled`
--- QN014 when a message is due more than p_max_delay seconds from now.
--- The caller takes those away and calls again: many callers share this transaction.
+-- Returns one `stored` row per entry. If any message is rejected, stores nothing and returns only rejections:
+-- `plain` QN017: an entry is not encrypted but its queue is (not checked if p_max_delay is null: accepted before that);
+-- `duplicate`: a key is known (offset null while that message is scheduled);
+-- `producer`: QN009 if the sequence is stale, null if it was stored before;
+-- `partition` QN004: the partition of an entry was removed;
+-- `scheduled` QN014: a message is due more than p_max_delay seconds from now.
+-- The caller removes those entries and calls again, because many requests share this transaction.
 -- Locks: partitions by id, producers by id, then consumers that were idle.
 create or replace function queen.push (
   p_partition_ids           bigint[],
@@ -58,7 +59,7 @@ declare
   v_encrypted boolean[];
   v_xid       xid8;
 begin
-  -- One row an entry, also where two entries are of one partition.
+  -- One row per entry, even if two entries have the same partition.
   select
     array_agg(l.id),
     array_agg(l.queue_id),
@@ -81,7 +82,7 @@ begin
     ) q
     order by w.ordinal
   ) l;
-  -- Only now: a time read before the last wait could run against the offsets.
+  -- Read the clock after the last lock wait. Otherwise times could run against the offsets.
   v_now := queen.now();
 
   if coalesce(cardinality(v_found), 0) < cardinality(v_wanted) then
@@ -152,7 +153,7 @@ begin
     left join queen.keys_of(p_keys, p_key_entries, p_key_places, p_key_counts) k
       on k.entry = cardinality(p_partition_ids) + s.ordinal
     order by s.ordinal;
-    -- Nothing else would find them again if all of this is cancelled.
+    -- If all of these messages are cancelled, only this row leads to the empty partition.
     insert into queen.laggards (queue_id, kind, partition_id, look_at)
     select distinct v_queue_ids[cardinality(p_partition_ids) + s.ordinal], 'unused', s.partition_id, v_now
     from unnest(p_scheduled_partition_ids) with ordinality s (partition_id, ordinal)
@@ -179,8 +180,8 @@ begin
       row_number() over (partition by e.partition_id order by e.ordinal) = 1 as is_first,
       greatest(v_now, n.created_at) as created_at,
       coalesce(n.created_at, '-infinity') as last_at,
-      -- Never less than the segment before: numbers of transactions that waited for each other's locks may run
-      -- against the offsets, and a reader by xid would meet the partition out of order.
+      -- Never below the xid of the segment before. Transactions that waited for each other's locks can have numbers that run
+      -- against the offsets, and a reader by xid would read the partition out of order.
       greatest(v_xid, n.xid) as xid
     from unnest(p_partition_ids, p_counts, p_ttls)
       with ordinality e (partition_id, message_count, ttl, ordinal)
@@ -212,7 +213,7 @@ begin
       p_extras[p.ordinal]
     from placed p
   ),
-  -- Every push wakes all that are idle, so those that are idle now went idle since the newest segment.
+  -- Every push wakes all idle pairs, so pairs that are idle now became idle after the newest segment.
   woken as (
     update queen.consumers c
     set
@@ -230,7 +231,7 @@ begin
       ) i
       where p.is_first
     ) w
-    -- Who is idle changes only under the partition's lock, so this row is still the newest.
+    -- Idle pairs change only under the partition's lock, so this row version is still the newest.
     where c.ctid = w.ctid
   )
   select 'stored', p.ordinal, p.base_offset::bigint, p.created_at, p.xid::text::bigint, null

@@ -1,4 +1,4 @@
--- Record the keys of a push, or answer which of them are known, in which case none is recorded.
+-- Record the keys of a push. If any of them is known, record none and return the known ones.
 create or replace function queen.push_keys (
   p_keys          bytea,
   p_key_entries   integer[],
@@ -50,7 +50,7 @@ begin
     ) n on true
   ) e;
 
-  -- Where they may be known: the two newest generations of a class, also of those that were before.
+  -- Search the two newest generations of the current class, and of former classes that are still valid.
   v_searched := array(
     select distinct g.generation
     from (
@@ -95,7 +95,7 @@ begin
 end
 $$;
 
--- The keys of a push, one row each: its number, its entry, and its place in that.
+-- The keys of a push, one row each: its number, its entry, and the index of its message in that entry.
 create or replace function queen.keys_of (
   p_keys        bytea,
   p_key_entries integer[],

@@ -1,7 +1,7 @@
--- How many messages the slowest group of a queue has not settled, counted up to p_most partitions with work.
+-- The number of unsettled messages of a queue's slowest group, counted up to p_most partitions with work.
 --
--- Visits what has something to give or something out, not all partitions, and no more than p_most of these: each
--- has at least one message, so a limit of p_most is reached by then. A queue that nobody reads counts all it has.
+-- Visits only pairs with messages and deliveries, at most p_most. Each has at least one message, so a size limit of p_most
+-- is reached by then. For a queue without groups, counts all stored messages.
 create or replace function queen.backlog (p_queue_id bigint, p_most bigint)
   returns bigint
   language plpgsql
@@ -40,7 +40,7 @@ begin
       order by s.base_offset desc
       limit 1
     ) n;
-    -- What is out, and on an ordered queue what waits behind it.
+    -- Leased messages, and on an ordered queue the messages that wait behind them.
     v_count := v_count + (
       select coalesce(sum(queen.count_of(d.pending) + case when d.ordered and d.until < 'infinity' then h.behind else 0 end), 0)
       from (

@@ -1,8 +1,8 @@
--- Make a queue, or change the options named; answers the queue as it is now.
+-- Create a queue, or change the given options. Returns the queue as it is now.
 --
--- p_options: names of columns to values, null for the default; what is absent is kept, or with p_replace takes its
--- default. p_namespace, p_task: null keeps. p_version: refuse with QN007 unless this is the version in force.
--- Raises QN006 for an unknown option; a value out of range violates the constraint that says so.
+-- p_options: column names to values, null for the default. Missing options are kept, or reset to their default if p_replace
+-- is set. p_namespace, p_task: null keeps the value. p_version: raises QN007 if the queue has another version.
+-- Raises QN006 for an unknown option. A value out of range violates a check constraint.
 create or replace function queen.configure (
   p_name      text,
   p_namespace text,
@@ -58,12 +58,12 @@ begin
   exception when invalid_text_representation or numeric_value_out_of_range then
     raise exception 'an option has a value that it cannot have: %', sqlerrm using errcode = 'QN006';
   end;
-  -- While nothing is out there is nothing to wait for.
+  -- If no message is leased, there is nothing to wait for.
   if v_new.in_order <> v_new.ordered and not exists (
     select 1 from queen.groups g join queen.deliveries d on d.group_id = g.id where g.queue_id = v_old.id
   ) then
     v_new.in_order := v_new.ordered;
-    -- A pop in flight may claim without order still.
+    -- A pop that is running may still claim without order.
     v_new.order_changed_at := case when not v_is_new then queen.now() end;
   end if;
   if v_new.delay_seconds < v_old.delay_seconds
@@ -101,7 +101,7 @@ begin
 end
 $$;
 
--- Set the priority of a partition in its queue, for what is there and what comes. Raises QN001, QN004.
+-- Set the priority of a partition in its queue, for stored and future messages. Raises QN001, QN004.
 -- Locks: the queue's advisory lock, partitions, consumers.
 create or replace function queen.configure_partition (p_queue text, p_partition text, p_priority integer)
   returns void

@@ -1,5 +1,5 @@
--- Let a queue be gone: a push of its name makes a new one. Its rows are erased in steps. Raises QN001.
--- Locks: the queue's advisory lock, exclusive: whoever makes a partition or a group of it is through, or finds it gone.
+-- Soft-delete a queue. A push to the same name creates a new one. Its rows are erased in steps. Raises QN001.
+-- Locks: the queue's advisory lock, exclusive, so that partitions and groups are created before or fail to find the queue.
 create or replace function queen.delete_queue (p_queue text)
   returns bigint
   language plpgsql
@@ -22,8 +22,8 @@ begin
 end
 $$;
 
--- Let a group of a queue be gone: the next pop makes it anew. Its rows are erased in steps. Raises QN001, QN003.
--- Locks: the queue's advisory lock, exclusive: whoever makes a partition gives it no place any more.
+-- Soft-delete a group of a queue. The next pop creates a new one. Its rows are erased in steps. Raises QN001, QN003.
+-- Locks: the queue's advisory lock, exclusive, so that new partitions get no position for this group.
 create or replace function queen.delete_group (p_queue text, p_group text)
   returns bigint
   language plpgsql
@@ -50,9 +50,9 @@ begin
 end
 $$;
 
--- Erase rows of deleted queues and groups, of at most p_limit partitions and 2,000 segments or scheduled messages;
--- true when nothing is left to erase.
--- Locks: the queue or group row, so that one eraser is at it; then partitions by id, consumers, deliveries.
+-- Erase rows of deleted queues and groups: at most p_limit partitions and 2,000 segments or scheduled messages per call.
+-- Returns true when nothing is left to erase.
+-- Locks: the queue or group row, so that one process erases it; then partitions by id, consumers, deliveries.
 create or replace function queen.erase (p_limit integer)
   returns boolean
   language plpgsql
@@ -104,7 +104,7 @@ begin
   if not found then
     return true;
   end if;
-  -- The cursor of filling counts on from the start again, this time erasing.
+  -- Erasing uses the cursor of filling, starting again from zero.
   v_ids := array(
     select p.id
     from queen.partitions p
@@ -123,7 +123,7 @@ begin
 end
 $$;
 
--- Erase 2,000 rows of what is known of a queue's past; true when there may be more.
+-- Erase 2,000 rows of a queue's history. Returns true if there may be more.
 create or replace function queen.erase_history (p_queue_id bigint)
   returns boolean
   language plpgsql
@@ -139,8 +139,8 @@ begin
 end
 $$;
 
--- Erase the places of a group in partitions, or of every group, and what is out.
--- Each is locked before it is looked for: a claim or an ack in flight is waited for, and what it leaves is found.
+-- Erase the positions and deliveries of a group in partitions, or of every group.
+-- Each row is locked before it is searched, so that running claims and acks finish first and their rows are found.
 create or replace function queen.erase_places (p_partition_ids bigint[], p_group_id bigint)
   returns void
   language plpgsql
@@ -170,7 +170,7 @@ begin
 end
 $$;
 
--- Erase messages of partitions that the caller has locked, a bounded number of them; true when none is left.
+-- Erase a bounded number of messages of partitions that the caller has locked. Returns true when none is left.
 create or replace function queen.erase_messages (p_queue_id bigint, p_partition_ids bigint[])
   returns boolean
   language plpgsql

@@ -1,9 +1,9 @@
--- Remove messages of the next partitions of a queue: all, or those that every group has settled.
+-- Remove messages from the next partitions of a queue: all, or those that every group has settled.
 --
--- p_before: only segments stored before; null for any. p_after: go on behind this partition id. Answers the last
--- partition id that it is done with and how many messages went, no row when none is left. At most 2,000 segments
--- go in a call. Where all is purged, groups stand behind it and leases on it are lost. The newest segment's row stays,
--- emptied: the next offset is read from it.
+-- p_before: only segments stored before this time, or null for all. p_after: continue after this partition id. Returns the
+-- last partition id that is finished and the number of messages removed, or no row if no partition is left. Removes at most
+-- 2,000 segments per call. A purge of all messages moves the groups behind them and ends their leases. The row of the
+-- newest segment stays without a body, because the next offset is read from it.
 -- Raises QN001. Locks: partitions by id, consumers, deliveries.
 create or replace function queen.purge (
   p_queue     text,
@@ -77,7 +77,7 @@ begin
     v_count := v_count + v_cut.messages;
     v_room := v_room - v_cut.segments;
     if v_room <= 0 then
-      -- Perhaps there are more: the next call begins with this partition.
+      -- There may be more segments: the next call begins with this partition.
       return query select v_id - 1, v_count;
       return;
     end if;
@@ -86,7 +86,7 @@ begin
 end
 $$;
 
--- The offset before which a purge removes what is there, in whole segments; null: nothing.
+-- The offset before which a purge removes whole segments. Null: none.
 create or replace function queen.purge_end (
   p_partition_id bigint,
   p_queue_id     bigint,
@@ -108,15 +108,15 @@ begin
       order by s.base_offset desc
       limit 1
     )
-    -- The first one stored at that instant or later.
+    -- The first message stored at that time or later.
     else queen.offset_after(p_partition_id, p_before - interval '1 microsecond')
   end;
   return case when p_completed then queen.settled_to(p_partition_id, p_queue_id, v_end) else v_end end;
 end
 $$;
 
--- How many messages queen.purge would remove or cancel now. Visits at most p_most partitions and as many scheduled
--- messages: where there are more, is_complete is false and there are at least so many. Raises QN001. Locks nothing.
+-- How many messages queen.purge would remove or cancel now. Visits at most p_most partitions and p_most scheduled messages.
+-- If there are more, is_complete is false and the number is a lower bound. Raises QN001. Locks: none.
 create or replace function queen.count_purge (
   p_queue     text,
   p_partition text,
@@ -185,7 +185,7 @@ begin
 end
 $$;
 
--- Put every group of a partition behind p_end, and take what is below out of its deliveries.
+-- Move every group of a partition to p_end, and remove the offsets below p_end from its deliveries.
 -- The caller has locked the partition, its consumers and its deliveries.
 create or replace function queen.pass_over (p_partition_id bigint, p_end bigint)
   returns void
@@ -207,9 +207,9 @@ begin
     order by d.until = 'infinity', d.id
     for no key update of d
   loop
-    -- What waits for its next attempt goes on waiting, unless it is gone itself.
+    -- A waiting message keeps waiting, unless it was removed itself.
     v_is_kept := not v_delivery.held and coalesce(v_delivery.head >= p_end, true);
-    -- A new pair: whoever holds it must not settle what is left by the old one.
+    -- A new id and token: the former lease must not settle the rest.
     update queen.deliveries d
     set
       id = nextval('queen.delivery_ids'), token = gen_random_uuid(), held = false, out_end = null,
@@ -221,7 +221,7 @@ begin
 end
 $$;
 
--- Take scheduled messages of partitions away, and what they are known by: they never had a place.
+-- Delete scheduled messages of partitions, and their keys, because they never had an offset.
 -- The caller has locked the partitions.
 create or replace function queen.cancel_scheduled (p_queue_id bigint, p_partition_ids bigint[])
   returns void

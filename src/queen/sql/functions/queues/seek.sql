@@ -1,9 +1,9 @@
 -- Move a group in the next partitions of its queue: to the first message after p_at, or to p_offset.
 --
--- p_partition: only this one, and only there p_offset. p_at: `-infinity` is the start, null the end. p_after: go on
--- behind this partition id. Answers the last partition id moved, null when none is left; a group that is not filled
--- is filled by one step instead, and stays where it was. Live leases are lost: their deliveries are gone. A redriven
--- message, which was asked for by itself, stays due unless the log gives it again: its copy may be the only one.
+-- p_partition: only this one, required for p_offset. p_at: `-infinity` is the start, null the end. p_after: continue after
+-- this partition id. Returns the last partition id moved, or null if none is left. If the group is not filled yet, fills it
+-- by one step instead and moves nothing. Current leases are lost, because their deliveries are deleted. A redriven message
+-- stays due unless the log delivers it again, because its copy may be the only one.
 -- Raises QN001, QN003, QN004. Locks: partitions by id, consumers, deliveries.
 create or replace function queen.seek (
   p_queue     text,
@@ -44,7 +44,7 @@ begin
     raise exception 'queue % has no group %', p_queue, p_group using errcode = 'QN003';
   end if;
   if v_group.filled_to is not null then
-    -- In a transaction of its own: filling locks the partitions behind those that are moved first.
+    -- In a separate transaction, because filling locks partitions after those that are moved first.
     perform queen.fill(v_group.id, p_limit);
     return coalesce(p_after, 0);
   end if;
@@ -84,7 +84,7 @@ begin
   ) l;
   v_now := queen.now();
 
-  -- Where the group will stand.
+  -- The new position of the group.
   select
     array_agg(f.claimed order by k.ordinal),
     array_agg(b.next_offset order by k.ordinal),
@@ -159,8 +159,8 @@ begin
 end
 $$;
 
--- Take redriven deliveries of a group back from whoever holds them. Of an ordered pair one keeps the hold and the
--- others wait for it. The caller has locked them.
+-- Take redriven deliveries of a group back from their leases. In an ordered pair one of them holds the pair and the others
+-- are parked. The caller has locked them.
 create or replace function queen.keep_redriven (p_group_id bigint, p_partition_ids bigint[], p_now timestamptz)
   returns void
   language plpgsql

@@ -1,10 +1,10 @@
--- Take a message away from a group, wherever it is, and remember that it was cancelled: it is handed out no more, and
--- who holds it can settle it no more.
+-- Remove a message from a group and record that it was cancelled. It is not delivered again, and its lease can no longer
+-- settle it.
 --
--- p_scheduled_id: a message that is not due yet. Else p_partition_id and p_offset name its place.
--- Answers what it was: `scheduled`, `processing` or `pending`, and the group; no row when it has left its place
--- meanwhile, or the group was not filled yet and has been by one step: for the caller to look and ask again.
--- Raises QN003, QN004, and QN010 when the group is done with the message.
+-- p_scheduled_id: a message that is not due yet. Otherwise p_partition_id and p_offset name the message.
+-- Returns its former state, `scheduled`, `processing` or `pending`, and the group. Returns no row if the message has moved, or
+-- if the group was not filled yet and one step has been done: the caller looks it up and calls again.
+-- Raises QN003, QN004, and QN010 if the group has settled the message.
 -- Locks: scheduled; or partitions, consumers, deliveries; then results.
 create or replace function queen.cancel (
   p_queue_id       bigint,
@@ -39,13 +39,13 @@ begin
     if not found then
       return;
     end if;
-    -- So that it may be pushed anew.
+    -- So that it can be pushed again.
     delete from queen.dedup k where k.key = v_key and k."offset" is null;
     v_status := 'scheduled';
   else
     v_group_id := queen.group_of(p_partition_id, p_group);
     if exists (select 1 from queen.groups g where g.id = v_group_id and g.filled_to is not null) then
-      -- In a transaction of its own: filling locks partitions in an order of its own.
+      -- In a separate transaction, because filling locks partitions in a different order.
       perform queen.fill(v_group_id, 1000);
       return;
     end if;

@@ -1,6 +1,6 @@
--- Where the message with a transactionId is: an offset, or the id of a row in queen.scheduled. No row: not known.
+-- Find the message with a transactionId: an offset, or the id of a row in queen.scheduled. No row if it is unknown.
 --
--- First by its key, then by what stands beside the newest p_most messages of the partition.
+-- Searches the deduplication keys first, then the extras of the newest p_most messages of the partition.
 create or replace function queen.find_message (p_partition_id bigint, p_transaction_id text, p_most integer)
   returns table ("offset" bigint, scheduled_id bigint)
   language plpgsql
@@ -38,7 +38,7 @@ begin
   from (
     select s.base_offset + i.n as "offset", queen.extra_at(s.extras, s.message_count, i.n) as extra
     from (
-      -- Read and decompressed once, not for every message.
+      -- Read and decompress it once, not for every message.
       select s.base_offset, s.message_count, s.extras || ''::bytea as extras
       from queen.segments s
       where s.partition_id = p_partition_id

@@ -1,8 +1,8 @@
--- What became of messages in the eyes of a group, and what is remembered of them; one row a message, in the order asked.
+-- The status of messages for a group, and their stored results. One row per message, in request order.
 --
--- A message is named by its transactionId and, once it has one, its place; the answer tells the place if the question did not. status: `pending`, `processing`, `failed` (it
--- waits for its next attempt), `completed`, `dead_letter`, `cancelled`; null where there is no such place, or none was named
--- and nothing is remembered.
+-- A message is named by its transactionId and, if known, its partition and offset. The result contains them if the request
+-- did not. status: `pending`, `processing`, `failed` (waits for a retry), `completed`, `dead_letter`, `cancelled`. Null if the
+-- offset does not exist, or if none was given and no result is stored.
 create or replace function queen.find_results (
   p_queue_ids       bigint[],
   p_transaction_ids text[],
@@ -30,7 +30,7 @@ begin
     n.ordinal::integer, coalesce(n.partition_id, r.partition_id), coalesce(n."offset", r."offset"),
     case
       when r.is_cancelled then 'cancelled'
-      -- Written with the ack.
+      -- The ack stored it.
       when r.result is not null then 'completed'
       else s.status
     end,
@@ -41,7 +41,7 @@ begin
     select r.partition_id, r."offset", r.is_cancelled, r.result, r.progress, r.settled_at
     from queen.results r
     where r.queue_id = n.queue_id and r.transaction_id = n.transaction_id
-      -- Not of an earlier message of that transactionId.
+      -- Ignore an earlier message with the same transactionId.
       and (n."offset" is null or (r.partition_id, r."offset") = (n.partition_id, n."offset"))
     offset 0
   ) r on true
@@ -50,7 +50,7 @@ begin
 end
 $$;
 
--- What a group has done with the message at a place; no row where there is none.
+-- The status of the message at an offset for a group. No row if there is no such message.
 create or replace function queen.state_of (p_queue_id bigint, p_partition_id bigint, p_offset bigint, p_group text)
   returns table (
     status text, attempts integer, until timestamptz, error text, dead_letter_id bigint, failed_at timestamptz
@@ -92,7 +92,7 @@ begin
   if v_delivery.id is not null then
     v_charged := case when v_delivery.head = p_offset then v_delivery.attempts else 0 end;
     if v_delivery.held and queen.handed_out(v_delivery) @> p_offset then
-      -- A lease that ran out is an attempt that failed, though nobody has said so yet.
+      -- An expired lease is a failed attempt, even before a pop has recorded it.
       return query
       select
         case when v_delivery.until > queen.now() then 'processing' else 'failed' end, v_charged + 1, v_delivery.until,
@@ -107,7 +107,7 @@ begin
     end if;
     return;
   end if;
-  -- A seek may have given a dead letter back: then it is pending again.
+  -- A seek may have returned a dead letter to the group: then it is pending again.
   if v_claimed is null or p_offset >= v_claimed then
     return query
     select 'pending', 0, null::timestamptz, null::text, null::bigint, null::timestamptz;
@@ -124,8 +124,8 @@ begin
 end
 $$;
 
--- Where the message with a transactionId is, in any lane of a partition: a place, or the id of a row in queen.scheduled.
--- No row: not known. First by its key, then by what stands beside the newest p_most messages of each lane.
+-- Find the message with a transactionId in any priority of a partition: an offset, or the id of a row in queen.scheduled.
+-- No row if it is unknown. Searches the keys first, then the extras of the newest p_most messages of each priority.
 create or replace function queen.find_place (
   p_queue_id       bigint,
   p_partition      text,

@@ -1,6 +1,6 @@
--- Remember what messages came to, each for so many seconds; what was cancelled stays so.
+-- Store the results of messages, each for p_seconds. A cancelled message stays cancelled.
 --
--- Raises QN017 when a queue is encrypted and a result is not sealed. Locks: results by queue and transactionId.
+-- Raises QN017 if a queue is encrypted and a result is not. Locks: results by queue and transactionId.
 create or replace function queen.keep (
   p_queue_ids       bigint[],
   p_transaction_ids text[],

@@ -1,4 +1,4 @@
--- Remember how far a message has come. False when its lease is not the current one, or it is in it no more.
+-- Store the progress of a message. Returns false if its lease is not the current one, or no longer contains the message.
 --
 -- Raises QN017 as queen.keep does. Locks: results.
 create or replace function queen.report_progress (
@@ -38,7 +38,7 @@ begin
   on conflict (queue_id, transaction_id) do update
   set
     partition_id = excluded.partition_id, "offset" = excluded."offset", progress = excluded.progress,
-    -- What is left of an earlier message of that transactionId.
+    -- The row of an earlier message with the same transactionId.
     result = null, settled_at = null, is_cancelled = false,
     expires_at = excluded.expires_at;
   return true;

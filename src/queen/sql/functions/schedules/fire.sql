@@ -1,8 +1,8 @@
--- Push the messages of ticks and move their schedules on, in one transaction: each tick exactly once.
+-- Push the messages of due ticks and advance their schedules in one transaction, so that each tick is pushed exactly once.
 --
--- p_names: schedules; p_ticks: the tick that each waits for; p_lasts: the last tick that is pushed now, null if none is; p_nexts:
--- the tick after that, null at the end. The others are the arguments of push. Answers the rows of push, or `schedule` when one of them
--- does not wait for that tick any more; and then, as when push stored nothing, all stay as they are.
+-- p_names: the schedules. p_ticks: the tick that each waits for. p_lasts: the last tick that is pushed now, or null. p_nexts:
+-- the tick after that, or null at the end. The others are the arguments of push. Returns the rows of push, or `schedule` if a
+-- schedule waits for another tick. In that case, and if push stored nothing, no schedule changes.
 -- Locks: schedules by name, then those of push.
 create or replace function queen.fire (
   p_names                   text[],
@@ -76,10 +76,10 @@ begin
 end
 $$;
 
--- The schedules whose tick has come, for the one process that sees to them: who asks when nobody has that office has it for
--- p_seconds. A row without a name says in how many seconds to ask again: at the next tick, or when the office ends. No row: there is
--- nothing to wait for.
--- Locks: scheduler, only when something is due.
+-- The schedules whose tick is due, for the leader. If there is no leader, the caller becomes it for p_seconds.
+--
+-- A row without a name contains the seconds to wait: until the next tick, or until the leader's lease ends. No row: there are
+-- no schedules to wait for. Locks: scheduler, only if a schedule is due.
 create or replace function queen.due_schedules (p_holder bigint, p_seconds double precision, p_limit integer)
   returns table (
     name text, queue text, partition text, cron text, time_zone text, missed text, message bytea, next_at timestamptz,

@@ -1,10 +1,10 @@
--- Settle messages of deliveries: all that was handed out where p_offsets is null, else the offsets named.
+-- Settle messages of deliveries: the given offsets, or the whole leased part if p_offsets is null.
 --
--- Answers one row a request, in the order asked: how many messages it settled, those of the offsets named that are not
--- settled and were not handed out (null: none), whether the delivery is over, and whether its group has, or will have,
--- something to give because of that (then who waits for the group is woken), or the refusal QN002 when (id, token) is not the current pair, or is of another partition than the one in
--- p_partition_ids (null: unchecked). Late but not yet redelivered is in time.
--- A refusal is a row and not an exception: many callers share this transaction. A delivery stands in a call once.
+-- Returns one row per request, in request order: the number of messages settled; the given offsets that are open but were
+-- not leased (null: none); whether the delivery ended; whether its group may have messages because of that, so that the
+-- caller wakes waiting pops. Returns QN002 if (id, token) is no longer the current lease, or belongs to another partition
+-- than p_partition_ids (null: not checked). A lease that expired but was not redelivered yet can still be acknowledged.
+-- A rejection is a row and not an exception, because many requests share this transaction. A delivery may occur once.
 -- Locks: consumers of ordered deliveries, then deliveries.
 create or replace function queen.ack (
   p_ids           bigint[],
@@ -39,7 +39,7 @@ declare
 begin
   perform queen.lock_consumers(p_ids, p_tokens);
 
-  -- What nearly all are: the whole of a delivery that was handed out whole. The others are locked with them.
+  -- The common case: all of a delivery that was leased as a whole. This query locks the other deliveries too.
   select
     array_agg(l.ordinal) filter (where l.is_whole),
     array_agg(l.ctid) filter (where l.is_whole),

@@ -1,5 +1,5 @@
--- As queen.ack, and remember results of what was accepted: each of the request p_ordinals names, at one of its offsets.
--- Locks: those of queen.ack, then results.
+-- Like queen.ack, and store results. Each result belongs to request p_ordinals, at one of its offsets. Results of rejected
+-- requests are ignored. Locks: those of queen.ack, then results.
 create or replace function queen.ack_keeping (
   p_ids               bigint[],
   p_tokens            uuid[],

@@ -1,6 +1,6 @@
--- Whether groups are done with messages: claimed, and in no delivery any more. One row a message, in the order asked.
+-- Whether groups have settled messages: claimed, and in no delivery. One row per message, in request order.
 --
--- A message is named by its partition and its offset or, where that is null, by its transactionId. What is not known
+-- A message is named by its partition and its offset, or by its transactionId if the offset is null. An unknown message
 -- is not settled.
 create or replace function queen.are_settled (
   p_groups          text[],

@@ -1,7 +1,7 @@
--- Move the end of each lease asked for to p_seconds from now, null for the lease time of its queue; never shortens one.
+-- Extend leases to p_seconds from now, or to the queue's lease time if null. Never shortens a lease.
 --
--- Answers one row a request, in the order asked: the new end, or the refusal QN002 when (id, token) is not the
--- current pair. Late but not yet redelivered is in time. Locks: deliveries by id.
+-- Returns one row per request, in request order: the new expiry, or QN002 if (id, token) is no longer the current lease.
+-- A lease that expired but was not redelivered yet can still be extended. Locks: deliveries by id.
 create or replace function queen.extend (p_ids bigint[], p_tokens uuid[], p_seconds double precision[])
   returns table (ordinal integer, until timestamptz, code text)
   language plpgsql
@@ -18,7 +18,7 @@ declare
   v_now timestamptz;
 begin
   perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
-  -- Only now: the wait for the locks must not come out of the lease.
+  -- Read the clock after the lock wait, which must not shorten the lease.
   v_now := queen.now();
   return query
   with moved as (

@@ -1,12 +1,12 @@
--- The current deliveries of messages for groups, for acks that do not say all of it; ordinal: which of them.
+-- Find the current deliveries of messages for groups. Used by acks that do not name a complete lease.
 --
 -- A message is named by its transactionId, or by the partition and offset that its id encodes.
--- A transactionId is looked for among what the group holds, in p_partition_ids or in delivery p_delivery_ids where
--- (with its token) given; the place only if that finds nothing: a client may use the id of one message as the transactionId of another.
--- A transactionId alone that finds nothing so is looked for in what the deduplication remembers of the newest partitions
--- of the group: 1,000 for one message, 20,000 for all of a call.
--- Answers a row for each match; more than one is for the caller to refuse. A row without id: the message at that
--- place is not out, and is_settled says whether the group is done with it. No row: not known.
+-- A transactionId is searched in the group's deliveries, limited to p_partition_ids or to delivery p_delivery_ids (with its
+-- token) if given. The offset is tried only if that finds nothing, because a client may use the id of one message as the
+-- transactionId of another. A transactionId without a partition is then searched among the deduplication keys of the
+-- group's newest partitions: 1,000 for one message, 20,000 per call.
+-- Returns one row per match, with the ordinal of the message. The caller rejects several matches. A row without an id: the
+-- message is not leased, and is_settled tells whether the group has settled it. No row: the message is unknown.
 create or replace function queen.find_deliveries (
   p_groups          text[],
   p_delivery_ids    bigint[],
@@ -33,7 +33,7 @@ declare
   v_found boolean[] := array_fill(false, array[v_count]);
   v_row   record;
 begin
-  -- What a consumer of the contract sends: the lease, and the key of a message that is out under it.
+  -- The usual request: the lease, and the key of a message leased under it.
   for v_row in
     select n.ordinal::integer as ordinal, d.id, d.token, d.partition_id, k."offset"
     from unnest(p_delivery_ids, p_tokens, p_partition_ids, p_transaction_ids)
@@ -63,7 +63,7 @@ begin
     return;
   end if;
 
-  -- Not remembered as a key any more, or never: it stands beside the message.
+  -- Its key was never stored or has expired. Search the transactionIds stored next to the messages.
   for v_row in
     select m.ordinal, m.id, m.token, m.partition_id, m."offset"
     from queen.find_named(p_delivery_ids, p_tokens, p_partition_ids, p_transaction_ids) m
@@ -82,7 +82,7 @@ begin
     from unnest(p_groups, p_delivery_ids, p_tokens, p_partition_ids, p_transaction_ids, p_place_ids, p_place_offsets)
       with ordinality n ("group", delivery_id, token, partition_id, transaction_id, place_id, place_offset, ordinal)
     left join lateral (
-      -- Under its lease, and nothing else has its id as transactionId.
+      -- Found under its lease, and no other message has its id as transactionId.
       select d.id
       from queen.deliveries d
       where d.id = n.delivery_id
@@ -114,7 +114,7 @@ begin
 end
 $$;
 
--- Messages that are out under these leases and have these transactionIds beside them: what a lease holds is read once.
+-- Messages leased under these leases that have these transactionIds in their extras. Reads each lease once.
 create or replace function queen.find_named (
   p_delivery_ids bigint[], p_tokens uuid[], p_partition_ids bigint[], p_transaction_ids text[]
 )
@@ -144,7 +144,7 @@ begin
 end
 $$;
 
--- The transactionIds of the messages that a delivery holds, as they stand beside the messages, with their offsets.
+-- The transactionIds in the extras of a delivery's messages, with their offsets.
 create or replace function queen.named_messages (
   p_partition_id bigint, p_pending int8multirange, p_payload bytea, p_extras bytea
 )
@@ -159,7 +159,7 @@ begin
   from (
     select s.base_offset + i as "offset", queen.extra_at(s.extras, s.message_count, i) as extra
     from (
-      -- Read and decompressed once, not for every message.
+      -- Read and decompress it once, not for every message.
       select s.base_offset, s.message_count, s.extras || ''::bytea as extras
       from queen.segments s
       where p_payload is null
@@ -182,7 +182,7 @@ begin
 end
 $$;
 
--- One of find_deliveries; p_most: how many partitions a transactionId alone is looked for in.
+-- Find one message for find_deliveries. p_most: how many partitions to search for a transactionId without a partition.
 create or replace function queen.find_delivery (
   p_group          text,
   p_delivery_id    bigint,
@@ -201,7 +201,7 @@ as $$
 declare
   v_ids bigint[];
 begin
-  -- Which deliveries it may be in: each way of naming them is a search of its own, by its own index.
+  -- The deliveries to search. Each way of naming them is a separate search with its own index.
   if p_delivery_id is not null then
     v_ids := array(
       select d.id from queen.deliveries d where d.id = p_delivery_id and d.token = p_token and d.held
@@ -243,7 +243,7 @@ begin
   end if;
 
   if p_delivery_id is not null or p_partition_id is not null then
-    -- Not remembered as a key any more, or never: it stands beside the message.
+    -- Its key was never stored or has expired. Search the transactionIds stored next to the messages.
     return query
     select d.id, d.token, d.partition_id, m."offset", false
     from queen.deliveries d
@@ -259,7 +259,7 @@ begin
   end if;
 
   if p_delivery_id is not null then
-    -- The lease is current, and the message was one of it that is settled.
+    -- The lease is current, and this message of it is settled.
     return query
     select null::bigint, null::uuid, d.partition_id, k."offset", true
     from queen.deliveries d
@@ -277,7 +277,7 @@ begin
   end if;
 
   if p_delivery_id is null and p_partition_id is not null then
-    -- Known by its key, not out: the group is done with it if it was handed out.
+    -- Its key is known and it is not leased: the group has settled it if it was ever claimed.
     return query
     select null::bigint, null::uuid, p_partition_id, k."offset", true
     from queen.partitions p
@@ -340,7 +340,7 @@ begin
   end if;
 
   if p_delivery_id is null and p_partition_id is null then
-    -- Only its key may be left of it. Which partition is part of the key, so the newest ones are tried.
+    -- Only its key may remain. The partition is part of the key, so try the newest partitions.
     return query
     select null::bigint, null::uuid, p.id, k."offset", true
     from (

@@ -1,15 +1,13 @@
--- Give messages back, or settle them one by one: one request a message.
+-- Return messages to their group, or settle them one by one. Each request names one message.
 --
--- p_kinds: `failed` counts an attempt and waits for its backoff, `retry` does neither, `dead` gives up at once;
--- `completed` settles, for callers who say both at once.
--- p_delays: seconds in place of the backoff, or null.
--- Of an ordered delivery only the lowest failure of a call counts: there the delivery ends, and what it leaves
--- open goes back uncounted.
--- What is `completed` of a delivery is settled in one go, whatever its number.
--- Answers one row a request, in the order asked: when, and in how many seconds, the message is due again (null when it
--- became a dead letter or was dropped) and whether the delivery is over, or the refusal QN002 (the pair is not
--- current, or belongs to another partition than the message; p_partition_ids null: unchecked) or QN010 (this message is
--- settled already, or was not handed out). Completing what is settled already is no refusal.
+-- p_kinds: `failed` counts an attempt and applies the backoff, `retry` does neither, `dead` dead-letters at once,
+-- `completed` settles the message. p_delays: seconds instead of the backoff, or null.
+-- In an ordered delivery only the lowest failure of a call counts: the delivery ends there, and its other open messages
+-- return without an attempt counted. All `completed` messages of a delivery are settled in one step.
+-- Returns one row per request, in request order: when and in how many seconds the message is due again (null if it was
+-- dead-lettered or dropped), and whether the delivery ended. Returns QN002 if the lease is not current or belongs to
+-- another partition (p_partition_ids null: not checked), or QN010 if the message is settled or was not leased.
+-- Completing a message that is settled already succeeds.
 -- Locks: consumers of ordered deliveries, then deliveries by id.
 create or replace function queen.nack (
   p_ids           bigint[],
@@ -46,7 +44,7 @@ begin
   perform 1 from (select d.id from queen.deliveries d where d.id = any (p_ids) order by d.id for no key update) l;
   v_now := queen.now();
 
-  -- What is done leaves while the delivery is still there to leave from.
+  -- Settle completed messages while the delivery still exists.
   if 'completed' = any (p_kinds) then
     return query
     select c.*
@@ -57,14 +55,14 @@ begin
     from unnest(p_ids, p_tokens, p_partition_ids, p_offsets, p_kinds, p_errors, p_delays)
       with ordinality a (id, token, partition_id, "offset", kind, error, delay, ordinal)
     where a.kind <> 'completed'
-    -- And so does what is dead.
+    -- Likewise dead-letter messages before a failure ends the delivery.
     order by a.id, a.kind <> 'dead', a."offset"
   loop
     if v_request.id = v_ended.id and v_request.token = v_ended.token
       and v_ended.partition_id = coalesce(v_request.partition_id, v_ended.partition_id)
       and queen.handed_out(v_ended) @> v_request."offset"
     then
-      -- The delivery ended at a lower message of this call; this one goes back uncounted.
+      -- The delivery ended at a lower message of this call. This message returns without an attempt counted.
       return query select
         v_request.ordinal::integer, v_ended.group_id, v_now, 0::double precision, false, true, null::text;
       continue;
@@ -103,7 +101,7 @@ begin
 end
 $$;
 
--- The completed ones of a nack: one shrink a delivery. The caller has locked consumers and deliveries.
+-- The `completed` requests of a nack, with one update per delivery. The caller has locked consumers and deliveries.
 create or replace function queen.complete (
   p_ids           bigint[],
   p_tokens        uuid[],

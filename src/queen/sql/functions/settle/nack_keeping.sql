@@ -1,4 +1,4 @@
--- As queen.nack, and remember results of what was completed: each of the request that p_ordinals names.
+-- Like queen.nack, and store the results of completed messages. Each result belongs to request p_ordinals.
 -- Locks: those of queen.nack, then results.
 create or replace function queen.nack_keeping (
   p_ids             bigint[],

@@ -1,8 +1,8 @@
--- Take back the end of deliveries that were just handed out: from the offset named on, at once and uncounted.
+-- Take back the end of leases that were just granted, from offset p_ends on. No attempt is counted.
 --
--- On an ordered queue what is taken back waits behind what stays out; on an unordered one it may be claimed at once.
--- Answers one row a request, in the order asked: its group, or the refusal QN002 when (id, token) is not the current
--- pair. Commits asynchronously, as the claim did. Locks: deliveries by id.
+-- On an ordered queue the messages wait behind the rest of the lease. On an unordered queue they can be claimed at once.
+-- Returns one row per request, in request order: its group, or QN002 if (id, token) is no longer the current lease.
+-- Commits asynchronously, as the claim did. Locks: deliveries by id.
 create or replace function queen.shorten (p_ids bigint[], p_tokens uuid[], p_ends bigint[])
   returns table (ordinal integer, group_id bigint, code text)
   language plpgsql

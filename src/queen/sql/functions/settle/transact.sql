@@ -1,8 +1,8 @@
--- Acks, nacks and pushes, all applied or none.
+-- Acks, nacks and pushes in one transaction: all are applied, or none.
 --
 -- The arguments are those of ack, nack and push. p_lease_ids, p_lease_tokens: leases that must be current.
--- Answers the rows of push, or, and then nothing was applied, rows of its refusals, of kind `ack`, `nack` or
--- `lease` with the ordinal of what was refused and the code QN002 or QN010.
+-- Returns the rows of push, then one row per nack. If anything is rejected, applies nothing and returns the rejections of
+-- push, or rows of kind `ack`, `nack` or `lease` with the ordinal of the request and QN002 or QN010.
 -- Locks: partitions by id, then consumers, then deliveries by id.
 create or replace function queen.transact (
   p_ack_ids                 bigint[],
@@ -60,7 +60,7 @@ begin
     for no key update
   ) l;
   if p_producers is not null then
-    -- Before the acks are judged: a repeat finds its leases settled, and must hear what it heard first.
+    -- Before the acks are checked: a repeated request finds its leases settled, and must get its first result.
     return query select p.* from queen.check_producers(p_producers, p_sequences, queen.now()) p;
     if found then
       return;
@@ -76,7 +76,7 @@ begin
     for no key update
   ) l;
 
-  -- Judge all of it first; then nothing has to be undone.
+  -- Check everything first, so that nothing has to be undone.
   return query
   select r.kind, r.ordinal::integer, null::bigint, null::timestamptz, null::bigint, r.code
   from (
@@ -130,7 +130,7 @@ begin
     perform queen.record_producers(p_producers, p_sequences, queen.now());
   end if;
   perform queen.ack(p_ack_ids, p_ack_tokens, p_ack_offsets);
-  -- What became of each, for those who count: the group stands in place of the offset.
+  -- The outcome of each nack, for metrics. The column "offset" holds the group id.
   return query
   select
     case

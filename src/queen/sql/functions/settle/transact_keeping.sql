@@ -1,4 +1,4 @@
--- As queen.transact, and remember results of what it acked: each of the nack that p_result_ordinals names.
+-- Like queen.transact, and store the results of messages that it completed. Each result belongs to nack p_result_ordinals.
 -- Locks: those of queen.transact, then results.
 create or replace function queen.transact_keeping (
   p_ack_ids                 bigint[],
@@ -63,7 +63,7 @@ begin
     ) t
   loop
     if v_row.kind = 'acked' then
-      -- The group stands in place of the offset.
+      -- The column "offset" holds the group id.
       v_queues[v_row.ordinal] := queen.queue_of(v_row."offset");
     end if;
     return query select v_row.kind, v_row.ordinal, v_row."offset", v_row.created_at, v_row.xid, v_row.code;

@@ -1,9 +1,10 @@
--- Partitions of a queue in which something has become older than p_cut since the last look, by the order of
--- transactions, and those that could not be dealt with before and whose time has come again.
+-- Partitions of a queue with segments that became older than p_cut since the last call, in the order of transactions, and
+-- partitions to retry whose time has come.
 --
--- Each segment is met once. The sweep stops at the first that is too young: one behind it that is older, as
--- transactions may overlap, is met with it. It never passes a transaction that may still be open, nor p_before.
--- A partition may be named twice. Whoever calls this deals with all of them, or says by queen.look_again which are left. Locks: the sweep.
+-- Each segment is visited once. The sweep stops at the first segment that is too young. Transactions overlap, so an older
+-- segment behind it is visited together with it. The sweep never passes a transaction that may be open, nor p_before.
+-- A partition may be returned twice. The caller processes all of them, or passes the rest to queen.look_again.
+-- Locks: the sweep.
 create or replace function queen.due_partitions (
   p_queue_id bigint,
   p_kind     text,
@@ -17,7 +18,7 @@ create or replace function queen.due_partitions (
 )
   language plpgsql
   volatile
-  -- By index and in parts: a whole sort would read all that is left of a queue.
+  -- By index and in parts: a full sort would read all remaining segments of a queue.
   set enable_sort = off
 as $$
 declare
@@ -77,8 +78,8 @@ begin
 end
 $$;
 
--- Say which of the partitions that were due are left: p_locked, which somebody had locked, and p_lagging, where
--- something is in the way; the others are dealt with. Locks: laggards.
+-- Record which of the due partitions must be visited again: p_locked, which were locked, and p_lagging, where messages
+-- could not be removed yet. The others are finished. Locks: laggards.
 create or replace function queen.look_again (
   p_queue_id bigint,
   p_kind     text,
@@ -105,7 +106,7 @@ begin
   from (select u.id from unnest(p_lagging) u (id) order by u.id) u
   on conflict (partition_id, kind) do update
   set
-    -- Each time later: a backlog that nobody reads is not looked through again and again.
+    -- Later each time, so that a backlog without consumers is not scanned again and again.
     look_at = p_now + make_interval(secs => p_again * 2 ^ least(l.looks + 1, 5)),
     looks = l.looks + 1;
 end

@@ -1,5 +1,5 @@
--- Take the duties that are due and that nobody has, for p_seconds: each for this holder alone, under a new epoch.
--- Locks: their rows; skips what is locked.
+-- Take the background tasks that are due and have no leader, for p_seconds and under a new epoch.
+-- Locks: their rows; skips locked rows.
 create or replace function queen.take_duties (p_holder bigint, p_names text[], p_seconds double precision)
   returns table (name text, epoch bigint, cursor jsonb)
   language plpgsql
@@ -32,7 +32,7 @@ begin
 end
 $$;
 
--- Say what came of a run and give the duty back; it is due again after p_wait seconds. Raises QN016.
+-- Record the result of a run and give the task back. It is due again after p_wait seconds. Raises QN016.
 create or replace function queen.report_duty (
   p_name    text,
   p_epoch   bigint,

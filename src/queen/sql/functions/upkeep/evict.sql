@@ -1,11 +1,11 @@
--- Evict what has waited longer than maxWaitTimeSeconds, of the next partitions of a queue in which something has.
+-- Evict messages that waited longer than maxWaitTimeSeconds, from the next partitions of a queue that have any.
 --
--- What a group has not claimed becomes its dead letter `evicted`, or nothing where the queue keeps none; what it has
--- claimed is not touched. A call ends with the segment that reaches p_messages messages or 16 MiB.
--- Answers how many partitions were looked at, the groups whose messages were evicted and how many of each, whether they
--- were kept, whether nothing more is due, and how many seconds behind this is. Raises QN016.
--- Locks: the duty, the group (to fill it) and nothing else; or the sweep, partitions by id (skips what is locked),
--- consumers, laggards.
+-- Unclaimed messages of a group become dead letters with the reason `evicted`, or are dropped if the queue keeps none.
+-- Claimed messages are not touched. A call ends with the segment that reaches p_messages messages or 16 MiB.
+-- Returns how many partitions were visited, the groups and how many messages of each were evicted, whether dead letters were
+-- written, whether nothing more is due, and how many seconds behind the task is. Raises QN016.
+-- Locks: only the task and the group (to fill it); or the task, the sweep, partitions by id (skips locked rows), consumers,
+-- laggards.
 create or replace function queen.evict (p_epoch bigint, p_queue_id bigint, p_limit integer, p_messages integer)
   returns table (
     partitions integer, messages bigint, group_ids bigint[], counts bigint[], is_kept boolean, is_over boolean,
@@ -54,7 +54,7 @@ begin
   where g.queue_id = p_queue_id and g.deleted_at is null and g.filled_to is not null
   limit 1;
   if v_unfull is not null then
-    -- In a transaction of its own: filling locks partitions in an order of its own.
+    -- In a separate transaction, because filling locks partitions in a different order.
     is_over := false;
     perform queen.fill(v_unfull, 1000);
     return next;
@@ -99,7 +99,7 @@ begin
       v_late := v_late || v_id;
     end if;
   end loop;
-  -- Those that were locked a second later, but at once if for some there was no room.
+  -- Visit locked partitions again in one second, or at once if the limit was reached.
   perform queen.look_again(
     p_queue_id, 'eviction', v_due.partition_ids,
     array(
@@ -117,7 +117,7 @@ begin
 end
 $$;
 
--- Evict what a group has not claimed of the start of a partition. The caller has locked the partition and the pair.
+-- Evict unclaimed messages of a group from the start of a partition. The caller has locked the partition and the pair.
 create or replace function queen.evict_pair (
   p_queue        queen.queues,
   p_partition_id bigint,

@@ -1,7 +1,7 @@
--- Truncate the generation of keys of a class of windows that no window reaches any more; true when there was something in it.
+-- Truncate the generation of a class of keys that no window reaches any more. Returns true if it contained keys.
 --
--- Truncating waits for whoever uses the keys and lets everybody behind it wait too, so it gives up soon: the next
--- call tries again. Raises QN016. Locks: the duty; the generation, exclusive, without waiting long.
+-- A truncate waits for running users of the keys and makes all later ones wait, so it gives up soon and the next call tries
+-- again. Raises QN016. Locks: the task; the generation, exclusive, with a short timeout.
 create or replace function queen.forget_generation (p_epoch bigint, p_class integer)
   returns boolean
   language plpgsql
@@ -22,7 +22,7 @@ begin
   if v_pages = 0 then
     return false;
   end if;
-  -- Keys are only added, so the newest are at the end: a clock that went back must not cost any.
+  -- Keys are only appended, so the newest are at the end. If the clock went back, no valid key may be lost.
   select max(d.at) into v_newest
   from queen.dedup d
   where d.generation = v_generation and d.ctid >= format('(%s,0)', greatest(v_pages - 8, 0))::tid;
@@ -52,9 +52,10 @@ begin
 end
 $$;
 
--- Forget producers that were not heard of for p_seconds, among the next p_limit behind p_after. Not those that are files of
--- a buffer, however long one is left half stored; until the call end_buffers says that they are gone.
--- Answers how many were looked at, how many went, and the last of them. Raises QN016. Locks: the duty, producers.
+-- Delete producers without a request for p_seconds, among the next p_limit after p_after.
+--
+-- Keeps producers that stand for files of a buffer, however old, until the call end_buffers marks them as gone.
+-- Returns how many were visited, how many were deleted, and the last one. Raises QN016. Locks: the task, producers.
 create or replace function queen.forget_producers (
   p_epoch   bigint,
   p_seconds double precision,
@@ -77,7 +78,7 @@ begin
     from queen.producers p
     where p.producer_id > coalesce(p_after, '')
     order by p.producer_id
-    -- All scopes of the last one: the next call goes on behind its id.
+    -- Include all scopes of the last producer, because the next call continues after its id.
     fetch first p_limit rows with ties
   ),
   gone as (
@@ -102,8 +103,8 @@ begin
 end
 $$;
 
--- Forget events that were recorded p_seconds ago or earlier, at most p_limit; answers how many. Raises QN016.
--- Locks: the duty, traces.
+-- Delete events that were recorded p_seconds ago or earlier, at most p_limit. Returns how many. Raises QN016.
+-- Locks: the task, traces.
 create or replace function queen.forget_traces (p_epoch bigint, p_seconds double precision, p_limit integer)
   returns integer
   language plpgsql
@@ -131,8 +132,8 @@ begin
 end
 $$;
 
--- Forget what was removed p_seconds ago or earlier, at most p_limit records; answers how many. Raises QN016.
--- Locks: the duty, removals.
+-- Delete records of removals made p_seconds ago or earlier, at most p_limit. Returns how many. Raises QN016.
+-- Locks: the task, removals.
 create or replace function queen.forget_removals (p_epoch bigint, p_seconds double precision, p_limit integer)
   returns integer
   language plpgsql
@@ -163,9 +164,9 @@ begin
 end
 $$;
 
--- Forget counters and samples of p_seconds ago or earlier, at most p_limit of each; answers how many. Raises QN016.
--- Late minutes are forgotten with their counters, for where there is no rollup nobody takes them in.
--- Locks: the duty, counters, samples, late minutes.
+-- Delete counters and samples from p_seconds ago or earlier, at most p_limit of each. Returns how many. Raises QN016.
+-- Deletes late minutes too, because without a rollup nothing else does.
+-- Locks: the task, counters, samples, late minutes.
 create or replace function queen.forget_counters (p_epoch bigint, p_seconds double precision, p_limit integer)
   returns bigint
   language plpgsql

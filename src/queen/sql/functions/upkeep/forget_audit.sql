@@ -1,9 +1,9 @@
--- Remove records of the audit log that are p_seconds old or older, at most p_limit, the oldest first; returns how many.
--- Raises QN016, and data_corrupted where the chain is broken: records that prove a forgery are never removed.
+-- Delete records of the audit log that are p_seconds old or older, at most p_limit, the oldest first. Returns how many.
+-- Raises QN016, and data_corrupted if the chain is broken: records that prove a forgery are never deleted.
 --
--- It runs with the rights of its owner, because the app itself must not delete records. Whoever may call it can therefore
--- remove nothing that is younger than 30 days.
--- Locks: the duty, audit_start, audit.
+-- It runs with the rights of its owner, because the app itself must not delete records. For the same reason it never deletes
+-- records younger than 30 days.
+-- Locks: the task, audit_start, audit.
 create or replace function queen.forget_audit (p_epoch bigint, p_seconds double precision, p_limit integer)
   returns integer
   language plpgsql

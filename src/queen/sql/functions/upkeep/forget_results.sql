@@ -1,5 +1,5 @@
--- Forget results whose time is over, at most p_limit; answers how many. Raises QN016.
--- Locks: the duty, results; skips what is locked.
+-- Delete expired results, at most p_limit. Returns how many. Raises QN016.
+-- Locks: the task, results; skips locked rows.
 create or replace function queen.forget_results (p_epoch bigint, p_limit integer)
   returns integer
   language plpgsql

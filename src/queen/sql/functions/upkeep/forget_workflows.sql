@@ -1,5 +1,5 @@
--- Forget some workflows that ended more than p_seconds ago: at most p_limit runs, and as many parts of maps. Answers how many rows went.
--- Raises QN016 when the duty is another process's. Locks: the duty, workflows (skips what is locked).
+-- Delete workflows that ended more than p_seconds ago: at most p_limit runs, and as many parts of maps. Returns the number
+-- of rows. Raises QN016. Locks: the task, workflows (skips locked rows).
 create or replace function queen.forget_workflows (p_epoch bigint, p_seconds double precision, p_limit integer)
   returns integer
   language plpgsql
@@ -32,7 +32,7 @@ begin
 end
 $$;
 
--- Delete one workflow that has ended. Raises QN020 when there is none, QN023 when it has not ended. Locks: the run.
+-- Delete one workflow that has ended. Raises QN020 if it does not exist, QN023 if it is running. Locks: the run.
 create or replace function queen.delete_workflow (p_id text)
   returns void
   language plpgsql
@@ -53,7 +53,7 @@ begin
 end
 $$;
 
--- Remove runs without parts that the caller has locked; answers how many.
+-- Delete runs without parts that the caller has locked. Returns how many.
 create or replace function queen.remove_workflows (p_ids text[])
   returns integer
   language plpgsql

@@ -1,5 +1,5 @@
--- Say that a process lives, and what it must know: which maintenance is on, and the newest redaction.
--- Writes every four seconds at most, however often it is called; forgets processes unheard of for a day.
+-- Record that a process is alive. Return the active maintenance modes and the newest redaction.
+-- Writes at most every four seconds, however often it is called. Deletes processes that were silent for a day.
 create or replace function queen.pulse (p_id text, p_host text, p_pid integer, p_version text, p_waiters integer)
   returns table (is_push_off boolean, is_pop_off boolean, redaction bigint, has_orphans boolean)
   language plpgsql

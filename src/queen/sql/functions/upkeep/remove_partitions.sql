@@ -1,10 +1,11 @@
--- Remove partitions of a queue that are empty and were not pushed to for so long, and past their dedup window.
+-- Remove partitions of a queue that are empty and had no push for p_seconds, or for the time that the queue sets, and whose
+-- dedup window has passed.
 --
--- Empty is: all that was in it was removed, or nothing ever was (a laggard of the kind `unused`, for what was scheduled was
--- cancelled or expired); nothing is out, scheduled, or a dead letter. A push that knows a removed one is answered QN004 and
--- makes a new one, with a new id. p_seconds: where the queue says nothing. p_after_at, p_after_id: go on behind this place.
--- Answers how many went, the place to go on from, and whether that was the last. Raises QN016.
--- Locks: the duty, partitions by id (skips what is locked), consumers, deliveries, laggards.
+-- A partition is empty if all its messages were removed, or if it never had any (a laggard of the kind `unused`: its scheduled
+-- messages were cancelled or expired), and it has no deliveries, scheduled messages or dead letters. A push that still uses
+-- a removed partition gets QN004 and creates a new one. p_after_at, p_after_id: continue after this position.
+-- Returns how many were removed, the position to continue from, and whether that was the last. Raises QN016.
+-- Locks: the task, partitions by id (skips locked rows), consumers, deliveries, laggards.
 create or replace function queen.remove_partitions (
   p_epoch    bigint,
   p_queue_id bigint,
@@ -43,7 +44,7 @@ begin
     coalesce(nullif(v_queue.partition_retention_seconds, 0), p_seconds),
     v_queue.dedup_seconds
   ));
-  -- A window of before holds for what was pushed then.
+  -- A former window still covers messages that were pushed under it.
   if v_queue.id is null or exists (select 1 from unnest(v_queue.old_dedup_untils) u where u > v_now) then
     return next;
     return;
@@ -102,12 +103,12 @@ begin
     order by s.base_offset desc
     limit 1;
     if found then
-      -- From now on it is found by its segments.
+      -- From now on it is found through its segments.
       delete from queen.laggards l where l.partition_id = v_id and l.kind = 'unused';
       continue when v_newest.created_at >= v_cut;
     end if;
     if not v_newest.is_empty then
-      -- It was emptied and pushed to since: only that row is left over.
+      -- It was emptied and then pushed to. Only the empty row is left over.
       delete from queen.segments s where s.partition_id = v_id and s.body is null and s.base_offset < v_newest.base_offset;
       continue;
     end if;

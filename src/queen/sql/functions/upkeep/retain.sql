@@ -1,13 +1,12 @@
--- Remove what retention no longer keeps, of the next partitions of a queue in which something became old enough.
+-- Remove messages that retention no longer keeps, from the next partitions of a queue in which some became old enough.
 --
--- p_kind: `age`, what is older than retentionSeconds, settled or not, but not what is out or waits for its next
--- attempt; `completed`, what is older than completedRetentionSeconds and settled by every group. Neither goes beyond
--- what queen.hold keeps. The newest segment's row stays, emptied: the next offset is read from it. What went is
--- recorded in queen.removals.
--- p_again: seconds after which a partition is looked at again where something was in the way.
--- Answers how many partitions were looked at, how many messages went, whether nothing more is due, and how many
--- seconds behind this is. Raises QN016.
--- Locks: the duty, the sweep, partitions by id (skips what is locked), consumers, laggards.
+-- p_kind: `age` removes messages older than retentionSeconds, settled or not, except leased and waiting ones. `completed`
+-- removes messages older than completedRetentionSeconds that every group has settled. Both keep messages under a
+-- queen.hold. The row of the newest segment stays without a body, because the next offset is read from it. Removals are
+-- recorded in queen.removals. p_again: seconds after which a partition is visited again if messages could not be removed.
+-- Returns how many partitions were visited, how many messages were removed, whether nothing more is due, and how many
+-- seconds behind the task is. Raises QN016.
+-- Locks: the task, the sweep, partitions by id (skips locked rows), consumers, laggards.
 create or replace function queen.retain (
   p_epoch    bigint,
   p_queue_id bigint,
@@ -74,7 +73,7 @@ begin
   perform queen.look_again(
     p_queue_id, p_kind, v_due.partition_ids,
     array(
-      -- Those that are gone are dealt with.
+      -- Partitions that no longer exist are finished.
       select distinct u.id
       from unnest(v_due.partition_ids) u (id)
       where u.id <> all (v_locked) and exists (select 1 from queen.partitions p where p.id = u.id)
@@ -86,8 +85,8 @@ begin
 end
 $$;
 
--- Remove what is before p_cut from the start of a partition, as far as nothing is in the way, at most p_most
--- segments; lagging where something old enough is left. The caller has locked the partition.
+-- Remove messages older than p_cut from the start of a partition as far as possible, at most p_most segments. is_lagging if
+-- old messages are left. The caller has locked the partition.
 create or replace function queen.trim_start (
   p_partition_id bigint,
   p_queue        queen.queues,
@@ -106,7 +105,7 @@ declare
   v_old record;
   v_end bigint;
 begin
-  -- Times never fall as offsets rise, so what is old is at the start.
+  -- Times never fall as offsets rise, so old messages are at the start.
   select
     coalesce(min(s.base_offset) filter (where s.xid >= p_hold), max(s.next_offset)) as end_offset,
     count(*) as segments
@@ -129,8 +128,8 @@ begin
 end
 $$;
 
--- How far the start of a partition may go by age: up to p_end, or up to the first message that is out or waits for its
--- next attempt. Groups that stood before that stand there now. The caller has locked the partition.
+-- How far the start of a partition can be removed by age: up to p_end, or up to the first message that is leased or waits
+-- for a retry. Groups before that position move to it. The caller has locked the partition.
 create or replace function queen.passable (p_partition_id bigint, p_end bigint)
   returns bigint
   language plpgsql
@@ -140,7 +139,7 @@ declare
   v_end       bigint;
   v_is_behind boolean;
 begin
-  -- Who has not claimed it all might claim it meanwhile; a claim in flight is waited for, and then seen below.
+  -- A group that has not claimed all of it might claim meanwhile. Wait for a running claim, which is then visible below.
   select count(*) > 0 into v_is_behind
   from (
     select c.group_id
@@ -157,7 +156,7 @@ begin
   if v_is_behind then
     perform queen.move_up(
       p_partition_id,
-      -- Only to the edge of a segment: the others stay.
+      -- Only to the border of a segment: the others stay.
       coalesce(
         (
           select s.base_offset

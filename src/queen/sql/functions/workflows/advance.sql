@@ -1,9 +1,10 @@
--- Settle messages and the steps of workflows that they were, in one transaction: all of it, or nothing and the reasons.
+-- Settle messages and their workflow steps in one transaction: all of it, or nothing and the reasons.
 --
--- p_workflows … p_errors: an advance each: the step (and the part of it, of a map), the token that its message brought, `success` or `failure`, and
--- what came of it. The others are the arguments of transact_keeping (null for no results). Answers the rows of transact, and, when that applied all, a row an
--- advance: `advanced`, `ended` when the run is over with it, or `stale` when the step was settled before, was begun anew since, or is gone: then its message
--- is settled all the same, and nothing else follows. So a repeat changes nothing, whoever sends it.
+-- p_workflows … p_attempts: one advance each: the step (and for a map its part), the token from the message, `success` or
+-- `failure`, and the result or error. The others are the arguments of transact_keeping (null for no results).
+-- Returns the rows of transact and, if that applied everything, one row per advance: `advanced`; `ended` if the run ended; or
+-- `stale` if the step was settled before, was started again since, or does not exist. The message of a stale step is settled,
+-- and nothing else follows. So a repeated call changes nothing.
 -- Locks: workflows by id, then those of transact.
 create or replace function queen.advance (
   p_workflows               text[],

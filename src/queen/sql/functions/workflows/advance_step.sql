@@ -1,5 +1,5 @@
--- Settle one step, or one part of it, with success, failure or, its message was taken away, as cancelled; the caller has locked
--- the run. Answers `advanced`, `ended` or `stale`.
+-- Settle one step, or one part of it, as success, failure, or cancelled if its message was removed. The caller has locked the
+-- run. Returns `advanced`, `ended` or `stale`.
 create or replace function queen.advance_step (
   p_id       text,
   p_name     text,

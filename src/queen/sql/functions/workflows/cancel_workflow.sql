@@ -1,8 +1,9 @@
--- Cancel a workflow: nothing begins any more, and what was put down and not yet moved to the log is taken back.
+-- Cancel a workflow: no step begins any more, and messages that are still in the outbox are deleted.
 --
--- What is out is waited for, as when a step fails; then what was done is undone, unless p_is_undone says no, and the run ends as cancelled.
--- Answers whether it was running, whether it is over, and how many steps are still out. One that is being undone, or is over, stays as it is.
--- Raises QN020 when there is no such workflow. Locks: the run, then its messages in the outbox by id.
+-- Waits for leased messages, as after a failed step. Then completed steps are undone, unless p_is_undone says otherwise, and
+-- the run ends as cancelled. Returns whether it was running, whether it has ended, and how many steps are still active. A run
+-- that is being undone, or has ended, does not change.
+-- Raises QN020 if there is no such workflow. Locks: the run, then its messages in the outbox by id.
 create or replace function queen.cancel_workflow (
   p_id text, p_reason text, p_is_undone boolean, out was_running boolean, out has_ended boolean, out open_steps integer
 )
@@ -75,8 +76,8 @@ begin
 end
 $$;
 
--- The messages of a run that is to stop are gone: those of these steps, or parts of them. Answers whether the run is over.
--- Raises QN020 when there is no such workflow. Locks: the run.
+-- Settle steps of a stopping run, or parts of them, whose messages were removed. Returns whether the run has ended.
+-- Raises QN020 if there is no such workflow. Locks: the run.
 create or replace function queen.drop_steps (p_id text, p_steps text[], p_parts integer[], p_tokens uuid[])
   returns boolean
   language plpgsql

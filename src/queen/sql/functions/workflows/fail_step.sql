@@ -1,5 +1,5 @@
--- Fail a step, or a part of one, whose message was taken away. Answers whether the run is over; a token that is not the step's changes nothing.
--- Locks: the run.
+-- Fail a step, or a part of one, whose message was removed. Returns whether the run has ended. A token of another attempt
+-- changes nothing. Locks: the run.
 create or replace function queen.fail_step (
   p_id    text,
   p_step  text,

@@ -1,10 +1,11 @@
--- Run a workflow that failed or was cancelled again, from where it broke off: what completed stays done.
+-- Run a workflow that failed or was cancelled again from where it stopped. Completed steps stay completed.
 --
--- Begun anew is what failed and led nowhere, what was cancelled, what the stop kept from beginning, p_from if it is given, and all that may
--- follow from these. A way that was not taken stays skipped, and what completed behind it stays done. A map that failed keeps the parts that were
--- done, unless something before it runs again. If a step could not be undone, that is tried again instead.
--- Answers whether the run is over (there was nothing left to do). Raises QN020 when there is no such workflow, or no such step, QN022 when there is nothing to
--- retry: it has not ended, or completed, or was undone.
+-- Steps that begin again: failed steps that led nowhere, cancelled steps, steps that the stop prevented, p_from if given, and
+-- all steps that may follow from these. A branch that was not taken stays skipped, and completed steps behind it stay
+-- completed. A failed map keeps its completed parts, unless a step before it runs again. If a step could not be undone, the
+-- undo is tried again instead.
+-- Returns whether the run has ended because nothing was left to do. Raises QN020 if there is no such workflow or step, QN022
+-- if there is nothing to retry: it has not ended, it completed, or it was undone.
 -- Locks: the run.
 create or replace function queen.retry_workflow (p_id text, p_from text, out has_ended boolean)
   language plpgsql
@@ -81,7 +82,7 @@ begin
 end
 $$;
 
--- Let steps be as if they had not begun: what leads to them is what is settled beside them.
+-- Reset steps as if they had never begun. The counters of settled steps that lead to them are computed again.
 create or replace function queen.reset_steps (p_id text, p_names text[])
   returns void
   language plpgsql
@@ -105,7 +106,7 @@ begin
   set
     state = 'pending', result = null, error = null, place = null, ended_at = null, attempts = null,
     parts = null, open_parts = null, failed_parts = null,
-    -- A signal that no beginning has taken is still there.
+    -- A signal that no attempt has taken is still available.
     signal_outcome = case when s.started_at is null then s.signal_outcome end,
     signal_data = case when s.started_at is null then s.signal_data end,
     started_at = null,

@@ -1,8 +1,8 @@
--- See to steps whose time to look has come: what waited too long for a signal fails, and so does a step whose message is neither in the outbox nor open
--- in its queue any more: it was evicted, purged, buried or settled without a word about the step.
+-- Check steps whose look_at has come. Fail steps that waited too long for a signal, and steps whose message is neither in the
+-- outbox nor open in its queue: it was evicted, purged, dead-lettered, or settled without its step.
 --
--- At most p_limit steps; runs that somebody works on are left for the next time. Answers how many were looked at, and the runs that ended.
--- Raises QN016 when the duty is another process's. Locks: the duty, workflows by id (skips what is locked), their messages in the outbox.
+-- Checks at most p_limit steps. Locked runs are left for the next call. Returns how many were checked, and the runs that ended.
+-- Raises QN016. Locks: the task, workflows by id (skips locked rows), their messages in the outbox.
 create or replace function queen.see_to_steps (p_epoch bigint, p_limit integer)
   returns table (looked integer, ended text[])
   language plpgsql
@@ -43,7 +43,7 @@ begin
 end
 $$;
 
--- See to the steps of one run that the caller has locked; answers how many.
+-- Check the steps of one run that the caller has locked. Returns how many.
 create or replace function queen.see_to_workflow (p_id text, p_limit integer, p_now timestamptz)
   returns integer
   language plpgsql
@@ -68,7 +68,7 @@ begin
     end if;
     update queen.workflow_steps s
     set
-      -- Each time later, up to an hour.
+      -- Later each time, up to an hour.
       look_at = case
         when s.state = 'active' then p_now + least(interval '1 hour', greatest(interval '1 minute', p_now - s.started_at))
       end,
@@ -97,7 +97,7 @@ begin
 end
 $$;
 
--- Whether all messages of a step were moved from the outbox to the log, and none is held back there any more.
+-- Whether all messages of a step were moved from the outbox to the log, and none is scheduled there any more.
 create or replace function queen.is_in_log (p_step queen.workflow_steps)
   returns boolean
   language plpgsql
@@ -128,10 +128,10 @@ begin
 end
 $$;
 
--- Why nobody will ever settle an active step, if so: its message cannot be moved to the log, or was in it and is not open any more.
+-- Why an active step will never be settled, or null: its message cannot be moved to the log, or is no longer open in it.
 --
--- A message is open if it was not claimed yet or is in a delivery. No message of its partition that was stored until the step's was in the log is: then
--- the step's is not either. Where an older one is still open, the answer has to wait for that.
+-- A message is open if it is unclaimed or in a delivery. If no message of its partition that was stored before the step's
+-- message reached the log is open, neither is the step's. If an older one is still open, the check has to wait for it.
 create or replace function queen.loss_of (p_step queen.workflow_steps)
   returns text
   language plpgsql

@@ -1,14 +1,15 @@
--- The state machine of a workflow: settle steps, and let follow what follows from that.
+-- The state machine of a workflow: settle steps and start the steps that follow.
 --
--- Private: everything that moves a run comes through here (start, advance, signal, cancel, retry, upkeep), with the row of the run locked, so
--- what is read is true until the commit and each counter is exact. p_candidates: steps that may begin now. The arrays after it: steps that are
--- settled, as what (completed, failed, skipped, cancelled), with which result or error. A step is settled once: one that is settled is passed over.
+-- Private. Every function that changes a run calls this one (start, advance, signal, cancel, retry, background task) with the
+-- row of the run locked, so that all it reads stays true until the commit and each counter is exact. p_candidates: steps that
+-- may begin now. The arrays after it: steps to settle, with a state (completed, failed, skipped, cancelled) and a result or
+-- error. A step is settled once: steps that are settled already are ignored.
 --
--- A step *leads to* those in on_success when it completes and to those in on_failure when it fails. A step begins when all that may lead
--- to it have (needs_all), or with the first of them, and is skipped when nothing can lead there any more. A failure that leads nowhere
--- stops the run: nothing begins any more, what is out is waited for, what was done is undone, last first, and the run has failed.
--- Work is bounded by the steps of the run, and the parts of the maps that begin.
--- Locks: none beside the run's, which the caller has; messages go to the outbox by queen.enqueue.
+-- A step *leads to* the steps in on_success when it completes and to those in on_failure when it fails. A step begins when all
+-- steps that may lead to it have (needs_all), or after the first of them. It is skipped when no step can lead to it any more.
+-- A failure that leads nowhere stops the run: no step begins, active steps finish, completed steps are undone, the last one
+-- first, and the run fails. The work is bounded by the steps of the run and the parts of the maps that begin.
+-- Locks: only the run's, which the caller has. Messages go to the outbox through queen.enqueue.
 create or replace function queen.settle_steps (
   p_id         text,
   p_candidates text[],
@@ -49,7 +50,7 @@ begin
         select b.state, b.result, b.error into v_state, v_result, v_error from queen.begin_step(v_run, v_step, p_now) b;
       end if;
       if v_state is not null then
-        -- By number: a caller who says nothing of results, or errors, gives an empty list of them.
+        -- Assign by index, because a caller without results or errors passes empty arrays.
         v_last := coalesce(cardinality(p_names), 0) + 1;
         p_names[v_last] := v_step.name;
         p_states[v_last] := v_state;
@@ -104,7 +105,7 @@ begin
 end
 $$;
 
--- Let a step begin. Answers how it is settled already, if it is: nothing to wait for, or nothing that could be sent.
+-- Start a step. Returns its state if it is settled at once: it waits for nothing, or its message cannot be sent.
 create or replace function queen.begin_step (
   p_run  queen.workflows,
   p_step queen.workflow_steps,
@@ -116,7 +117,7 @@ create or replace function queen.begin_step (
 as $$
 #variable_conflict use_column
 declare
-  -- What one message may carry on, and a map may have parts.
+  -- The size limit of a message, and the maximum number of parts of a map.
   c_bytes constant integer := 8388608;
   c_parts constant integer := 10000;
   v_token  uuid := gen_random_uuid();
@@ -166,7 +167,7 @@ begin
       error := format('%s items; at most %s fit', v_parts, c_parts);
       return;
     end if;
-    -- What is there was completed before this is tried again.
+    -- Existing parts were completed before this retry.
     v_kept := (
       select count(*) from queen.workflow_parts p where p.workflow_id = p_run.id and p.step = p_step.name
     );
@@ -215,7 +216,7 @@ begin
 end
 $$;
 
--- The steps that led to one, or that one undoes, with what came of them.
+-- The steps that led to a step, or that it undoes, with their results.
 create or replace function queen.leaders_of (p_id text, p_step queen.workflow_steps)
   returns table (name text, ordinal integer, result json, error text)
   language plpgsql
@@ -239,7 +240,7 @@ begin
 end
 $$;
 
--- Put the message of a step, or of a part of it, down. Its transactionId is that of no other.
+-- Enqueue the message of a step, or of a part of it, under a unique transactionId.
 create or replace function queen.enqueue_step (
   p_run   queen.workflows,
   p_step  queen.workflow_steps,
@@ -267,8 +268,8 @@ begin
 end
 $$;
 
--- What a map comes to when no part is open: the results in the order of the items, or the first error. Of one that failed or was
--- cancelled the result is what was done, for those who undo it; null if nothing was.
+-- The outcome of a map when no part is open: the results in the order of the items, or the first error. The result of a failed
+-- or cancelled map contains the completed parts, for the steps that undo it, or null if there are none.
 create or replace function queen.reduce_parts (
   p_id text, p_step text, p_failed integer, out state text, out result json, out error text
 )
@@ -312,7 +313,7 @@ begin
 end
 $$;
 
--- Nothing is open: undo what is to be undone, one step at a time, last first; then, or if all went well, the run ends.
+-- Continue a run without open steps: undo steps one at a time, the last one first. End the run if there is nothing to undo.
 create or replace function queen.end_workflow (p_run queen.workflows, p_now timestamptz)
   returns void
   language plpgsql
@@ -341,7 +342,7 @@ begin
     from queen.workflow_steps u
     join queen.workflow_steps s on s.workflow_id = u.workflow_id and s.name = u.undoes
     where u.workflow_id = p_run.id and u.kind = 'undo' and u.state = 'pending'
-      -- Parts of a map that failed may have been done.
+      -- A failed map may have completed parts.
       and (s.state = 'completed' or s.kind = 'map' and s.state in ('failed', 'cancelled') and s.result is not null)
     order by s.place desc
     limit 1;
@@ -350,7 +351,7 @@ begin
       if (select b.state from queen.begin_step(p_run, v_undo, p_now) b) is null then
         return;
       end if;
-      -- Its result is too large to be sent: there is nobody who could undo it.
+      -- Its result is too large to send, so it cannot be undone.
       update queen.workflow_steps s
       set state = 'failed', error = 'what it undoes is too large to be sent', token = null, look_at = null, ended_at = p_now
       where s.workflow_id = p_run.id and s.name = v_undo.name;
@@ -384,7 +385,7 @@ begin
 end
 $$;
 
--- The error of a step that was told that what it waited for failed.
+-- The error of a step whose signal reports a failure.
 create or replace function queen.refusal_of (p_signal text, p_data json)
   returns text
   language sql

@@ -1,7 +1,7 @@
--- Tell a workflow what some of its steps wait for: those that wait are settled, those that have not begun remember it.
+-- Send a signal to a workflow. Waiting steps are settled, steps that have not begun store it.
 --
--- Each step takes the first signal of its name and no other, so a repeat changes nothing. Answers how many steps of the workflow are for such a
--- signal, how many took it, and whether the run is over. Raises QN020 when there is no such workflow. Locks: the run.
+-- Each step takes the first signal with its name, so a repeated signal changes nothing. Returns how many steps wait for such a
+-- signal, how many took it, and whether the run has ended. Raises QN020 if there is no such workflow. Locks: the run.
 create or replace function queen.signal_workflow (
   p_id text, p_signal text, p_outcome text, p_data json, out steps integer, out taken integer, out has_ended boolean
 )

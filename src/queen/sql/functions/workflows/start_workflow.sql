@@ -1,8 +1,9 @@
--- Start a workflow: its run, its steps, and the messages of those that nothing leads to, in one transaction.
+-- Start a workflow: create the run, its steps, and the messages of its first steps, in one transaction.
 --
--- p_steps: a list of objects with the columns of a step, checked by whoever calls: each name once, no cycle, every target there. p_templates and p_items: what
--- of each is the caller's JSON, in the same order; apart, for it may hold what SQL can carry and not read.
--- Answers whether it is new; a repeat with the same digest is not, and changes nothing. Raises QN021 when another
+-- p_steps: an array of objects with the columns of a step. The caller has checked that names are unique, targets exist and
+-- there is no cycle. p_templates and p_items: the JSON values of the user, in the same order. They are separate, because they
+-- may contain text that SQL can store but not parse.
+-- Returns whether it is new. A repeated call with the same digest is not, and changes nothing. Raises QN021 if another
 -- workflow has this id. Locks: the new run.
 create or replace function queen.start_workflow (
   p_id             text,
