@@ -1,7 +1,7 @@
 -- The health of PostgreSQL: tables, transactions, settings, sessions, archiving.
 
 -- name: tables
--- Sizes of our tables, dead rows, and when each was last vacuumed, as PostgreSQL's statistics have it.
+-- Sizes of our tables, dead rows, and when each was last vacuumed, from PostgreSQL's statistics.
 select
   t.relname as name, pg_total_relation_size(t.relid) as total_bytes, pg_relation_size(t.relid) as heap_bytes,
   pg_indexes_size(t.relid) as index_bytes, t.n_live_tup as live_rows, t.n_dead_tup as dead_rows,
@@ -11,7 +11,7 @@ where t.schemaname = 'queen'
 order by t.relname;
 
 -- name: oldest_transaction
--- The transaction that has been open for longest: vacuum can remove nothing that it may see.
+-- The transaction that has been open for longest: vacuum keeps all rows that it may see.
 select
   a.pid, a.application_name, a.usename as "user", a.state, a.xact_start as started_at,
   extract(epoch from clock_timestamp() - a.xact_start)::double precision as age_seconds
@@ -38,7 +38,7 @@ from pg_stat_activity a
 where a.datname = current_database() and a.pid <> pg_backend_pid() and a.backend_type = 'client backend';
 
 -- name: server_settings
--- What PostgreSQL is set to, by name; sizes in bytes and times in milliseconds.
+-- Settings of PostgreSQL by name; sizes in bytes and times in milliseconds.
 select
   s.name,
   s.setting,
@@ -50,7 +50,7 @@ from pg_settings s
 where s.name = any ($1);
 
 -- name: server_state
--- Clock, version, connections, and how far PostgreSQL is from running out of transaction numbers.
+-- Clock, version, connections, and how close PostgreSQL is to transaction wraparound.
 select
   clock_timestamp() as now,
   current_setting('server_version_num')::integer as version,
@@ -63,7 +63,7 @@ select
   (select r.rolsuper from pg_roles r where r.rolname = current_user) as is_superuser;
 
 -- name: oldest_snapshots
--- What keeps vacuum from removing dead rows: sessions, prepared transactions and replication slots.
+-- Sessions, prepared transactions and replication slots that keep vacuum from removing dead rows.
 select kind, name, xmin_age
 from (
   select 'session' as kind, a.pid || ' ' || coalesce(a.application_name, '') as name, age(a.backend_xmin) as xmin_age
@@ -80,14 +80,14 @@ order by xmin_age desc nulls last
 limit 10;
 
 -- name: table_options
--- What our tables say of vacuum themselves.
+-- Storage options of our tables.
 select c.relname as name, coalesce(c.reloptions, '{}') as options
 from pg_class c
 where c.relnamespace = to_regnamespace('queen') and c.relkind = 'r'
 order by c.relname;
 
 -- name: bloat
--- How much room the rows of our tables need, by what analyze found, beside what the tables take; null where it has not looked.
+-- The estimated size of our tables' rows next to the size of the tables; null before the first analyze.
 select
   c.relname as name, pg_relation_size(c.oid) as heap_bytes,
   (
@@ -111,7 +111,7 @@ where i.schemaname = 'queen'
 order by pg_relation_size(i.indexrelid) desc, i.indexrelname;
 
 -- name: changed_settings
--- What PostgreSQL is set to by somebody; of what may hold a password, only that it is set.
+-- Settings of PostgreSQL that differ from the default; masked if they may contain a password.
 select
   s.name, s.unit, s.source,
   case when s.name ~ 'command|conninfo|passphrase|password' then case s.setting when '' then '' else '****' end else s.setting end
@@ -121,7 +121,7 @@ where s.source not in ('default', 'override', 'client', 'session')
 order by s.name;
 
 -- name: sessions
--- Who is connected and what each waits for, without what it asked.
+-- Sessions and their wait events, without their statements.
 select
   a.pid, a.application_name, a.state, a.wait_event_type, a.wait_event,
   extract(epoch from clock_timestamp() - a.xact_start)::double precision as transaction_seconds,
@@ -132,7 +132,7 @@ order by a.xact_start nulls last, a.pid
 limit 200;
 
 -- name: archiving
--- Whether this server can be restored: log level, checksums, archiving, standbys, and slots that keep log back.
+-- Whether this server can be restored: log level, checksums, archiving, standbys, and slots that keep WAL back.
 select
   current_setting('wal_level') as wal_level,
   current_setting('data_checksums') as data_checksums,

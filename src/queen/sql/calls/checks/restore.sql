@@ -1,7 +1,7 @@
--- A database that was restored: is everything there, and what must be done before servers go on it.
+-- Checks and repairs of a restored database, before servers start on it.
 
 -- name: check_segments
--- Segments that do not follow the one before, and those whose payloads are not where they say.
+-- Segments that do not follow the one before, and segments whose payloads do not match their positions.
 select
   count(*) as segments,
   count(*) filter (where s.base_offset <> s.expected) as gaps,
@@ -22,7 +22,7 @@ from (
 ) s;
 
 -- name: check_positions
--- Pairs that have claimed more than there is, and segments and pairs of partitions that are not there.
+-- Pairs that claimed more than is stored, and segments and pairs without a partition.
 select
   (
     select count(*)
@@ -46,7 +46,7 @@ select
   ) as orphans;
 
 -- name: check_numbers
--- Sequences that would give out again what is in use, and how far numbers of transactions are ahead of this server's.
+-- Sequences below values in use, and how far transaction numbers are ahead of this server's.
 select
   array_remove(array[
     case when (select coalesce(max(d.id), 0) from queen.deliveries d)
@@ -68,14 +68,14 @@ select
   ) - pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1 as xids_ahead;
 
 -- name: check_alive
--- What goes on by itself when a server is started on this database: leases, schedules, the outbox.
+-- Work that continues when a server starts on this database: leases, schedules, the outbox.
 select
   (select count(*) from queen.deliveries d where d.held) as held,
   (select count(*) from queen.schedules s where s.next_at is not null) as schedules,
   (select count(*) from queen.outbox o where o.error is null) as outbox;
 
 -- name: void_deliveries
--- Give back what is held, uncounted: its holders are of another time.
+-- End all leases without counting an attempt, because their consumers belong to another time.
 select r.ordinal
 from (
   select array_agg(d.id) as ids, array_agg(d.token) as tokens
@@ -84,5 +84,5 @@ from (
 cross join lateral queen.release(a.ids, a.tokens) r;
 
 -- name: renumber
--- Give numbers of transactions that this server has not reached yet lower ones, in the same order.
+-- Lower transaction numbers that this server has not reached yet, in the same order.
 select queen.renumber() as is_renumbered;

@@ -1,11 +1,11 @@
 -- The connection: applied migrations, the identity of the server, its clock, notifications.
 
 -- name: migrations
--- What has been applied.
+-- Applied migrations.
 select name, checksum, applied_at from queen.migrations order by name;
 
 -- name: identity
--- Which server this is: a change means another timeline, and everything remembered is void.
+-- The identity of the server: a change means another timeline, and all caches are invalid.
 select
   (select system_identifier from pg_control_system())::text || '/' || case
     -- The name of a segment of WAL begins with the timeline. The last checkpoint may be of an older one.
@@ -16,7 +16,7 @@ select
   current_setting('full_page_writes') as full_page_writes;
 
 -- name: notify
--- Tell other processes which queues have work.
+-- Notify other processes which queues have work.
 select pg_notify('queen', $1);
 
 -- name: now hot
@@ -24,13 +24,13 @@ select pg_notify('queen', $1);
 select queen.now() as now;
 
 -- name: warm
--- Plan what is hot in this session, and let the driver learn the types that it takes and gives.
+-- Plan the hot functions in this session, and let the driver load the types of their arguments.
 select
   queen.warm(), $1::bigint[], $2::integer[], $3::bytea[], $4::double precision[], $5::text[], $6::timestamptz[],
   $7::uuid[], null::int8multirange;
 
 -- name: migration_holder
--- The session that holds the lock of migrations, and for how long its transaction has run.
+-- The session that holds the migration lock, and for how long its transaction has run.
 select
   l.pid, a.application_name, a.state,
   extract(epoch from clock_timestamp() - a.xact_start)::bigint as seconds

@@ -1,15 +1,15 @@
--- Archives: how far the log of a queue is in a lake.
+-- Archives: how far the log of a queue was copied into a lake.
 
 -- name: open_archive
--- An archive, made if there is none, with the queue that has the name now and the one that it is of.
+-- An archive, created if missing, with the queue that has the name now and the queue it belongs to.
 select queue_id, archive_queue_id, format, location from queen.open_archive($1, $2, $3, $4);
 
 -- name: drop_archive
--- Give an archive and its hold up.
+-- Delete an archive and its hold.
 select queen.drop_archive($1) as is_dropped;
 
 -- name: find_archive
--- How far an archive is, and the batch that is planned, if one is.
+-- The position of an archive, and its planned batch, if any.
 select
   a.name, a.queue_id, a.format, a.location, a.xid::text::bigint as xid, a.batch,
   b.batch as planned_batch, b.token, b.start_xid::text::bigint as start_xid, b.end_xid::text::bigint as end_xid
@@ -18,7 +18,7 @@ left join queen.archive_batches b on b.archive = a.name and b.batch = a.batch + 
 where a.name = $1;
 
 -- name: archives
--- Every archive, how far it is, and when it came there.
+-- Every archive, its position, and when it got there.
 select
   a.name, a.queue_id, q.name as queue, a.format, a.location, a.xid::text::bigint as xid, a.batch, a.created_at,
   b.archived_at, b.messages, b.bytes
@@ -38,9 +38,9 @@ order by batch desc
 limit $2;
 
 -- name: plan_archive
--- The next batch of an archive, planned if it was not.
+-- The next batch of an archive, planned if there is none.
 select batch, token, start_xid, end_xid from queen.plan_archive($1, $2::text::xid8);
 
 -- name: archive_batch
--- The lake has a batch: move the position and the hold.
+-- Record that the lake has a batch: move the position and the hold.
 select queen.archive_batch($1, $2, $3, $4, $5, $6) as is_moved;

@@ -1,7 +1,7 @@
--- What Spark reads a queue by, and how it writes to one.
+-- Reading whole queues from Spark, and writing to them.
 
 -- name: pipeline_queue
--- A queue, as readers and writers of the whole of it need it.
+-- A queue with the columns that readers and writers of all its partitions need.
 select
   q.id, q.encrypted, q.max_size, q.max_payload_bytes, q.schema::text as schema,
   exists (select 1 from queen.data_keys k where k.queue_id = q.id) as has_data_keys,
@@ -10,11 +10,11 @@ from queen.queues q
 where q.name = $1 and q.deleted_at is null;
 
 -- name: horizon
--- All transactions below have ended.
+-- The number below which all transactions have ended.
 select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xid, pg_is_in_recovery() as is_replica;
 
 -- name: first_xid
--- Where the log of a queue begins.
+-- The first transaction in the log of a queue.
 select s.xid::text::bigint as xid
 from queen.segments s
 where s.queue_id = $1 and s.body is not null
@@ -22,7 +22,7 @@ order by s.xid
 limit 1;
 
 -- name: last_xid
--- Where the log of a queue ends.
+-- The last transaction in the log of a queue.
 select s.xid::text::bigint as xid
 from queen.segments s
 where s.queue_id = $1 and s.body is not null
@@ -30,11 +30,11 @@ order by s.xid desc
 limit 1;
 
 -- name: xid_at
--- From which transaction on a queue may hold what was stored then or later.
+-- The first transaction of a queue that may have stored messages at that time or later.
 select queen.xid_at($1, $2) as xid;
 
 -- name: missed
--- Whether something was removed by transactions from $3 on that a reader has not seen that stands at $2.
+-- Whether transactions from $3 on removed messages that a reader at $2 has not read.
 select exists (
   select 1 from queen.removals where queue_id = $1 and xid >= $2::bigint::text::xid8 and by_xid >= $3::bigint::text::xid8
 ) or exists (
@@ -42,29 +42,29 @@ select exists (
 ) as is_missed;
 
 -- name: plan_batch
--- Where a batch ends.
+-- The end of a batch.
 select queen.plan_batch($1, $2::bigint::text::xid8, $3::bigint::text::xid8, $4, $5)::text::bigint as xid;
 
 -- name: begin_stream
--- Where the stream of an application begins, as it was first said, and of which queue.
+-- The start of an application's stream, as first stored, and its queue.
 insert into queen.streams as s (app_id, queue_id, start_xid, since_xid, began_at)
 values ($1, $2, $3::bigint::text::xid8, $4::bigint::text::xid8, queen.now())
 on conflict (app_id) do update set queue_id = s.queue_id
 returning queue_id, start_xid::text::bigint as xid, since_xid::text::bigint as since;
 
 -- name: remember_plan
--- Where the batch of an application ends that starts here, as it was first planned.
+-- The end of an application's batch that starts here, as first planned.
 insert into queen.plans as p (app_id, queue_id, start_xid, end_xid, planned_at)
 values ($1, $2, $3::bigint::text::xid8, $4::bigint::text::xid8, queen.now())
 on conflict (app_id, queue_id, start_xid) do update set end_xid = p.end_xid
 returning end_xid::text::bigint as xid;
 
 -- name: find_plan
--- Where the batch of an application ends that starts here, if it was planned.
+-- The end of an application's batch that starts here, if planned.
 select end_xid::text::bigint as xid from queen.plans where app_id = $1 and queue_id = $2 and start_xid = $3::bigint::text::xid8;
 
 -- name: trailing_plan
--- Where an empty batch of an application ends that starts here, right behind one that had something; else nothing.
+-- The end of an application's empty batch that starts here, directly after a batch with messages; otherwise no row.
 select least(h.xid, coalesce(n.xid, h.xid))::text::bigint as xid
 from (select pg_snapshot_xmin(pg_current_snapshot()) as xid) h
 left join lateral (
@@ -89,15 +89,15 @@ where least(h.xid, coalesce(n.xid, h.xid)) > $3::bigint::text::xid8
   );
 
 -- name: split_batch
--- A batch in ranges.
+-- Split a batch into ranges.
 select start_xid, messages from queen.split_batch($1, $2::bigint::text::xid8, $3::bigint::text::xid8, $4, $5);
 
 -- name: partitions_named
--- Partitions of a queue by name, of all levels.
+-- Partitions of a queue by name, at all priorities.
 select id, name from queen.partitions where queue_id = $1 and name = any ($2::text[]);
 
 -- name: begins_later
--- A partition, of $5 or of all, that begins behind the offset that is asked for: those of $2 at $3 each, the others at $4.
+-- A partition, of $5 or of all, that begins after the requested offset: $3 for each of $2, $4 for the others.
 select p.name, f.first, coalesce(w.at, $4::bigint) as wanted
 from queen.partitions p
 left join unnest($2::bigint[], $3::bigint[]) w (id, at) on w.id = p.id
@@ -112,7 +112,7 @@ where p.queue_id = $1 and ($5::bigint[] is null or p.id = any ($5::bigint[])) an
 limit 1;
 
 -- name: segments_between
--- Segments of transactions $2 to $3. Sent as text: COPY takes no parameters.
+-- Segments of transactions $2 to $3. Sent as text, because COPY takes no parameters.
 select
   s.partition_id,
   (select p.name from queen.partitions p where p.id = s.partition_id) as partition,
@@ -140,17 +140,17 @@ from (select queen.now() as now) n
 left join queen.publications p on p.app_id = $1 and p.queue_id = $2;
 
 -- name: stage
--- Segments of a task that nobody sees yet, in binary form.
+-- Stage segments of a task, in binary form.
 copy queen.staged from stdin (format binary);
 
 -- name: publish
--- Move what was staged to the log.
+-- Move staged segments to the log.
 select outcome, messages from queen.publish($1, $2, $3, $4, $5);
 
 -- name: unstage
--- Drop what tasks have staged in vain.
+-- Delete staged segments of failed tasks.
 delete from queen.staged where write_id = any ($1::uuid[]);
 
 -- name: forget_staged
--- Drop what nobody published for so long.
+-- Delete segments that were staged long ago and never published.
 select queen.forget_staged($1, $2) as removed;

@@ -1,7 +1,7 @@
--- What jobs on Spark say of themselves.
+-- The progress of Spark jobs.
 
 -- name: begin_pipeline
--- A run takes the name over from the one before; those not heard of for a month are forgotten.
+-- Start a run under a name, replacing the run before; deletes pipelines that were silent for a month.
 with forgotten as (
   delete from queen.pipelines f
   where f.name in (
@@ -24,7 +24,7 @@ set
 returning p.name;
 
 -- name: report_pipeline
--- How far a run is; no row: another run has its name.
+-- Store the progress of a run; no row if another run has its name.
 update queen.pipelines p
 set
   state = $3, queues = $4::text[], position = $5::text::xid8, lag_messages = $6, lag_seconds = $7, batch_id = $8,
@@ -34,7 +34,7 @@ where p.name = $1 and p.run_id = $2::text::uuid
 returning p.name;
 
 -- name: pipeline_lag
--- What queues, by name or by id, hold from a transaction on; the messages are unknown where too many segments hold them.
+-- The size of queues, by name or id, from a transaction on; messages are null if there are too many segments.
 select
   array(
     select q.name
@@ -60,7 +60,7 @@ cross join lateral (
 where (q.name = any ($1::text[]) or q.id = any ($2::bigint[])) and q.deleted_at is null;
 
 -- name: list_pipelines
--- Pipelines by name, after one; $4: those all of whose queues patterns match. Stale: it should be heard of and is not.
+-- Pipelines by name, after one; $4: patterns that match all of their queues. A stale pipeline has stopped reporting.
 select
   p.name, p.kind, p.queues, p.target, p.state,
   p.state in ('running', 'idle') and p.updated_at < queen.now() - make_interval(secs => $3) as stale,
@@ -95,7 +95,7 @@ where p.name = $1;
 select p.name, p.queues from queen.pipelines p where p.name = any ($1);
 
 -- name: pipeline_lags
--- What has not ended, newest first.
+-- Pipelines that have not ended, newest first.
 select p.name, p.lag_messages, p.lag_seconds, p.updated_at
 from queen.pipelines p
 where p.state in ('running', 'idle')

@@ -1,11 +1,11 @@
--- The history of queues by minute, hour and day: what Spark computes it from, how it is kept, and series of it.
+-- The history of queues by minute, hour and day: its input, its rows, and time series.
 
 -- name: plan_rollup
--- What a run has to look at: minutes, and transactions of the log.
+-- The minutes and transactions that a run must read.
 select start_at, end_at, start_xid, end_xid, late, planned_at from queen.plan_rollup($1);
 
 -- name: rollup_log
--- What transactions from $1 to $2 have pushed, a row a queue and minute from $3 to $4.
+-- Messages pushed by transactions from $1 to $2, one row per queue and minute from $3 to $4.
 select
   floor(extract(epoch from s.created_at) / 60)::bigint * 60 as at, q.id as queue_id, sum(s.message_count)::bigint as pushed,
   sum(s.bytes)::bigint as bytes
@@ -20,7 +20,7 @@ where q.deleted_at is null and s.created_at >= $3 and s.created_at < $4
 group by 1, 2;
 
 -- name: rollup_counters
--- What processes counted from $1 to $2; what they saw pushed only where the log lost something that $3 or later ones stored.
+-- Counters from $1 to $2; pushed messages only where messages stored by transactions from $3 on were removed from the log.
 select
   extract(epoch from c.minute)::bigint as at, c.queue_id, c.group_id,
   (select g.name from queen.groups g where g.id = c.group_id) as "group",
@@ -38,7 +38,7 @@ from queen.counters c
 where c.minute >= $1 and c.minute < $2;
 
 -- name: rollup_samples
--- What was measured from $1 to $2.
+-- Samples from $1 to $2.
 select
   extract(epoch from s.minute)::bigint as at, s.queue_id, s.group_id,
   (select g.name from queen.groups g where g.id = s.group_id) as "group",
@@ -47,7 +47,7 @@ from queen.samples s
 where s.minute >= $1 and s.minute < $2;
 
 -- name: rollups
--- What is known of a grain from $2 to $3.
+-- Rows of a grain from $2 to $3.
 select
   extract(epoch from r.at)::bigint as at, r.queue_id, r.group_id, r."group", r.pushed, r.bytes, r.duplicates, r.popped,
   r.acked, r.nacked, r.dead_lettered, r.expired, r.evicted, r.leases_expired, r.wait_bins, r.wait_counts,
@@ -57,19 +57,19 @@ from queen.rollups r
 where r.grain_seconds = $1 and r.at >= $2 and r.at < $3;
 
 -- name: roll_up
--- Keep rows, unless what is there has seen more; answers how many were written.
+-- Store rows, unless the existing ones have seen more; returns how many were written.
 select queen.roll_up($1) as written;
 
 -- name: mark_rollup
--- A run is through.
+-- Finish a run.
 select queen.mark_rollup($1, $2::bigint::text::xid8);
 
 -- name: forget_rollups
--- Forget some rows of a grain of long ago.
+-- Delete some old rows of a grain.
 select queen.forget_rollups($1, $2, $3) as removed;
 
 -- name: rollup_reach
--- How far back each grain goes; null where there is nothing.
+-- How far back each grain goes; null if it is empty.
 select g.grain_seconds, o.at
 from unnest(array[60, 3600, 86400]) g (grain_seconds)
 left join lateral (
@@ -77,7 +77,7 @@ left join lateral (
 ) o on true;
 
 -- name: rollup_series
--- Figures of a grain in buckets of so many seconds; null for any group. What nobody watched was not counted: null.
+-- Values of a grain in time buckets; null for any group. Values that were not counted are null.
 select
   floor(extract(epoch from r.at) / $3)::bigint * $3 as t,
   sum(r.pushed)::bigint as pushed,
@@ -96,7 +96,7 @@ group by 1
 order by 1;
 
 -- name: rollup_latencies
--- Histograms of waiting and processing of a grain in buckets of so many seconds.
+-- Histograms of waiting and processing times of a grain in time buckets.
 select
   floor(extract(epoch from r.at) / $3)::bigint * $3 as t, b.is_wait, b.bin, sum(b.count)::bigint as count
 from queen.rollups r
@@ -111,7 +111,7 @@ group by 1, 2, 3
 order by 1;
 
 -- name: rollup_depths
--- Depth, lag and oldest age of a grain in buckets of so many seconds: the mean of a bucket, the worst age.
+-- Depth, lag and oldest age of a grain in time buckets: the mean of a bucket, the highest age.
 select
   m.t, sum(m.depth) filter (where m.group_id = 0)::double precision as depth,
   sum(m.depth) filter (where m.group_id <> 0)::double precision as lag, max(m.oldest_age_seconds) as oldest_age_seconds
@@ -128,7 +128,7 @@ group by 1
 order by 1;
 
 -- name: rollup_totals
--- What each of these queues came to in a time, by a grain. What nobody watched was not counted: null.
+-- Totals of each of these queues in a time range, from a grain. Values that were not counted are null.
 select
   r.queue_id,
   sum(r.pushed)::bigint as pushed,
@@ -145,7 +145,7 @@ where r.queue_id = any ($3::bigint[]) and r.grain_seconds = $4 and r.at >= $1 an
 group by 1;
 
 -- name: rollup_queue_latencies
--- Histograms of each of these queues over a time, by a grain.
+-- Histograms of each of these queues over a time range, from a grain.
 select r.queue_id, b.is_wait, b.bin, sum(b.count)::bigint as count
 from queen.rollups r
 cross join lateral (
