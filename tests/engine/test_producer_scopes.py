@@ -19,7 +19,7 @@ from tests.support.postgres import Server
 
 BEFORE = "0018"
 """The first migration that the last release does not have."""
-OF_SCOPES = ("push", "last_sequence")
+OF_SCOPES = ("push", "producers")
 """Files of functions that need it."""
 
 

@@ -1193,6 +1193,15 @@ CREATE FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]) RETUR
 
 
 --
+-- Name: give_back(bigint[], uuid[], double precision); Type: FUNCTION; Schema: queen; Owner: -
+--
+
+CREATE FUNCTION queen.give_back(p_ids bigint[], p_tokens uuid[], p_seconds double precision) RETURNS TABLE(ordinal integer, group_id bigint, code text)
+    LANGUAGE plpgsql
+    AS $$ … $$;
+
+
+--
 -- Name: give_up(bigint, bigint, text, text); Type: FUNCTION; Schema: queen; Owner: -
 --
 
@@ -5329,6 +5338,13 @@ REVOKE ALL ON FUNCTION queen.forget_workflows(p_epoch bigint, p_seconds double p
 --
 
 REVOKE ALL ON FUNCTION queen.free(p_partition_ids bigint[], p_group_ids bigint[]) FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION give_back(p_ids bigint[], p_tokens uuid[], p_seconds double precision); Type: ACL; Schema: queen; Owner: -
+--
+
+REVOKE ALL ON FUNCTION queen.give_back(p_ids bigint[], p_tokens uuid[], p_seconds double precision) FROM PUBLIC;
 
 
 --

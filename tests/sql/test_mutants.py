@@ -59,7 +59,7 @@ LOCKS_AS_NAMED: Final = Change(
 )
 IDLE_WITHOUT_LOCK: Final = {
     "when a delivery ends": Change(
-        "ack",
+        "deliveries",
         r"v_locked := array\([^;]*?any \(v_drained\)[^;]*?skip locked\s*\)",
         "v_locked := v_drained",
     ),
@@ -69,7 +69,7 @@ IDLE_WITHOUT_LOCK: Final = {
         "v_locked := v_ids",
     ),
     "when there was nothing": Change(
-        "claim_new",
+        "pass",
         r"v_locked := array\([^;]*?any \(p_partition_ids\)[^;]*?skip locked\s*\)",
         "v_locked := p_partition_ids",
     ),
@@ -86,14 +86,14 @@ NO_TOKEN: Final = {
     "ack": (Change("ack", r" and d\.token = a\.token", ""),),
     "ack of offsets": (
         Change("ack", r" and d\.token = a\.token", ""),
-        Change("ack", r" and d\.token = p_token", ""),
+        Change("deliveries", r" and d\.token = p_token", ""),
     ),
     "nack": (
-        Change("ack", r" and d\.token = a\.token", ""),
+        Change("deliveries", r" and d\.token = a\.token", ""),
         Change("nack", r" and d\.token = v_request\.token", ""),
     ),
     "extend": (Change("extend", r" and d\.token = a\.token", ""),),
-    "release": (Change("release", r" and d\.token = a\.token", ""),),
+    "release": (Change("give_back", r" and d\.token = a\.token", ""),),
 }
 KEYS: Final = r"  if p_keys is not null then\s+return query\s+select k\.\*.*?\n  end if;\n"
 """The block of push that looks for known transactionIds."""

@@ -318,6 +318,24 @@ async def _act(program: Program, data: st.DataObject) -> None:
         await program.retry(data.draw(st.none() | st.sampled_from(names)))
 
 
+def test_a_step_that_begins_after_a_timeout_waits_for_its_own(dsn: str) -> None:
+    def signal(name: str, *on_failure: str) -> Step:
+        return Step(name, kind="signal", on_failure=on_failure, signal="go", timeout_seconds=30.0)
+
+    async def play(world: World) -> None:
+        program = Program(world, {"first": signal("first", "second"), "second": signal("second")})
+        await program.start()
+
+        await program.see_to()
+        assert [step.state for step in program.run.steps.values()] == ["failed", "waiting"]
+
+        await program.see_to()
+        assert program.run.state == "failed"
+
+    with World(dsn) as world:
+        world.run(play(world))
+
+
 def test_random_workflows_do_what_the_model_says(dsn: str) -> None:
     with World(dsn) as world:
 

@@ -173,18 +173,28 @@ class Run:
         self._go_on(settled=settled)
 
     def see_to(self) -> None:
-        """Long after: no signal came in time, and what is in no outbox is nowhere."""
-        for step in list(self.steps.values()):
-            if step.state == "waiting" and step.timeout_seconds is not None:
+        """
+        Fail steps whose signal is late and steps whose message is in no outbox, long after.
+
+        A step that begins because another one fails here has its own time to wait.
+        """
+        for step in [each for each in self.steps.values() if self._is_overdue(each)]:
+            if not self._is_overdue(step):
+                continue  # Settled because of a step before it.
+            if step.state == "waiting":
                 self._go_on(settled=[(step.name, Outcome("failed", None, "late"))])
-            elif step.state == "active" and all(m.step != step.name for m in self.outbox):
-                if step.kind == "map":
-                    for part in step.parts:
-                        if part.state == "active":
-                            part.state, part.error = "failed", "lost"
-                    self._go_on(settled=[(step.name, _reduced(step.parts))])
-                else:
-                    self._go_on(settled=[(step.name, Outcome("failed", None, "lost"))])
+            elif step.kind == "map":
+                for part in step.parts:
+                    if part.state == "active":
+                        part.state, part.error = "failed", "lost"
+                self._go_on(settled=[(step.name, _reduced(step.parts))])
+            else:
+                self._go_on(settled=[(step.name, Outcome("failed", None, "lost"))])
+
+    def _is_overdue(self, step: Step) -> bool:
+        if step.state == "waiting":
+            return step.timeout_seconds is not None
+        return step.state == "active" and all(m.step != step.name for m in self.outbox)
 
     def retry(self, from_: str | None) -> None:
         if self.state not in ("failed", "cancelled"):

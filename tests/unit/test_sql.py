@@ -1,18 +1,20 @@
 """Every SQL text is found, named once, and has the form that the package expects."""
 
 import re
-from importlib import resources
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from queen import sql
 
+ROOT = Path(sql.__file__).parent
 FILES = [
     file.read_text("utf-8")
-    for file in sorted(
-        (resources.files("queen.sql") / "calls").iterdir(), key=lambda file: file.name
-    )
+    for file in sorted((ROOT / "calls").rglob("*.sql"), key=lambda file: file.name)
 ]
+MOST_FILES = 20
+"""A directory with more files is hard to scan: split it by subject."""
 
 
 def test_every_named_call_is_read() -> None:
@@ -59,6 +61,19 @@ def test_a_call_uses_functions_that_exist(name: str) -> None:
 def test_a_file_of_functions_opens_with_what_it_is_for(name: str) -> None:
     assert sql.FUNCTIONS[name].startswith("-- ")
     assert "create or replace" in sql.FUNCTIONS[name]
+
+
+def test_every_file_of_functions_is_read_in_the_order_of_names() -> None:
+    files = sorted(file.stem for file in (ROOT / "functions").rglob("*.sql"))
+
+    assert list(sql.FUNCTIONS) == files
+
+
+def test_no_directory_of_calls_or_functions_has_too_many_files() -> None:
+    files = [*(ROOT / "calls").rglob("*.sql"), *(ROOT / "functions").rglob("*.sql")]
+    count = Counter(file.parent for file in files)
+
+    assert [str(path) for path, number in count.items() if number > MOST_FILES] == []
 
 
 def test_migrations_are_numbered_from_one_without_a_gap() -> None:

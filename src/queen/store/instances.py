@@ -1,16 +1,16 @@
-"""The processes over one database, and what all of them must know."""
+"""The server processes of one database, and the modes they share."""
 
 from queen.store.connection.database import Database, Record
 
 
 class Instances:
-    """Who serves this database, and in which mode."""
+    """Server processes, maintenance modes, and the results of background tasks."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def pulse(self, id_: str, *, host: str, pid: int, version: str, waiters: int) -> Record:
-        """Say that a process lives; answers what it must know."""
+        """Record that a process is alive. Return the state that every process must know."""
         rows = await self._database.fetch("pulse", id_, host, pid, version, waiters)
         return rows[0]
 
@@ -29,15 +29,8 @@ class Instances:
         return rows[0]
 
     async def migrations(self) -> list[Record]:
-        return await self._database.fetch("applied_migrations")
+        return await self._database.fetch("migrations")
 
     async def duties(self) -> list[Record]:
-        """What came of the last run of each duty of upkeep."""
+        """The result of the last run of each background task."""
         return await self._database.fetch("duties")
-
-    async def tables(self) -> list[Record]:
-        return await self._database.fetch("tables")
-
-    async def oldest_transaction(self) -> Record | None:
-        rows = await self._database.fetch("oldest_transaction")
-        return rows[0] if rows else None

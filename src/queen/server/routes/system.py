@@ -10,6 +10,7 @@ from queen.server.http.answer import Answer
 from queen.server.http.call import API, Call, Route
 from queen.server.http.cursors import cursor_to, limit_of, place_of
 from queen.settings import SECRETS
+from queen.store.checks.diagnosis import Diagnosis
 from queen.store.connection.database import Record
 from queen.store.migrations import pending
 from queen.wire.resources import (
@@ -87,8 +88,8 @@ async def show_migrations(call: Call) -> Answer:
 
 async def show_tables(call: Call) -> Answer:
     """Sizes, dead rows, vacuum, and the oldest open transaction."""
-    instances = call.state.engine.store.instances
-    row = await instances.oldest_transaction()
+    diagnosis = Diagnosis(call.state.engine.store.database)
+    row = await diagnosis.oldest_transaction()
     oldest: OldestTransaction | None = None
     if row is not None:
         oldest = OldestTransaction(
@@ -101,7 +102,7 @@ async def show_tables(call: Call) -> Answer:
         )
     return Answer(
         Tables(
-            tables=[Table(**dict(each)) for each in await instances.tables()],
+            tables=[Table(**dict(each)) for each in await diagnosis.tables()],
             oldest_transaction=oldest,
         )
     )

@@ -5,7 +5,7 @@
 select queen.audit_batch($1, $2, $3, $4) as id;
 
 -- name: list_audit
--- Records of the audit log, newest first, before an id.
+-- Records of the audit log before an id, newest first.
 select id, at, record
 from queen.audit
 where id < $1
@@ -18,7 +18,7 @@ order by id desc
 limit $7;
 
 -- name: audit_chain
--- Records of the audit log behind an id, in their order, with what was hashed.
+-- Records of the audit log after an id, in order, with the input of their hashes.
 select id, (extract(epoch from at) * 1000000)::bigint as at_micros, actor, action, queue, record, hash
 from queen.audit
 where id > $1

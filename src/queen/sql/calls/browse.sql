@@ -1,7 +1,7 @@
--- Messages as people look for them, one by one or in a list, and what they do to one.
+-- Messages for people: find one, list many, retry, cancel, dead-letter or erase one.
 
 -- name: partition_with_id
--- A partition and its queue, unless that is deleted.
+-- A partition and its queue, unless the queue is deleted.
 select
   p.id, p.name, p.level, case when p.level > 0 then p.level else p.priority end as priority, p.queue_id, q.name as queue
 from queen.partitions p
@@ -15,11 +15,11 @@ from queen.partitions p
 where p.id = any ($1);
 
 -- name: lanes_named
--- The lanes of a partition.
+-- The rows of a partition, one per priority.
 select p.id from queen.partitions p where p.queue_id = $1 and p.name = $2 order by p.level desc;
 
 -- name: newest_segments
--- Segments of a queue, newest first, from a place on: without their bodies.
+-- Segments of a queue from a position on, newest first, without bodies.
 select
   s.partition_id, s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid,
   octet_length(s.body) as body_bytes, coalesce(s.expires_at = '-infinity', false) as is_redacted,
@@ -30,7 +30,7 @@ order by s.xid desc, s.partition_id desc, s.base_offset desc
 limit $5;
 
 -- name: newest_segments_of_partition
--- Segments of one lane, newest first, from a place on: without their bodies.
+-- Segments of one partition row from a position on, newest first, without bodies.
 select
   s.partition_id, s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid,
   octet_length(s.body) as body_bytes, coalesce(s.expires_at = '-infinity', false) as is_redacted,
@@ -41,7 +41,7 @@ order by s.base_offset desc
 limit $3;
 
 -- name: segment_at
--- The segment that holds an offset.
+-- The segment that contains an offset.
 select
   s.partition_id, s.base_offset, s.message_count, s.created_at, s.xid::text::bigint as xid,
   octet_length(s.body) as body_bytes, coalesce(s.expires_at = '-infinity', false) as is_redacted,
@@ -56,7 +56,7 @@ from (
 where s.body is not null and s.base_offset + s.message_count > $2;
 
 -- name: positions
--- Where groups stand in partitions.
+-- Positions of groups in partitions.
 select k.partition_id, g.id as group_id, g.name as "group", c.claimed
 from unnest($1::bigint[]) k (partition_id)
 cross join lateral (
@@ -69,7 +69,7 @@ cross join lateral (
 ) g;
 
 -- name: deliveries_of
--- What is out or waits of partitions.
+-- Deliveries of partitions, leased or waiting.
 select
   d.partition_id, d.group_id, d.held as is_taken, d.held and d.until > queen.now() as is_held,
   coalesce(d.parked_until, nullif(d.until, 'infinity')) as until, d.head, d.attempts, d.error,
@@ -81,7 +81,7 @@ from unnest($1::bigint[]) k (partition_id)
 cross join lateral (select d.* from queen.deliveries d where d.partition_id = k.partition_id offset 0) d;
 
 -- name: dead_offsets_of
--- Which messages of partitions, between two offsets each, are dead letters, and whose.
+-- Dead-lettered offsets of partitions, between two offsets each, with their groups.
 select l.partition_id, l.group_id, l."group", l."offset", l.id, l.attempts, l.error, l.reason, l.failed_at
 from unnest($1::bigint[], $2::bigint[], $3::bigint[]) k (partition_id, first_offset, end_offset)
 cross join lateral (
@@ -92,7 +92,7 @@ cross join lateral (
 ) l;
 
 -- name: list_scheduled
--- Messages of a queue that are not due yet, behind a place.
+-- Messages of a queue that are not due yet, after a position.
 select s.id, s.partition_id, s.due_at, s.ttl_seconds, s.payload, s.extras, p.name as partition, p.level
 from (
   select s.id, s.partition_id, s.due_at, s.ttl_seconds, s.payload, s.extras
@@ -109,7 +109,7 @@ order by s.due_at, s.id;
 select s.id, s.partition_id, s.due_at, s.ttl_seconds, s.payload, s.extras from queen.scheduled s where s.id = $1;
 
 -- name: cancel_scheduled
--- Forget a message that is not due yet, and its key, so that it may be pushed anew.
+-- Delete a message that is not due yet, and its key, so that it can be pushed again.
 with gone as (
   delete from queen.scheduled s where s.id = $1 returning s.key
 ),
@@ -119,11 +119,11 @@ forgotten as (
 select count(*) as messages from gone;
 
 -- name: find_message
--- Where the message with a transactionId is.
+-- Find the message with a transactionId.
 select "offset", scheduled_id from queen.find_message($1, $2, $3);
 
 -- name: named_messages
--- Messages with a transactionId that is still remembered, in the newest $2 partitions; $3: of queues that patterns match.
+-- Messages with a known transactionId, in the newest $2 partitions; $3: patterns of queues.
 select p.id as partition_id, q.name as queue, k."offset"
 from (select p.id, p.queue_id from queen.partitions p order by p.id desc limit $2) p
 join queen.queues q on q.id = p.queue_id and queen.sees(q.name, q.namespace, $3)
@@ -137,15 +137,15 @@ cross join lateral (
 limit 2;
 
 -- name: retry
--- Try a message again at once.
+-- Retry a message now.
 select group_id from queen.retry($1, $2, $3);
 
 -- name: give_up
--- Make a message a dead letter.
+-- Dead-letter a message.
 select queen.give_up($1, $2, $3, $4) as group_id;
 
 -- name: redactions
--- Messages that were erased since, the oldest first.
+-- Messages that were erased since an id, oldest first.
 select r.id, r.partition_id, r."offset" from queen.redactions r where r.id > $1 order by r.id limit $2;
 
 -- name: redact

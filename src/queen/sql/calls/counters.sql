@@ -1,22 +1,22 @@
--- What processes counted and one of them sampled, and series of it.
+-- Counters of processes, samples, and time series of both.
 
 -- name: count
--- Set what a process counted in one minute; answers the clock.
+-- Store the counters of a process for one minute; returns the clock.
 select queen.count($1, $2, $3) as now;
 
 -- name: lead_sampling
--- Become or stay the one process that samples, for so many seconds.
+-- Become or stay the leader that samples, for $2 seconds.
 select queen.lead_sampling($1, $2) as is_leader;
 
 -- name: sample
--- Measure queues behind an id and keep what was found; one row a queue and one a group.
+-- Measure queues after an id and store the samples; one row per queue and one per group.
 select
   queue_id, group_id, queue, "group", paused, depth, oldest_age_seconds, deliveries, dead_letters, scheduled, bytes,
   ready_partitions, leased_partitions, idle_partitions, is_exact
 from queen.sample($1, $2, $3);
 
 -- name: counter_series
--- Counters in buckets of so many seconds; null for any queue, namespace, task or group.
+-- Counters in time buckets; null for any queue, namespace, task or group.
 select
   floor(extract(epoch from c.minute) / $3)::bigint * $3 as t,
   sum(c.pushed)::bigint as pushed, sum(c.duplicates)::bigint as duplicates, sum(c.popped)::bigint as popped,
@@ -33,7 +33,7 @@ group by 1
 order by 1;
 
 -- name: latency_series
--- Histograms of waiting and processing in buckets of so many seconds.
+-- Histograms of waiting and processing times in time buckets.
 select
   floor(extract(epoch from c.minute) / $3)::bigint * $3 as t, b.is_wait, b.bin, sum(b.count)::bigint as count
 from queen.counters c
@@ -51,7 +51,7 @@ group by 1, 2, 3
 order by 1;
 
 -- name: depth_series
--- Depth, lag and oldest age in buckets of so many seconds: the mean of a bucket, the worst age.
+-- Depth, lag and oldest age in time buckets: the mean of a bucket, the highest age.
 select
   m.t, avg(m.depth)::double precision as depth, avg(m.lag)::double precision as lag,
   max(m.oldest_age_seconds) as oldest_age_seconds
@@ -73,7 +73,7 @@ group by 1
 order by 1;
 
 -- name: queue_totals
--- What was counted of each of these queues in a time.
+-- Counts of each of these queues in a time range.
 select
   c.queue_id,
   sum(c.pushed)::bigint as pushed, sum(c.duplicates)::bigint as duplicates, sum(c.popped)::bigint as popped,
@@ -85,7 +85,7 @@ where c.minute >= $1 and c.minute < $2 and c.queue_id = any ($3::bigint[])
 group by 1;
 
 -- name: queue_latencies
--- Histograms of each of these queues over a time.
+-- Histograms of each of these queues over a time range.
 select c.queue_id, b.is_wait, b.bin, sum(b.count)::bigint as count
 from queen.counters c
 cross join lateral (
@@ -97,7 +97,7 @@ where c.minute >= $1 and c.minute < $2 and c.queue_id = any ($3::bigint[])
 group by 1, 2, 3;
 
 -- name: newest_samples
--- What was last measured of queues; nothing that is older than ten minutes.
+-- The newest samples of queues, at most ten minutes old.
 select
   q.id as queue_id, q.name as queue, q.namespace, q.task, q.paused, g.name as "group", s.group_id, s.depth,
   s.oldest_age_seconds, s.deliveries, s.dead_letters, s.scheduled, s.bytes, s.ready_partitions, s.leased_partitions,

@@ -1,7 +1,7 @@
--- Data keys of encrypted queues: take, read, wrap anew.
+-- Data keys of encrypted queues: take, read, wrap again.
 
 -- name: take_data_key hot
--- The key to seal with, and uses of it.
+-- The data key to encrypt with, and uses of it.
 select id, master_id, wrapped, seconds from queen.take_data_key($1, $2, $3, $4, $5, $6);
 
 -- name: data_keys hot
@@ -9,7 +9,7 @@ select id, master_id, wrapped, seconds from queen.take_data_key($1, $2, $3, $4, 
 select id, queue_id, master_id, wrapped from queen.data_keys where id = any ($1);
 
 -- name: data_keys_of_others
--- Some data keys that another master key than this one wraps, behind an id.
+-- Data keys after an id that are wrapped by another master key than this one.
 select id, queue_id, master_id, wrapped
 from queen.data_keys
 where id > $1 and master_id <> $2
@@ -17,7 +17,7 @@ order by id
 limit $3;
 
 -- name: rewrap_data_keys
--- Store data keys wrapped anew, unless somebody else was faster.
+-- Store data keys that were wrapped again, unless another process was faster.
 update queen.data_keys k
 set master_id = n.master_id, wrapped = n.wrapped
 from unnest($1::integer[], $2::text[], $3::text[], $4::bytea[]) n (id, old_master_id, master_id, wrapped)

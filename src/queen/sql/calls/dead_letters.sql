@@ -5,7 +5,7 @@
 select id, group_id from queen.redrive($1);
 
 -- name: dead_letters
--- Dead letters of a queue, oldest first, behind an id.
+-- Dead letters of a queue after an id, oldest first.
 select
   id, queue, "group", partition, partition_id, "offset", level, payload, extras, created_at, attempts, reason,
   error, failed_at
@@ -15,8 +15,8 @@ order by id
 limit $4;
 
 -- name: browse_dead_letters
--- Dead letters of a queue, newest first or, with $10, oldest first, behind an id: at most $9 are looked at. The first row
--- says how far.
+-- Dead letters of a queue after an id, newest first or, with $10, oldest first. Scans at most $9; the first row contains
+-- how far.
 with looked_at as materialized (
   (
     select l.id, l."group", l.partition, l.fingerprint, l.failed_at
@@ -98,7 +98,7 @@ left join (
 order by case when $9 then l.id else -l.id end;
 
 -- name: browse_visible_dead_letters
--- The same over queues that the patterns $10 match: names by steps in the index, then the next letters of each.
+-- The same over queues that the patterns $10 match: names by steps in the index, then the next dead letters of each.
 with recursive step (name) as (
   (select l.queue from queen.dead_letters l order by l.queue limit 1)
   union all
@@ -162,7 +162,7 @@ from queen.dead_letters l
 where l.id = any ($1);
 
 -- name: queues_of_dead_letters
--- Dead letters by id, with the names of their queues alone.
+-- Dead letters by id, with only the names of their queues.
 select l.id, l.queue from queen.dead_letters l where l.id = any ($1) order by l.id;
 
 -- name: dead_letter_errors
@@ -183,7 +183,7 @@ group by k.fingerprint
 order by messages desc, k.fingerprint;
 
 -- name: count_dead_letters
--- How many of the newest $7 dead letters of a queue match, the newest of all, and how many were looked at.
+-- How many of the newest $7 dead letters of a queue match, the newest of all, and how many were scanned.
 select count(*) filter (where k.is_match) as messages, max(k.id) as last_id, count(*) as looked_at
 from (
   select
@@ -200,7 +200,7 @@ from (
 ) k;
 
 -- name: matching_dead_letters
--- The next dead letters of a queue that match, behind an id and up to another; the last row looked at is $9 away at most.
+-- The next matching dead letters of a queue, after an id and up to another; scans at most $9 rows.
 select k.id, k.is_match
 from (
   select
@@ -222,7 +222,7 @@ order by k.id;
 select queen.redrive_to($1, $2, $3, $4) as id;
 
 -- name: purge_dead_letters
--- Remove dead letters, locked in the order in which a redrive locks them.
+-- Delete dead letters, locked in the same order as a redrive locks them.
 with locked as materialized (
   select l.id
   from queen.dead_letters l

@@ -1,11 +1,11 @@
 -- Consumer groups: subscribe, fill, seek, list, delete.
 
 -- name: subscribe hot
--- Find or make a group.
+-- Find or create a group.
 select queue_id, group_id, is_filled from queen.subscribe($1, $2, $3, $4);
 
 -- name: find_groups hot
--- Queues that exist, each with its group; null if it has none that was made with the start that is asked for, if any.
+-- Existing queues, each with its group; null if it has none, or only one that was created with another start.
 select q.name as queue, q.id as queue_id, g.id as group_id, g.filled_to is null as is_filled
 from unnest($1::text[]) k (name)
 cross join lateral (
@@ -23,7 +23,7 @@ left join lateral (
 ) g on true;
 
 -- name: fill hot
--- Give a group its place in more partitions.
+-- Create the positions of a group in more partitions.
 select queen.fill($1, $2) as is_filled;
 
 -- name: seek
@@ -31,15 +31,15 @@ select queen.fill($1, $2) as is_filled;
 select queen.seek($1, $2, $3, $4, $5, $6, $7) as partition_id;
 
 -- name: delete_group
--- Let a group be gone.
+-- Soft-delete a group.
 select queen.delete_group($1, $2) as id;
 
 -- name: ready_groups hot
--- Those of the groups that have something to give now: the slow poll behind the wake-ups.
+-- The given groups that have messages now: the slow poll that backs up the wake-ups.
 select group_id from queen.ready_groups($1);
 
 -- name: groups_by_age
--- Groups behind an id, of one queue or of all, of one name or of any; $5: of queues that patterns match.
+-- Groups after an id, of one queue or all, with one name or any; $5: patterns of queues.
 select g.id, q.name as queue
 from queen.groups g
 cross join lateral (
@@ -54,7 +54,7 @@ order by g.id
 limit $4;
 
 -- name: groups_by_name
--- The same by name, behind a name and an id.
+-- The same by name, after a name and an id.
 select g.id, g.name, q.name as queue
 from queen.groups g
 cross join lateral (
@@ -69,7 +69,7 @@ order by g.name, g.id
 limit $5;
 
 -- name: groups_by_name_down
--- The same from the last name on.
+-- The same by name, descending.
 select g.id, g.name, q.name as queue
 from queen.groups g
 cross join lateral (
@@ -84,7 +84,7 @@ order by g.name desc, g.id desc
 limit $5;
 
 -- name: groups_by_sample
--- The same by a figure that was last measured of them, most first, behind a figure and an id; unknown ones (-1) come last.
+-- The same by a sampled value, highest first, after a value and an id; unknown ones (-1) come last.
 select g.id, g.queue, g.figure
 from (
   select
@@ -117,7 +117,7 @@ order by g.figure desc, g.id
 limit $6;
 
 -- name: list_groups
--- Groups with how far each is behind, in the order asked.
+-- Groups with how far each is behind, in request order.
 select
   g.id, g.name, g.start_mode, nullif(g.start_at, '-infinity') as start_at, g.created_at, q.name as queue, q.namespace,
   f.lag, f.held, f.waiting,
@@ -132,7 +132,7 @@ cross join lateral queen.group_figures(g.id, $2) f
 order by k.ordinal;
 
 -- name: queues_of_group
--- Queues that a group of this name reads and patterns match.
+-- Queues read by a group with this name that the patterns match.
 select q.name
 from queen.groups g
 join queen.queues q on q.id = g.queue_id and q.deleted_at is null
@@ -145,7 +145,7 @@ limit 10000;
 select g.id from queen.groups g where g.queue_id = $1 and g.name = $2 and g.deleted_at is null;
 
 -- name: group_names
--- What groups are called, deleted ones too, as long as they are known.
+-- Names of groups, including deleted ones that are not erased yet.
 select g.id, q.name as queue, g.name as "group"
 from queen.groups g
 join queen.queues q on q.id = g.queue_id

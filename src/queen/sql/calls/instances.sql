@@ -1,15 +1,15 @@
--- Processes, and the modes that all of them share.
+-- Server processes, and the maintenance modes that they share.
 
 -- name: pulse
--- Say that this process lives, and hear what it must know.
+-- Record that this process is alive; returns the shared state.
 select is_push_off, is_pop_off, redaction, has_orphans from queen.pulse($1, $2, $3, $4, $5);
 
 -- name: leave
--- This process ends.
+-- Remove this process from the list.
 delete from queen.instances where id = $1;
 
 -- name: list_instances
--- Processes that were heard of lately, by id.
+-- Processes that reported recently, by id.
 select
   i.id, i.host, i.pid, i.version, i.started_at, i.seen_at, i.waiters,
   i.seen_at > queen.now() - interval '15 seconds' as is_alive
@@ -19,11 +19,11 @@ order by i.id
 limit $2;
 
 -- name: maintenance
--- Which maintenance is on.
+-- The state of a maintenance mode.
 select m.mode, m.enabled, m.changed_at, m.changed_by from queen.maintenance m where m.mode = $1;
 
 -- name: set_maintenance
--- Turn maintenance on or off, everywhere.
+-- Turn a maintenance mode on or off for all processes.
 insert into queen.maintenance as m (mode, enabled, changed_at, changed_by)
 values ($1, $2, queen.now(), $3)
 on conflict (mode) do update

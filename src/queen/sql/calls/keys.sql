@@ -1,7 +1,7 @@
--- API keys, what they may do now, and tickets.
+-- API keys, their allowances, and tickets.
 
 -- name: find_keys
--- Keys that are valid now, and for how long.
+-- API keys that are valid now, and for how long.
 select
   id, digest, name, role, permissions, scopes, requests_per_second,
   extract(epoch from expires_at - queen.now())::float8 as seconds_left,
@@ -11,9 +11,9 @@ from queen.keys
 where id = any ($1) and revoked_at is null and (expires_at is null or expires_at > queen.now());
 
 -- name: changed_keys
--- Keys that changed since a snapshot whose xmin is $1, at most $2; without $1 the newest that are not revoked. One row
--- without a key if there are none: it has the xmin to go on from. Keys are never deleted, so a change is always a row.
--- xmin has 32 bits: a distance below 2^31 is not older. A very old row may come once more, which does no harm.
+-- API keys that changed since a snapshot whose xmin is $1, at most $2; without $1 the newest that are not revoked. If there
+-- are none, one row without a key contains the xmin to continue from. Keys are never deleted, so each change is a row.
+-- xmin has 32 bits: a distance below 2^31 is not older. A very old row may be returned again, which is harmless.
 select
   s.snapshot_xmin, k.id, k.digest, k.name, k.role, k.permissions, k.scopes, k.requests_per_second, k.is_valid,
   k.seconds_left, k.old_digest, k.old_seconds_left
@@ -35,13 +35,13 @@ left join lateral (
 ) k on true;
 
 -- name: make_key
--- Store a new key.
+-- Store a new API key.
 insert into queen.keys as k (id, digest, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at)
 values ($1, $2, $3, $4, $5, $6, $7, queen.now(), $8, $9)
 returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at;
 
 -- name: list_keys
--- Keys behind an id, revoked ones if asked for.
+-- API keys after an id, including revoked ones on request.
 select id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at
 from queen.keys
 where id > $1 and ($2::boolean or revoked_at is null)
@@ -49,13 +49,13 @@ order by id
 limit $3;
 
 -- name: key_with_id
--- One key that was not revoked.
+-- One API key that is not revoked.
 select id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at
 from queen.keys
 where id = $1 and revoked_at is null;
 
 -- name: rotate_key
--- Give a key a new secret; the old one is taken for some seconds more.
+-- Give an API key a new secret; the old one stays valid for some seconds.
 update queen.keys
 set
   old_digest = case when $3::float8 > 0 then digest end,
@@ -65,22 +65,22 @@ where id = $1 and revoked_at is null
 returning id, name, role, permissions, scopes, requests_per_second, created_at, created_by, expires_at, revoked_at;
 
 -- name: revoke_key
--- Let a key be good for nothing from now on.
+-- Revoke an API key.
 update queen.keys set revoked_at = queen.now(), old_digest = null, old_until = null
 where id = $1 and revoked_at is null
 returning id, name;
 
 -- name: allow
--- Take requests out of what a key may do now.
+-- Take requests from the allowance of an API key.
 select granted, wait_seconds from queen.allow($1, $2, $3);
 
 -- name: make_ticket
--- Store a ticket, and forget those that nobody used.
+-- Store a ticket, and delete expired ones.
 with gone as (delete from queen.tickets where until < queen.now())
 insert into queen.tickets as t (digest, caller, until)
 values ($1, $2, queen.now() + make_interval(secs => $3::float8))
 returning until;
 
 -- name: take_ticket
--- Use a ticket, which is gone then.
+-- Use a ticket, and delete it.
 delete from queen.tickets where digest = $1 returning caller, until > queen.now() as is_valid;

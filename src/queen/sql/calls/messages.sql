@@ -1,12 +1,12 @@
--- The verbs of delivery: push, pop, ack and what goes with them.
+-- The verbs of delivery: push, pop, ack and related calls.
 
 -- name: push batched
--- Store segments; one row a segment, or the reasons why nothing was stored.
+-- Store segments; one row per segment, or the reasons for the rejection.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
 
 -- name: push_once batched
--- The same for requests of producers, whose outcomes are kept for their repeats.
+-- The same for requests of producers, whose outcomes are stored for repeated requests.
 with done as materialized (
   select kind, ordinal, "offset", created_at, xid, code
   from queen.push($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
@@ -20,7 +20,7 @@ from queen.record_outcomes(
 ) kind;
 
 -- name: pop batched
--- Claim messages; one row a run of messages in a segment, last one row a group.
+-- Claim messages; one row per run of messages in a segment, then one row per group.
 select
   request, group_id, delivery_id, token, partition_id, partition, level, attempts, until, first_offset,
   end_offset, base_offset, message_count, created_at, xid, payload, extras, wait_seconds, ready_since, due_since,
@@ -39,32 +39,32 @@ cross join lateral (
 ) s;
 
 -- name: ack batched
--- Settle messages; one row a request, in the order asked.
+-- Settle messages; one row per request, in request order.
 select group_id, settled, refused, is_over, has_more, code
 from queen.ack($1, $2, $3::text[]::int8multirange[], $4) order by ordinal;
 
 -- name: nack batched
--- Give messages back; one row a request, in the order asked.
+-- Return or settle messages; one row per request, in request order.
 select group_id, due_at, due_seconds, is_dead, is_over, code from queen.nack($1, $2, $3, $4, $5, $6, $7) order by ordinal;
 
 -- name: extend hot
--- Move the ends of leases; one row a request, in the order asked.
+-- Extend leases; one row per request, in request order.
 select until, code from queen.extend($1, $2, $3) order by ordinal;
 
 -- name: release hot
--- Give deliveries back uncounted; one row a request, in the order asked.
+-- End leases without counting an attempt; one row per request, in request order.
 select group_id, code from queen.release($1, $2) order by ordinal;
 
 -- name: defer hot
--- Give deliveries back uncounted, for a time; one row a request, in the order asked.
+-- End leases without counting an attempt, with a delay; one row per request, in request order.
 select group_id, code from queen.defer($1, $2, $3) order by ordinal;
 
 -- name: shorten hot
--- Take back the ends of deliveries; one row a request, in the order asked.
+-- Take back the ends of leases; one row per request, in request order.
 select group_id, code from queen.shorten($1, $2, $3) order by ordinal;
 
 -- name: transact hot
--- Acks, nacks and pushes, all or none; the rows of push, or the reasons.
+-- Acks, nacks and pushes, all or none; the rows of push, or the reasons for the rejection.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.transact(
   $1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
@@ -72,7 +72,7 @@ from queen.transact(
 );
 
 -- name: transact_once hot
--- The same for the request of a producer, whose outcome is kept for its repeats.
+-- The same for the request of a producer, whose outcome is stored for repeated requests.
 with done as materialized (
   select kind, ordinal, "offset", created_at, xid, code
   from queen.transact(
@@ -89,24 +89,24 @@ from queen.record_outcomes(
 ) kind;
 
 -- name: find_deliveries hot
--- The deliveries that messages are in, for acks that do not say it; a row a match, which of them by its ordinal.
+-- The deliveries of messages, for acks without a complete lease; one row per match, with its ordinal.
 select ordinal, id, token, partition_id, "offset", is_settled
 from queen.find_deliveries($1, $2, $3, $4, $5, $6, $7);
 
 -- name: are_settled hot
--- Whether groups are done with messages; one row a message, in the order asked.
+-- Whether groups have settled messages; one row per message, in request order.
 select is_settled from queen.are_settled($1, $2, $3, $4) order by ordinal;
 
 -- name: confirm hot
--- Come back once all that is to be seen here is as durable as a push: an empty record whose commit is waited for.
+-- Wait until all that is visible here is as durable as a push: write an empty record and wait for its commit.
 select pg_logical_emit_message(true, 'queen', '');
 
 -- name: last_request hot
--- The last request of a producer of a scope, and what became of it.
+-- The last request of a producer in a scope, and its outcome.
 select sequence, digest, outcome, bases, stale from queen.last_request($1, $2);
 
 -- name: end_buffers
--- Files of a buffer are gone: nothing of them is stored any more, and how far they were may be forgotten.
+-- Mark buffer files as deleted, so that their progress can be deleted too.
 update queen.producers p
 set sequence = 9223372036854775807, at = queen.now()
 where p.producer_id = any ($1) and p.scope = '';

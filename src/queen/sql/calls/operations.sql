@@ -1,7 +1,7 @@
--- Long work that outlives the process that began it.
+-- Long operations that outlive the process that began them.
 
 -- name: begin_operation
--- Take up long work; operations that ended a week ago are forgotten.
+-- Start a long operation; deletes operations that ended a week ago.
 with forgotten as (
   delete from queen.operations o where o.state <> 'running' and o.finished_at < queen.now() - interval '7 days'
 )
@@ -10,21 +10,21 @@ values ($1, $2, $3, $4, $5, queen.now(), $6, queen.now())
 returning id, kind, queue, arguments, state, cursor, done, total, error, owner, created_by, created_at, finished_at;
 
 -- name: step_operation
--- Note how far an operation came; no row when it is no longer this process's to run.
+-- Store the progress of an operation; no row if another process runs it.
 update queen.operations o
 set cursor = $3, done = o.done + $4, seen_at = queen.now()
 where o.id = $1 and o.owner = $2 and o.state = 'running'
 returning o.id;
 
 -- name: end_operation
--- An operation is done, failed or cancelled, if it ran and, where a process is named, ran there.
+-- End a running operation as done, failed or cancelled; if a process is given, only if it runs there.
 update queen.operations o
 set state = $3, error = $4, finished_at = queen.now()
 where o.id = $1 and o.state = 'running' and o.owner = coalesce($2, o.owner)
 returning o.id;
 
 -- name: adopt_operations
--- Take over what processes ran that have not been heard of for a while; $2: kinds that this one can run.
+-- Take over operations of processes that stopped reporting; $2: kinds that this process can run.
 update queen.operations o
 set owner = $1, seen_at = queen.now()
 where o.id in (
@@ -40,7 +40,7 @@ returning o.id, o.kind, o.queue, o.arguments, o.state, o.cursor, o.done, o.total
   o.created_at, o.finished_at;
 
 -- name: list_operations
--- Operations, newest first, before an id; $3: on queues that patterns match.
+-- Operations before an id, newest first; $3: patterns of queues.
 select o.id, o.kind, o.queue, o.arguments, o.state, o.cursor, o.done, o.total, o.error, o.owner, o.created_by,
   o.created_at, o.finished_at
 from queen.operations o

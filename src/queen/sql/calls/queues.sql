@@ -1,11 +1,11 @@
--- Queues, partitions and deliveries: find, make, configure, list, purge, delete.
+-- Queues, partitions and deliveries: find, create, configure, list, purge, delete.
 
 -- name: partition_ids hot
--- Find or make lanes; one row a name, in the order asked.
+-- Find or create partitions; one row per name, in request order.
 select queue_id, partition_id from queen.partition_ids($1, $2, $3, $4, $5) order by ordinal;
 
 -- name: queues hot
--- Queues by name, with their options, and whether payloads of theirs may be sealed.
+-- Queues by name, with their options, and whether they may have encrypted payloads.
 select q.*, exists (select 1 from queen.data_keys k where k.queue_id = q.id) as has_data_keys
 from queen.queues q
 where q.name = any ($1) and q.deleted_at is null;
@@ -18,7 +18,7 @@ order by priority desc, id
 limit 1000;
 
 -- name: configure
--- Make or change a queue.
+-- Create or change a queue.
 select * from queen.configure($1, $2, $3, $4, $5, $6, $7);
 
 -- name: configure_partition
@@ -26,31 +26,31 @@ select * from queen.configure($1, $2, $3, $4, $5, $6, $7);
 select queen.configure_partition($1, $2, $3);
 
 -- name: purge
--- Remove messages of more partitions.
+-- Remove messages from more partitions.
 select partition_id, messages from queen.purge($1, $2, $3, $4, $5, $6);
 
 -- name: count_purge
--- How many messages a purge would remove, as far as so many partitions tell.
+-- How many messages a purge would remove, counted in a limited number of partitions.
 select messages, is_complete from queen.count_purge($1, $2, $3, $4, $5);
 
 -- name: delete_queue
--- Let a queue be gone.
+-- Soft-delete a queue.
 select queen.delete_queue($1) as id;
 
 -- name: erase
--- Erase some of what was deleted.
+-- Erase some rows of deleted queues and groups.
 select queen.erase($1) as is_done;
 
 -- name: backlog
--- What the slowest group of a queue has not settled.
+-- The number of unsettled messages of a queue's slowest group.
 select queen.backlog($1, $2) as messages;
 
 -- name: queues_signature
--- Two numbers that change when a queue is made, deleted or configured.
+-- Two numbers that change when a queue is created, deleted or configured.
 select count(*) as queues, coalesce(sum(version + id), 0)::bigint as versions from queen.queues where deleted_at is null;
 
 -- name: unordered_queues
--- Queues that may have jobs, by name, behind a name; $3: those that patterns match.
+-- Queues that may have jobs, by name, after a name; $3: patterns.
 select q.id, q.name
 from queen.queues q
 where q.deleted_at is null and not q.ordered and q.name > $1 and queen.sees(q.name, q.namespace, $3)
@@ -58,7 +58,7 @@ order by q.name
 limit $2;
 
 -- name: queues_by_name
--- Queues by name, behind a name; $6: those that patterns match.
+-- Queues by name, after a name; $6: patterns.
 select q.id, q.name
 from queen.queues q
 where q.deleted_at is null
@@ -71,7 +71,7 @@ order by q.name
 limit $5;
 
 -- name: queues_by_name_down
--- Queues by name, from the last on, before a name; null for the last.
+-- Queues by name, descending, before a name; null starts at the last.
 select q.id, q.name
 from queen.queues q
 where q.deleted_at is null
@@ -84,7 +84,7 @@ order by q.name desc
 limit $5;
 
 -- name: queues_by_age
--- Queues, oldest first, behind an id.
+-- Queues after an id, oldest first.
 select q.id, q.name
 from queen.queues q
 where q.deleted_at is null
@@ -97,7 +97,7 @@ order by q.id
 limit $5;
 
 -- name: queues_by_age_down
--- Queues, newest first, before an id.
+-- Queues before an id, newest first.
 select q.id, q.name
 from queen.queues q
 where q.deleted_at is null
@@ -110,7 +110,7 @@ order by q.id desc
 limit $5;
 
 -- name: queues_by_sample
--- Queues by a figure that was last measured of them, most first, behind a figure and an id; unknown ones (-1) come last.
+-- Queues by a sampled value, highest first, after a value and an id; unknown ones (-1) come last.
 select q.id, q.name, q.figure
 from (
   select
@@ -142,7 +142,7 @@ order by q.figure desc, q.id
 limit $7;
 
 -- name: worst_queues
--- Of these queues those that are paused, whose oldest message has waited longest, and that have most dead letters: $2 of each, as last measured.
+-- The paused queues, those with the oldest message and those with most dead letters: $2 of each, from the last samples.
 with known as (
   select q.id, q.paused, s.oldest_age_seconds, s.dead_letters
   from unnest($1::bigint[]) k (id)
@@ -162,7 +162,7 @@ union
 (select k.id from known k where k.dead_letters > 0 order by k.dead_letters desc, k.id limit $2);
 
 -- name: queue_histories
--- Depths of queues in each of the last $2 minutes, this one last; null where nothing was measured.
+-- Depths of queues in each of the last $2 minutes, the current one last; null if there is no sample.
 select k.id as queue_id, array_agg(s.depth order by m.minute) as depths
 from unnest($1::bigint[]) k (id)
 cross join generate_series(
@@ -172,7 +172,7 @@ left join queen.samples s on s.queue_id = k.id and s.minute = m.minute and s.gro
 group by k.id;
 
 -- name: list_queues
--- Queues with what is known of each without visiting all partitions, and rates over $3 seconds, in the order asked.
+-- Queues with statistics that need not visit all partitions, and rates over $3 seconds, in request order.
 select
   q.id, q.name, q.namespace, q.task, q.version, q.created_at, q.paused, q.priority, q.ordered,
   q.concurrency_limit, q.rate_max, q.rate_ms, q.rate_per, f.partitions, f.groups, f.pending, f.held, f.waiting, f.scheduled, f.dead_letters,
@@ -192,7 +192,7 @@ left join lateral (
 order by k.ordinal;
 
 -- name: queue_names
--- Names of queues that patterns match, with namespace and task.
+-- Names of queues that the patterns match, with namespace and task.
 select q.id, q.name, q.namespace, q.task
 from queen.queues q
 where q.deleted_at is null and queen.sees(q.name, q.namespace, $2)
@@ -200,7 +200,7 @@ order by q.name
 limit $1;
 
 -- name: namespaces
--- Namespaces behind one, with those of their queues that patterns match.
+-- Namespaces after one, with the number of their queues that the patterns match.
 select q.namespace as name, array_agg(q.id) as ids
 from queen.queues q
 where q.deleted_at is null and q.namespace > $1 and queen.sees(q.name, q.namespace, $3)
@@ -209,7 +209,7 @@ order by q.namespace
 limit $2;
 
 -- name: tasks
--- Tasks behind one, with those of their queues that patterns match.
+-- Tasks after one, with the number of their queues that the patterns match.
 select q.task as name, array_agg(q.id) as ids
 from queen.queues q
 where q.deleted_at is null and q.task > $1 and queen.sees(q.name, q.namespace, $3)
@@ -218,7 +218,7 @@ order by q.task
 limit $2;
 
 -- name: list_partitions
--- Lanes of a queue by name behind (name, level), from a prefix on; with a group, where that group stands.
+-- Partitions of a queue by name after (name, level), from a prefix on; with a group, also its positions.
 select
   p.id, p.name, p.level, p.priority, f.first_offset, coalesce(n.next_offset, 0) as next_offset, n.created_at as last_pushed_at,
   (select d.datcollate in ('C', 'POSIX') from pg_database d where d.datname = current_database()) as is_bytewise,
@@ -267,7 +267,7 @@ left join lateral (
 order by p.name, p.level;
 
 -- name: list_deliveries
--- What is held or waits, by group, priority and instant, behind a place in that order.
+-- Deliveries, leased or waiting, by group, priority and time, after a position in that order.
 select
   g.id as group_id, g.name as "group", d.id, d.priority, d.until, d.held, d.attempts, d.error, d.first_offset, d.end_offset,
   d.messages, d.handed_out, d.partition_id, p.name as partition, p.level, d.is_parked, d.is_late
@@ -294,21 +294,21 @@ order by g.id, d.priority, d.due_at, d.id
 limit $7;
 
 -- name: delivery_token
--- The token of a delivery of a queue that somebody holds.
+-- The token of a leased delivery of a queue.
 select d.token
 from queen.deliveries d
 join queen.partitions p on p.id = d.partition_id
 where d.id = $2 and p.queue_id = $1 and d.held;
 
 -- name: queues_of_partitions hot
--- Which queue partitions belong to.
+-- The queues of partitions.
 select p.id, q.name
 from queen.partitions p
 join queen.queues q on q.id = p.queue_id and q.deleted_at is null
 where p.id = any ($1);
 
 -- name: queues_of_deliveries hot
--- Which queue deliveries belong to, for those who know their tokens.
+-- The queues of deliveries, for callers that know their tokens.
 select d.id, d.token, q.name
 from unnest($1::bigint[], $2::uuid[]) l (id, token)
 join queen.deliveries d on d.id = l.id and d.token = l.token
@@ -316,7 +316,7 @@ join queen.partitions p on p.id = d.partition_id
 join queen.queues q on q.id = p.queue_id and q.deleted_at is null;
 
 -- name: queues_found
--- Queues of a namespace and task behind a name, null for any, by name; $6: those that patterns match.
+-- Queues of a namespace and task after a name, null for any, by name; $6: patterns.
 select id, name, namespace, task, paused
 from queen.queues
 where deleted_at is null

@@ -1,17 +1,17 @@
--- What is remembered of messages: results, progress, cancellations.
+-- Results, progress and cancellations of messages.
 
 -- name: ack_keeping batched
--- Settle messages and keep results; one row a request, in the order asked.
+-- Settle messages and store results; one row per request, in request order.
 select group_id, settled, refused, is_over, has_more, code
 from queen.ack_keeping($1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10) order by ordinal;
 
 -- name: nack_keeping batched
--- Give messages back or settle them, and keep results; one row a request, in the order asked.
+-- Return or settle messages and store results; one row per request, in request order.
 select group_id, due_at, due_seconds, is_dead, is_over, code
 from queen.nack_keeping($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) order by ordinal;
 
 -- name: transact_keeping hot
--- Acks, nacks and pushes, all or none, and keep results; the rows of push, or the reasons.
+-- Acks, nacks and pushes, all or none, and store results; the rows of push, or the reasons for the rejection.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.transact_keeping(
   $1, $2, $3::text[]::int8multirange[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
@@ -19,20 +19,20 @@ from queen.transact_keeping(
 );
 
 -- name: report_progress
--- Say how far a message has come.
+-- Store the progress of a message.
 select queen.report_progress($1, $2, $3, $4, $5, $6, $7) as is_kept;
 
 -- name: find_results
--- What became of messages; one row a message, in the order asked.
+-- The status of messages; one row per message, in request order.
 select partition_id, "offset", status, attempts, until, error, dead_letter_id, settled_at, result, progress
 from queen.find_results($1, $2, $3, $4, $5) order by ordinal;
 
 -- name: find_place
--- Where the message with a transactionId is.
+-- Find the message with a transactionId.
 select partition_id, "offset", scheduled_id from queen.find_place($1, $2, $3, $4);
 
 -- name: find_places
--- The same of several, by their keys alone; one row a message, in the order asked.
+-- The same for several, only by their keys; one row per message, in request order.
 select p.partition_id, p."offset", p.scheduled_id
 from unnest($1::bigint[], $2::text[], $3::text[]) with ordinality k (queue_id, transaction_id, partition, ordinal)
 left join lateral (
@@ -43,11 +43,11 @@ left join lateral (
 order by k.ordinal;
 
 -- name: cancel
--- Take a message away from a group.
+-- Remove a message from a group.
 select status, group_id from queen.cancel($1, $2, $3, $4, $5, $6, $7);
 
 -- name: cancelled
--- Which of these messages were cancelled, by their number.
+-- Which of these messages were cancelled, by ordinal.
 select k.ordinal
 from unnest($1::text[], $2::bigint[], $3::bigint[])
   with ordinality k (transaction_id, partition_id, "offset", ordinal)
@@ -61,16 +61,16 @@ cross join lateral (
 ) r;
 
 -- name: erase_result
--- Forget what a message came to.
+-- Delete the result of a message.
 delete from queen.results r
 where r.queue_id = (select p.queue_id from queen.partitions p where p.id = $1) and r.transaction_id = $2;
 
 -- name: forget_results
--- Forget some results whose time is over.
+-- Delete some expired results.
 select queen.forget_results($1, $2) as removed;
 
 -- name: work_figures
--- What there is to do in queues, in messages.
+-- The work of groups in queues, in messages.
 select q.id, q.name, q.paused, f.waiting, f.active, f.delayed, f.stalled, f.dead
 from queen.queues q
 cross join lateral queen.work_figures(q.id, $2, $3) f

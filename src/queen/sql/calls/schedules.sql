@@ -1,8 +1,8 @@
--- Messages that come again and again.
+-- Recurring messages.
 
 -- name: put_schedule
--- Make a schedule, or change one of the queues named last; no row: it is another queue's by now. Its next tick stays while its cron
--- expression and time zone do.
+-- Create a schedule, or change one that belongs to the queues in the last parameter; no row if it belongs to another queue.
+-- The next tick stays if cron expression and time zone do not change.
 insert into queen.schedules as s (
   name, queue, partition, cron, time_zone, missed, message, paused, next_at, look_at, created_at
 )
@@ -27,7 +27,7 @@ where s.queue = any ($10::text[])
 returning name, queue, partition, cron, time_zone, missed, message, paused, next_at, last_at, error, created_at;
 
 -- name: list_schedules
--- Schedules by name, after one; $4: of queues that patterns match.
+-- Schedules by name, after one; $4: patterns of queues.
 select s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.paused, s.next_at, s.last_at, s.error, s.created_at
 from queen.schedules s
 where s.name > $1 and s.queue = coalesce($2, s.queue)
@@ -43,7 +43,7 @@ from queen.schedules s
 where s.name = $1;
 
 -- name: pause_schedule
--- Let it have no ticks, or from the given one on again; no row: there is no such schedule.
+-- Pause a schedule, or resume it from the given tick on; no row if there is no such schedule.
 update queen.schedules s
 set
   paused = $2,
@@ -55,23 +55,23 @@ returning s.name, s.queue, s.partition, s.cron, s.time_zone, s.missed, s.message
   s.created_at;
 
 -- name: delete_schedule
--- Forget a schedule.
+-- Delete a schedule.
 delete from queen.schedules s where s.name = $1 returning s.name;
 
 -- name: due_schedules
--- Those whose tick has come, if this process sees to them; or how long to wait.
+-- Schedules whose tick is due, if this process is the leader; otherwise how long to wait.
 select name, queue, partition, cron, time_zone, missed, message, next_at, now, wait_seconds
 from queen.due_schedules($1, $2, $3);
 
 -- name: fire hot
--- Push the messages of ticks and move their schedules on; the rows of push, or that they had moved on.
+-- Push the messages of due ticks and advance their schedules; the rows of push, or `schedule` if they had advanced.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.fire(
   $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23
 );
 
 -- name: defer_schedule
--- A tick could not be pushed, and why: it is tried again after so many seconds.
+-- Record why a tick could not be pushed, and retry it after some seconds.
 update queen.schedules s
 set look_at = queen.now() + make_interval(secs => $3), error = $4
 where s.name = $1 and s.next_at = $2;

@@ -1,7 +1,7 @@
--- Events that consumers recorded of messages.
+-- Events that consumers recorded for messages.
 
 -- name: add_trace
--- Keep an event of a message.
+-- Store an event of a message.
 with added as (
   insert into queen.traces as t (partition_id, transaction_id, "group", event_type, names, data, created_at)
   values ($1, $2, $3, $4, $5, $6, queen.now())
@@ -14,7 +14,7 @@ named as (
 select id from added;
 
 -- name: traces_of_message
--- Events of a message in time order, behind an id.
+-- Events of a message after an id, in time order.
 select
   t.id, t.partition_id, t.transaction_id, t."group", t.event_type, t.names, t.data, t.created_at,
   q.name as queue, p.name as partition
@@ -30,7 +30,7 @@ left join queen.queues q on q.id = p.queue_id
 order by t.id;
 
 -- name: traces_of_name
--- Events with a name in time order, behind an id; $4: of queues that patterns match.
+-- Events with a name after an id, in time order; $4: patterns of queues.
 select
   t.id, t.partition_id, t.transaction_id, t."group", t.event_type, t.names, t.data, t.created_at,
   q.name as queue, p.name as partition
@@ -55,7 +55,7 @@ left join queen.queues q on q.id = p.queue_id
 order by t.id;
 
 -- name: trace_names
--- Names of traces behind one, each found by a step in the index; events are counted up to $4.
+-- Names of traces after one, each found by one step in the index; counts events up to $4.
 with recursive step (name, n) as (
   (select n.name, 1 from queen.trace_names n where n.name > $1 and n.name >= $2 order by n.name limit 1)
   union all

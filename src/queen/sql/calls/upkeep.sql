@@ -1,15 +1,15 @@
--- The duties of upkeep, and a step of each.
+-- Background tasks, and one step of each.
 
 -- name: take_duties
--- Take the duties that are due and that nobody has.
+-- Take the background tasks that are due and have no leader.
 select name, epoch, cursor from queen.take_duties($1, $2, $3);
 
 -- name: report_duty
--- What came of a run, and in how many seconds the next is due.
+-- Store the result of a run, and when the next is due.
 select queen.report_duty($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: duties
--- Every duty, who has it, and what came of its last run.
+-- Every background task, its leader, and the result of its last run.
 select
   d.name, case when d.until > queen.now() then d.holder end as holder, d.epoch, d.due_at, d.last_run_at,
   d.last_success_at, d.seconds, d.rows, d.lag_seconds, d.error
@@ -17,7 +17,7 @@ from queen.duties d
 order by d.name;
 
 -- name: kept_queues
--- Queues behind an id that remove what is old, by age or once it is completed.
+-- Queues after an id that have a retention by age or for completed messages.
 select q.id, q.retention_seconds > 0 as is_by_age, q.completed_retention_seconds > 0 as is_completed
 from queen.queues q
 where q.id > $1 and q.deleted_at is null and q.retention_enabled
@@ -26,15 +26,15 @@ order by q.id
 limit $2;
 
 -- name: retain
--- Remove what a queue keeps no longer.
+-- Remove messages that retention no longer keeps.
 select partitions, messages, is_over, lag_seconds from queen.retain($1, $2, $3, $4, $5);
 
 -- name: forget_removals
--- Forget some of what was removed long ago.
+-- Delete some old records of removals.
 select queen.forget_removals($1, $2, $3) as removed;
 
 -- name: impatient_queues
--- Queues behind an id whose messages wait for a bounded time.
+-- Queues after an id that limit the wait of their messages.
 select q.id, q.name
 from queen.queues q
 where q.id > $1 and q.deleted_at is null and q.max_wait_seconds > 0
@@ -42,7 +42,7 @@ order by q.id
 limit $2;
 
 -- name: evict
--- Evict what waited too long.
+-- Evict messages that waited too long.
 select partitions, messages, group_ids, counts, is_kept, is_over, lag_seconds from queen.evict($1, $2, $3, $4);
 
 -- name: forget_generation
@@ -50,11 +50,11 @@ select partitions, messages, group_ids, counts, is_kept, is_over, lag_seconds fr
 select queen.forget_generation($1, $2) as is_truncated;
 
 -- name: promote_due
--- Put scheduled messages of the next queue into their partitions.
+-- Move due scheduled messages of the next queue into their partitions.
 select queue_id, messages, lag_seconds from queen.promote_due($1, $2, $3);
 
 -- name: emptied_queues
--- Queues behind an id in which something was emptied, or may never have held anything.
+-- Queues after an id with partitions that were emptied or may never have had messages.
 select q.id
 from queen.queues q
 where q.id > $1 and q.deleted_at is null
@@ -70,17 +70,17 @@ limit $2;
 select removed, after_at, after_id, is_over, lag_seconds from queen.remove_partitions($1, $2, $3, $4, $5, $6);
 
 -- name: forget_producers
--- Forget producers that were not heard of for long.
+-- Delete producers that were silent for long.
 select looked, removed, last from queen.forget_producers($1, $2, $3, $4);
 
 -- name: forget_counters
--- Forget some counters and samples of long ago.
+-- Delete some old counters and samples.
 select queen.forget_counters($1, $2, $3) as removed;
 
 -- name: forget_traces
--- Forget some events of long ago.
+-- Delete some old events.
 select queen.forget_traces($1, $2, $3) as removed;
 
 -- name: forget_audit
--- Remove some records of the audit log that are old.
+-- Delete some old records of the audit log.
 select queen.forget_audit($1, $2, $3) as removed;

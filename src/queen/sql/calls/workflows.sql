@@ -1,11 +1,11 @@
 -- Workflows: runs of steps that follow each other.
 
 -- name: start_workflow
--- Start a workflow; whether it is new.
+-- Start a workflow; returns whether it is new.
 select queen.start_workflow($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as is_new;
 
 -- name: advance hot
--- Settle messages and the steps that they were, all or none; the rows of transact, and one an advance.
+-- Settle messages and their workflow steps, all or none; the rows of transact, and one row per advance.
 select kind, ordinal, "offset", created_at, xid, code
 from queen.advance(
   $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text[]::int8multirange[], $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
@@ -13,7 +13,7 @@ from queen.advance(
 );
 
 -- name: advance_once hot
--- The same for the request of a producer, whose outcome is kept for its repeats; there may be no steps.
+-- The same for the request of a producer, whose outcome is stored for repeated requests; may have no steps.
 with done as materialized (
   select kind, ordinal, "offset", created_at, xid, code
   from queen.advance(
@@ -30,15 +30,15 @@ from queen.record_outcomes(
 ) kind;
 
 -- name: signal_workflow
--- Tell a workflow what some of its steps wait for.
+-- Send a signal to a workflow.
 select steps, taken, has_ended from queen.signal_workflow($1, $2, $3, $4);
 
 -- name: cancel_workflow
--- Let nothing begin any more, and undo what was done.
+-- Stop a workflow, and undo its completed steps.
 select was_running, has_ended, open_steps from queen.cancel_workflow($1, $2, $3);
 
 -- name: workflow_messages
--- Messages of a run that is to stop which may be taken away: not of what would have to be undone.
+-- Messages of a stopping run that can be removed, except those of steps that would have to be undone.
 select s.name as step, p.part, s.token, s.queue, s.partition,
   concat_ws('/', w.id, s.name, p.part, w.number || '.' || s.tries) as transaction_id
 from queen.workflows w
@@ -52,19 +52,19 @@ order by s.ordinal, p.part
 limit $2;
 
 -- name: drop_steps
--- Messages of steps were taken away; whether the run is over.
+-- Settle steps whose messages were removed; returns whether the run has ended.
 select queen.drop_steps($1, $2, $3, $4) as has_ended;
 
 -- name: fail_step
--- The message of a step was taken away; whether the run is over.
+-- Fail a step whose message was removed; returns whether the run has ended.
 select queen.fail_step($1, $2, $3, $4, $5) as has_ended;
 
 -- name: retry_workflow
--- Run what failed again, and what follows from it.
+-- Run failed steps again, and the steps that follow.
 select has_ended from queen.retry_workflow($1, $2);
 
 -- name: delete_workflow
--- Forget a workflow that has ended.
+-- Delete a workflow that has ended.
 select queen.delete_workflow($1);
 
 -- name: workflow
@@ -77,11 +77,11 @@ from queen.workflows w
 where w.id = $1;
 
 -- name: open_workflows
--- Those of some runs that have not ended.
+-- The given runs that have not ended.
 select w.id from queen.workflows w where w.id = any ($1) and w.ended_at is null;
 
 -- name: workflow_queues
--- The queues that runs send to.
+-- The queues that runs push to.
 select s.workflow_id as id, array_agg(distinct s.queue) filter (where s.queue is not null) as queues
 from queen.workflow_steps s
 where s.workflow_id = any ($1)
@@ -95,7 +95,7 @@ join queen.workflow_steps s on s.workflow_id = k.workflow_id and s.name = k.name
 where s.queue is not null;
 
 -- name: step_messages hot
--- Of messages that are delivered, those that are sealed or hold one of the tokens. One that was redriven is a copy of its delivery.
+-- The delivered messages that are encrypted or contain one of the tokens. A redriven message is read from its delivery.
 select k.partition_id, m.payload, null::bytea as extras
 from unnest($1::bigint[], $2::bigint[], $4::bigint[], $5::uuid[]) k (partition_id, "offset", delivery_id, token)
 left join lateral (
@@ -126,7 +126,7 @@ where substr(m.payload, 1, 1) = '\x01'
   or exists (select 1 from unnest($3::text[]) t (token) where position(convert_to(t.token, 'UTF8') in m.payload) > 0);
 
 -- name: workflow_steps
--- The steps of a run, as they were declared, or one of them; results if $2. job_id is the transactionId of the message that a step last put down.
+-- The steps of a run in declared order, or one of them; results if $2. job_id: transactionId of the last enqueued message.
 select
   s.name, s.kind, s.queue, s.partition, s.template, s.priority, s.delay_seconds, s.items_of, s.signal, s.timeout_seconds,
   s.undoes, s.on_success, s.on_failure, s.needs_all, s.state, s.tries, s.parts, s.open_parts, s.failed_parts, s.attempts,
@@ -141,7 +141,7 @@ where s.workflow_id = $1 and s.name = coalesce($3, s.name)
 order by s.ordinal;
 
 -- name: workflow_parts
--- Parts of a step, after one; which message one was that a retry left as it was is not known any more.
+-- Parts of a step, after one. The message of a part that a retry kept is unknown.
 select
   p.part, p.state, p.attempts, p.result, p.error, p.ended_at,
   case
@@ -156,7 +156,7 @@ order by p.part
 limit $5;
 
 -- name: list_workflows
--- Runs before a number, newest first; $7: those all of whose queues patterns match.
+-- Runs before a number, newest first; $7: patterns that match all of their queues.
 select
   w.id, w.number, w.name, w.state, w.correlation_id, w.tags, w.metadata, w.open_steps,
   (select count(*) from queen.workflow_steps s where s.workflow_id = w.id and s.kind <> 'undo') as total_steps,
@@ -181,9 +181,9 @@ order by w.number desc
 limit $6;
 
 -- name: see_to_steps
--- Fail what waited too long, or whose message is gone.
+-- Fail steps that waited too long or whose message was removed.
 select looked, ended from queen.see_to_steps($1, $2);
 
 -- name: forget_workflows
--- Forget some runs that ended long ago.
+-- Delete some runs that ended long ago.
 select queen.forget_workflows($1, $2, $3) as removed;

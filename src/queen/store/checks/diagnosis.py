@@ -1,4 +1,4 @@
-"""What PostgreSQL says of itself, for those who look for what hurts."""
+"""Health of PostgreSQL, for `queen doctor` and the system pages."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from queen.store.connection.database import Database, Record
 
 
 class Diagnosis:
-    """Settings, clock and what vacuum waits for, of one server; needs no table of ours."""
+    """Settings, clock, tables and vacuum of one server. Works on a database without our tables."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -30,7 +30,7 @@ class Diagnosis:
         return rows[0] if rows else None
 
     async def table_options(self) -> dict[str, list[str]]:
-        """What each of our tables says of vacuum itself."""
+        """Storage options of each of our tables."""
         rows = await self._database.fetch("table_options")
         return {row["name"]: row["options"] for row in rows}
 

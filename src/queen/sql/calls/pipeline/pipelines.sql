@@ -1,0 +1,103 @@
+-- The progress of Spark jobs.
+
+-- name: begin_pipeline
+-- Start a run under a name, replacing the run before; deletes pipelines that were silent for a month.
+with forgotten as (
+  delete from queen.pipelines f
+  where f.name in (
+    select o.name
+    from queen.pipelines o
+    where o.updated_at < queen.now() - interval '30 days' and o.name <> $1
+    order by o.name
+    limit 100
+    for update skip locked
+  )
+)
+insert into queen.pipelines as p (name, run_id, kind, queues, target, state, ui_url, started_at, updated_at)
+values ($1, $2::text::uuid, $3, $4::text[], $5, 'running', $6, queen.now(), queen.now())
+on conflict (name) do update
+set
+  run_id = excluded.run_id, kind = excluded.kind, queues = excluded.queues, target = excluded.target,
+  state = excluded.state, position = null, lag_messages = null, lag_seconds = null, batch_id = null,
+  batch_millis = null, rows_per_second = null, rows_total = null, detail = null, error = null,
+  ui_url = excluded.ui_url, started_at = excluded.started_at, updated_at = excluded.updated_at
+returning p.name;
+
+-- name: report_pipeline
+-- Store the progress of a run; no row if another run has its name.
+update queen.pipelines p
+set
+  state = $3, queues = $4::text[], position = $5::text::xid8, lag_messages = $6, lag_seconds = $7, batch_id = $8,
+  batch_millis = $9, rows_per_second = $10, rows_total = $11, detail = $12::text::jsonb, error = $13,
+  updated_at = queen.now()
+where p.name = $1 and p.run_id = $2::text::uuid
+returning p.name;
+
+-- name: pipeline_lag
+-- The size of queues, by name or id, from a transaction on; messages are null if there are too many segments.
+select
+  array(
+    select q.name
+    from queen.queues q
+    where (q.name = any ($1::text[]) or q.id = any ($2::bigint[])) and q.deleted_at is null
+    order by q.name
+  ) as queues,
+  case when max(s.segments) <= $4 then coalesce(sum(s.messages), 0)::bigint end as messages,
+  case when count(*) > 0 then
+    coalesce(greatest(extract(epoch from queen.now() - min(s.oldest_at)), 0), 0)
+  end::double precision as seconds
+from queen.queues q
+cross join lateral (
+  select count(*) as segments, sum(n.message_count) as messages, min(n.created_at) as oldest_at
+  from (
+    select s.message_count, s.created_at
+    from queen.segments s
+    where s.queue_id = q.id and s.xid >= $3::text::xid8 and s.body is not null
+    order by s.xid
+    limit $4 + 1
+  ) n
+) s
+where (q.name = any ($1::text[]) or q.id = any ($2::bigint[])) and q.deleted_at is null;
+
+-- name: list_pipelines
+-- Pipelines by name, after one; $4: patterns that match all of their queues. A stale pipeline has stopped reporting.
+select
+  p.name, p.kind, p.queues, p.target, p.state,
+  p.state in ('running', 'idle') and p.updated_at < queen.now() - make_interval(secs => $3) as stale,
+  p.position::text::bigint as position, p.lag_messages, p.lag_seconds, p.batch_id, p.batch_millis,
+  p.rows_per_second, p.rows_total, p.detail, p.error, p.ui_url, p.started_at, p.updated_at
+from queen.pipelines p
+where p.name > $1
+  and ($4::text[] is null or (
+    p.queues <> '{}'
+    and not exists (
+      select 1
+      from unnest(p.queues) n (name)
+      left join queen.queues q on q.name = n.name and q.deleted_at is null
+      where not queen.sees(n.name, q.namespace, $4)
+    )
+  ))
+order by p.name
+limit $2;
+
+-- name: pipeline
+-- One pipeline.
+select
+  p.name, p.kind, p.queues, p.target, p.state,
+  p.state in ('running', 'idle') and p.updated_at < queen.now() - make_interval(secs => $2) as stale,
+  p.position::text::bigint as position, p.lag_messages, p.lag_seconds, p.batch_id, p.batch_millis,
+  p.rows_per_second, p.rows_total, p.detail, p.error, p.ui_url, p.started_at, p.updated_at
+from queen.pipelines p
+where p.name = $1;
+
+-- name: queues_of_pipelines
+-- Pipelines by name, with the queues that they read.
+select p.name, p.queues from queen.pipelines p where p.name = any ($1);
+
+-- name: pipeline_lags
+-- Pipelines that have not ended, newest first.
+select p.name, p.lag_messages, p.lag_seconds, p.updated_at
+from queen.pipelines p
+where p.state in ('running', 'idle')
+order by p.updated_at desc
+limit $1;

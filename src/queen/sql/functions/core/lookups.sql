@@ -1,0 +1,33 @@
+-- Helpers that look up a group or a queue.
+
+-- The group with this name of the partition's queue. Raises QN003.
+create or replace function queen.group_of (p_partition_id bigint, p_group text)
+  returns bigint
+  language plpgsql
+  stable
+as $$
+declare
+  v_group_id bigint;
+begin
+  select g.id into v_group_id
+  from queen.groups g
+  where g.queue_id = (select p.queue_id from queen.partitions p where p.id = p_partition_id)
+    and g.name = p_group
+    and g.deleted_at is null;
+  if not found then
+    raise exception 'the queue has no group %', p_group using errcode = 'QN003';
+  end if;
+  return v_group_id;
+end
+$$;
+
+-- The queue of a group.
+create or replace function queen.queue_of (p_group_id bigint)
+  returns bigint
+  language plpgsql
+  stable
+as $$
+begin
+  return (select g.queue_id from queen.groups g where g.id = p_group_id);
+end
+$$;

@@ -1,0 +1,40 @@
+-- Keep messages of a queue that transactions from p_xid on have stored, regardless of retention, until the hold with this
+-- name is moved or given up. Raises QN001. Locks: the retention task, so that each of its steps sees the hold.
+create or replace function queen.hold (p_queue text, p_name text, p_xid xid8)
+  returns void
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue_id bigint;
+begin
+  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
+  if not found then
+    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
+  end if;
+  perform 1 from queen.duties d where d.name = 'retention' for no key update;
+  insert into queen.holds as h (queue_id, name, xid, held_at)
+  values (v_queue_id, p_name, p_xid, queen.now())
+  on conflict (queue_id, name) do update set xid = excluded.xid, held_at = excluded.held_at;
+end
+$$;
+
+-- Give up a hold. Returns false if there was none. Raises QN001.
+create or replace function queen.unhold (p_queue text, p_name text)
+  returns boolean
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue_id bigint;
+begin
+  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
+  if not found then
+    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
+  end if;
+  delete from queen.holds h where h.queue_id = v_queue_id and h.name = p_name;
+  return found;
+end
+$$;

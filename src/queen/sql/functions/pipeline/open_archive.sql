@@ -1,0 +1,48 @@
+-- The archive with this name. Creates it from the start of the queue's log if it does not exist.
+--
+-- A new archive holds the log in the same transaction, so that messages are not removed before they are archived. An existing
+-- one may belong to another queue or lake: the caller checks. Raises QN001. Locks: the archive, the task.
+create or replace function queen.open_archive (p_name text, p_queue text, p_format text, p_location text)
+  returns table (queue_id bigint, archive_queue_id bigint, format text, location text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_queue_id bigint;
+begin
+  select q.id into v_queue_id from queen.queues q where q.name = p_queue and q.deleted_at is null;
+  if not found then
+    raise exception 'there is no queue %', p_queue using errcode = 'QN001';
+  end if;
+  insert into queen.archives (name, queue_id, format, location, created_at)
+  values (p_name, v_queue_id, p_format, p_location, queen.now())
+  on conflict (name) do nothing;
+  if found then
+    perform queen.hold(p_queue, 'archive:' || p_name, '0');
+  end if;
+  return query
+  select v_queue_id, a.queue_id, a.format, a.location from queen.archives a where a.name = p_name;
+end
+$$;
+
+-- Delete an archive and its hold. The lake keeps its data. Returns false if there was none. Locks: the archive.
+create or replace function queen.drop_archive (p_name text)
+  returns boolean
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue_id bigint;
+begin
+  delete from queen.archives a where a.name = p_name returning a.queue_id into v_queue_id;
+  if not found then
+    return false;
+  end if;
+  delete from queen.archive_batches b where b.archive = p_name;
+  delete from queen.holds h where h.queue_id = v_queue_id and h.name = 'archive:' || p_name;
+  return true;
+end
+$$;

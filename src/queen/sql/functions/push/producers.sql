@@ -1,0 +1,227 @@
+-- The newest sequence of a producer, or null if it has none. For servers of the last release.
+--
+-- A caller relies on the answer "stored before". So the row's lock waits for a running request, and the commit waits for
+-- the same standbys as the commit of a push.
+-- Locks: producers.
+create or replace function queen.last_sequence (p_producer_id text)
+  returns bigint
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform 1
+  from queen.producers p
+  where p.producer_id = p_producer_id
+  order by p.sequence desc
+  limit 1
+  for no key update;
+  -- A separate statement sees rows that were committed while the lock was awaited.
+  return (
+    select p.sequence
+    from queen.producers p
+    where p.producer_id = p_producer_id
+    order by p.sequence desc
+    limit 1
+  );
+end
+$$;
+
+-- The last request of a producer in a scope: its sequence, its digest if known, and where its messages were stored.
+--
+-- Returns no row if it has none. Waits for a running request, for the reason given at last_sequence. Rows that servers of
+-- releases before scopes stored count too, as in queen.check_producers.
+-- Locks: producers.
+create or replace function queen.last_request (p_producer_id text, p_scope text)
+  returns table (sequence bigint, digest bytea, outcome bytea, bases bigint[], stale integer[])
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform 1
+  from (
+    select p.scope
+    from queen.producers p
+    where p.producer_id = p_producer_id and p.scope = any (array['', p_scope])
+    order by p.scope
+    for no key update
+  ) l;
+  return query
+  select p.sequence, p.digest, p.outcome, p.bases, p.stale
+  from queen.producers p
+  where p.producer_id = p_producer_id and p.scope = any (array['', p_scope])
+  order by p.sequence desc, p.scope desc
+  limit 1;
+end
+$$;
+
+-- Lock producers. Return those whose sequence was stored before (code null) or is stale (QN009).
+--
+-- A producer with a scope is checked against rows of that scope and of '', which servers of releases before scopes write.
+-- A producer without a scope comes from such a server and is checked against all scopes: until that server is replaced, a
+-- repeated request may reach it or its successor.
+-- Locks: an advisory lock per new producer id, then producers by (id, scope).
+create or replace function queen.check_producers (p_producers text[], p_sequences bigint[], p_now timestamptz)
+  returns table (kind text, ordinal integer, "offset" bigint, created_at timestamptz, xid bigint, code text)
+  language plpgsql
+  volatile
+as $$
+#variable_conflict use_column
+begin
+  -- The first requests of a producer wait for each other, with and without a scope.
+  perform pg_advisory_xact_lock(n.lock)
+  from (
+    select distinct hashtextextended('queen.producer', hashtextextended(n.producer_id, 0)) as lock
+    from queen.named_producers(p_producers) n
+    where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id and p.scope = n.scope)
+    order by lock
+  ) n;
+  if found then
+    insert into queen.producers (producer_id, scope, sequence, at)
+    select distinct n.producer_id, n.scope, -1, p_now
+    from queen.named_producers(p_producers) n
+    where not exists (select 1 from queen.producers p where p.producer_id = n.producer_id and p.scope = n.scope)
+    order by n.producer_id, n.scope;
+  end if;
+
+  perform 1
+  from (
+    select distinct n.producer_id, s.scope
+    from queen.named_producers(p_producers) n
+    cross join unnest(n.scopes) s (scope)
+    order by n.producer_id, s.scope
+  ) n
+  cross join lateral (
+    select p.sequence
+    from queen.producers p
+    where p.producer_id = n.producer_id and p.scope = n.scope
+    for no key update
+  ) l;
+
+  return query
+  select
+    'producer', n.ordinal::integer, null::bigint, null::timestamptz, null::bigint,
+    case when p_sequences[n.ordinal] < l.sequence then 'QN009' end
+  from queen.named_producers(p_producers) n
+  cross join lateral (
+    select max(p.sequence) as sequence
+    from unnest(n.scopes) s (scope)
+    cross join lateral (
+      select p.sequence
+      from queen.producers p
+      where p.producer_id = n.producer_id and p.scope = s.scope
+      offset 0
+    ) p
+  ) l
+  where p_sequences[n.ordinal] <= l.sequence;
+end
+$$;
+
+-- Split producers into id and scope: the scope that each is recorded under, and the scopes that it is checked against.
+create or replace function queen.named_producers (p_producers text[])
+  returns table (ordinal bigint, producer_id text, scope text, scopes text[])
+  language sql
+  stable
+  rows 10
+as $$
+  select
+    n.ordinal, i.producer_id, split_part(n.producer, e'\x1f', 2),
+    case
+      when i.producer_id <> n.producer then array['', split_part(n.producer, e'\x1f', 2)]
+      else array(select p.scope from queen.producers p where p.producer_id = i.producer_id)
+    end
+  from unnest(p_producers) with ordinality n (producer, ordinal)
+  cross join lateral (select split_part(n.producer, e'\x1f', 1) as producer_id) i
+$$;
+
+-- Record the sequences of producers that the caller has checked.
+create or replace function queen.record_producers (p_producers text[], p_sequences bigint[], p_now timestamptz)
+  returns void
+  language plpgsql
+  volatile
+as $$
+begin
+  update queen.producers p
+  set sequence = n.sequence, at = p_now, digest = null, outcome = null, bases = null, stale = null
+  from (
+    select n.producer_id, n.scope, max(p_sequences[n.ordinal]) as sequence
+    from queen.named_producers(p_producers) n
+    group by n.producer_id, n.scope
+  ) n
+  where p.producer_id = n.producer_id and p.scope = n.scope;
+end
+$$;
+
+-- Record the outcome of requests that were just stored, so that a repeated request returns it.
+--
+-- p_kinds, p_ordinals, p_offsets: the rows that push or transact returned. p_digests: null for requests that are never
+-- repeated. p_outcomes: bytes of the engine. p_base_producers, p_base_entries: the offsets that those bytes are relative
+-- to, as numbers of producer and entry. Returns no row, because it runs next to push or transact in one statement.
+create or replace function queen.record_outcomes (
+  p_producers      text[],
+  p_sequences      bigint[],
+  p_digests        bytea[],
+  p_outcomes       bytea[],
+  p_base_producers integer[],
+  p_base_entries   integer[],
+  p_kinds          text[],
+  p_ordinals       integer[],
+  p_offsets        bigint[]
+)
+  returns setof text
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+  set enable_hashjoin = off
+  set enable_mergejoin = off
+  set enable_bitmapscan = off
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_stored bigint[];
+  v_bases  bigint[];
+  v_firsts integer[];
+  v_lasts  integer[];
+  v_stale  integer[];
+begin
+  if not p_kinds <@ array['stored', 'acked', 'nacked', 'buried', 'dropped', 'advanced', 'ended', 'stale'] then
+    return;  -- The request was rejected.
+  end if;
+  -- Push returns its rows in the order of the entries.
+  v_stored := array(
+    select r."offset"
+    from unnest(p_kinds, p_ordinals, p_offsets) r (kind, ordinal, "offset")
+    where r.kind = 'stored'
+    order by r.ordinal
+  );
+  -- Entries of a producer are adjacent. Note where they begin and end: a search for each would be quadratic.
+  v_bases := array(select v_stored[b.entry] from unnest(p_base_entries) with ordinality b (entry, place) order by b.place);
+  v_firsts := array_fill(null::integer, array[cardinality(p_producers)]);
+  v_lasts := v_firsts;
+  for v_place in 1 .. coalesce(cardinality(p_base_producers), 0) loop
+    v_firsts[p_base_producers[v_place]] := coalesce(v_firsts[p_base_producers[v_place]], v_place);
+    v_lasts[p_base_producers[v_place]] := v_place;
+  end loop;
+  if 'stale' = any (p_kinds) then
+    v_stale := array(
+      select r.ordinal - 1 from unnest(p_kinds, p_ordinals) r (kind, ordinal) where r.kind = 'stale' order by r.ordinal
+    );
+  end if;
+  update queen.producers p
+  set
+    digest = n.digest,
+    outcome = n.outcome,
+    bases = array(select v_bases[i.place] from generate_series(v_firsts[n.ordinal], v_lasts[n.ordinal]) i (place)),
+    stale = v_stale
+  from rows from (
+    queen.named_producers(p_producers), unnest(p_sequences), unnest(p_digests), unnest(p_outcomes)
+  ) n (ordinal, producer_id, scope, scopes, sequence, digest, outcome)
+  where p.producer_id = n.producer_id
+    and p.scope = n.scope
+    and p.sequence = n.sequence
+    and n.digest is not null;
+end
+$$;

@@ -1,0 +1,196 @@
+-- Truncate the generation of a class of keys that no window reaches any more. Returns true if it contained keys.
+--
+-- A truncate waits for running users of the keys and makes all later ones wait, so it gives up soon and the next call tries
+-- again. Raises QN016. Locks: the task; the generation, exclusive, with a short timeout.
+create or replace function queen.forget_generation (p_epoch bigint, p_class integer)
+  returns boolean
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now        timestamptz;
+  v_generation smallint;
+  v_pages      bigint;
+  v_newest     timestamptz;
+begin
+  perform queen.hold_duty('dedup', p_epoch);
+  v_now := queen.now();
+  v_generation := queen.dedup_generation(p_class, v_now, 2);
+  v_pages := pg_relation_size(format('queen.dedup_%s', v_generation)::regclass)
+    / current_setting('block_size')::integer;
+  if v_pages = 0 then
+    return false;
+  end if;
+  -- Keys are only appended, so the newest are at the end. If the clock went back, no valid key may be lost.
+  select max(d.at) into v_newest
+  from queen.dedup d
+  where d.generation = v_generation and d.ctid >= format('(%s,0)', greatest(v_pages - 8, 0))::tid;
+  if v_newest > v_now - make_interval(secs => queen.dedup_length(p_class)) then
+    return false;
+  end if;
+  begin
+    perform set_config('lock_timeout', '50ms', true);
+    case v_generation
+      when 0 then truncate queen.dedup_0;
+      when 1 then truncate queen.dedup_1;
+      when 2 then truncate queen.dedup_2;
+      when 3 then truncate queen.dedup_3;
+      when 4 then truncate queen.dedup_4;
+      when 5 then truncate queen.dedup_5;
+      when 6 then truncate queen.dedup_6;
+      when 7 then truncate queen.dedup_7;
+      when 8 then truncate queen.dedup_8;
+      when 9 then truncate queen.dedup_9;
+      when 10 then truncate queen.dedup_10;
+      when 11 then truncate queen.dedup_11;
+    end case;
+  exception when lock_not_available then
+    return false;
+  end;
+  return true;
+end
+$$;
+
+-- Delete producers without a request for p_seconds, among the next p_limit after p_after.
+--
+-- Keeps producers that stand for files of a buffer, however old, until the call end_buffers marks them as gone.
+-- Returns how many were visited, how many were deleted, and the last one. Raises QN016. Locks: the task, producers.
+create or replace function queen.forget_producers (
+  p_epoch   bigint,
+  p_seconds double precision,
+  p_after   text,
+  p_limit   integer
+)
+  returns table (looked integer, removed integer, last text)
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  v_cut timestamptz := queen.now() - make_interval(secs => p_seconds);
+begin
+  perform queen.hold_duty('producers', p_epoch);
+  return query
+  with next as materialized (
+    select p.ctid, p.producer_id, p.at
+    from queen.producers p
+    where p.producer_id > coalesce(p_after, '')
+    order by p.producer_id
+    -- Include all scopes of the last producer, because the next call continues after its id.
+    fetch first p_limit rows with ties
+  ),
+  gone as (
+    delete from queen.producers p
+    using (
+      select p.producer_id, p.scope, p.sequence
+      from next n
+      cross join lateral (
+        select p.producer_id, p.scope, p.sequence
+        from queen.producers p
+        where p.ctid = n.ctid
+          and p.at < v_cut
+          and (p.scope <> '' or not starts_with(p.producer_id, '__buffer:') or p.sequence = 9223372036854775807)
+        for update skip locked
+      ) p
+      where n.at < v_cut
+    ) k
+    where p.producer_id = k.producer_id and p.scope = k.scope and p.sequence = k.sequence
+    returning 1
+  )
+  select (select count(*) from next)::integer, (select count(*) from gone)::integer, (select max(n.producer_id) from next n);
+end
+$$;
+
+-- Delete events that were recorded p_seconds ago or earlier, at most p_limit. Returns how many. Raises QN016.
+-- Locks: the task, traces.
+create or replace function queen.forget_traces (p_epoch bigint, p_seconds double precision, p_limit integer)
+  returns integer
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  v_cut   timestamptz := queen.now() - make_interval(secs => p_seconds);
+  v_ids   bigint[];
+begin
+  perform queen.hold_duty('traces', p_epoch);
+  v_ids := array(
+    select t.id
+    from (select t.id, t.created_at from queen.traces t order by t.id limit p_limit) t
+    where t.created_at < v_cut
+  );
+  delete from queen.trace_names n
+  using (
+    select t.id, u.name from queen.traces t cross join lateral unnest(t.names) u (name) where t.id = any (v_ids)
+  ) k
+  where n.name = k.name and n.trace_id = k.id;
+  delete from queen.traces t where t.id = any (v_ids);
+  return cardinality(v_ids);
+end
+$$;
+
+-- Delete records of removals made p_seconds ago or earlier, at most p_limit. Returns how many. Raises QN016.
+-- Locks: the task, removals.
+create or replace function queen.forget_removals (p_epoch bigint, p_seconds double precision, p_limit integer)
+  returns integer
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  v_cut timestamptz := queen.now() - make_interval(secs => p_seconds);
+  v_ids bigint[];
+begin
+  perform queen.hold_duty('retention', p_epoch);
+  v_ids := array(
+    select r.id
+    from (select r.id, r.removed_at from queen.removals r order by r.id limit p_limit) r
+    where r.removed_at < v_cut
+  );
+  insert into queen.forgotten_removals as f (queue_id, xid, by_xid)
+  select r.queue_id, max(r.xid::text::bigint)::text::xid8, max(r.by_xid::text::bigint)::text::xid8
+  from queen.removals r
+  where r.id = any (v_ids) and r.xid is not null
+  group by r.queue_id
+  order by r.queue_id
+  on conflict (queue_id) do update
+  set xid = greatest(f.xid, excluded.xid), by_xid = greatest(f.by_xid, excluded.by_xid);
+  delete from queen.removals r where r.id = any (v_ids);
+  return cardinality(v_ids);
+end
+$$;
+
+-- Delete counters and samples from p_seconds ago or earlier, at most p_limit of each. Returns how many. Raises QN016.
+-- Deletes late minutes too, because without a rollup nothing else does.
+-- Locks: the task, counters, samples, late minutes.
+create or replace function queen.forget_counters (p_epoch bigint, p_seconds double precision, p_limit integer)
+  returns bigint
+  language plpgsql
+  volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $$
+declare
+  v_cut      timestamptz := queen.now() - make_interval(secs => p_seconds);
+  v_counters bigint;
+  v_samples  bigint;
+begin
+  perform queen.hold_duty('counters', p_epoch);
+  delete from queen.counters c
+  where c.ctid = any (array(
+    select o.ctid from queen.counters o where o.minute < v_cut order by o.minute limit p_limit
+  ));
+  get diagnostics v_counters = row_count;
+  delete from queen.samples s
+  where s.ctid = any (array(
+    select o.ctid from queen.samples o where o.minute < v_cut order by o.minute limit p_limit
+  ));
+  get diagnostics v_samples = row_count;
+  delete from queen.late_minutes l where l.minute < v_cut;
+  return v_counters + v_samples;
+end
+$$;
