@@ -142,7 +142,7 @@ async def test_a_batch_whose_answer_was_lost_is_stored_once(
     queen.transport = faulty = Faulty(queen.transport)
     faulty.lose_answers = 1
 
-    assert 0 < await relaying.round() < 5
+    assert 0 < await relaying.run() < 5
     assert len(await left(application)) == 10
     await enqueue(application, "later")
     while await relaying.step():
@@ -160,7 +160,7 @@ async def test_a_batch_that_was_stored_is_not_refused_afterwards(
     transport = queen.transport
     queen.transport = faulty = Faulty(transport)
     faulty.lose_answers = 1
-    await relaying.round()
+    await relaying.run()
     queen.transport = transport
     await queen.queue("orders").config({"schema": {"type": "integer"}}).create()
 
@@ -195,11 +195,11 @@ async def test_while_the_server_is_away_everything_stays(
     server.kill()
     await enqueue(application, 1)
     for _ in range(2):
-        assert 0 < await relaying.round() < 5
+        assert 0 < await relaying.run() < 5
     assert await left(application) == [None]
 
     await server.start()
-    await relaying.round()
+    await relaying.run()
 
     assert await drained(queen) == ["1"]
 

@@ -356,18 +356,18 @@ async def test_an_old_transaction_is_looked_for_ever_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
-    until_called = engine.appender.until_called
+    until_woken = engine.appender.until_woken
 
     async def note(seconds: float) -> None:
         if seconds <= 2.0:  # The poll behind the notification takes longer.
             pauses.append(seconds)
             seconds = 0.0
-        await until_called(seconds)
+        await until_woken(seconds)
 
     open_ = slow.transaction()
     await open_.start()
     await slow.execute("select pg_current_xact_id()")
-    monkeypatch.setattr(engine.appender, "until_called", note)
+    monkeypatch.setattr(engine.appender, "until_woken", note)
     await enqueue(application, 1)
     assert await take(engine, 1) == [1]
 

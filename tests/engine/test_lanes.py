@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from queen.engine.runtime.batcher import Lanes
+from queen.engine.runtime.batcher import Batcher
 
 
 class Unit:
@@ -27,8 +27,8 @@ class Slow:
         self.flushes.append(units)
         await self.goes_on.wait()
 
-    def lanes(self) -> Lanes[Unit]:
-        return Lanes[Unit](
+    def lanes(self) -> Batcher[Unit]:
+        return Batcher[Unit](
             self.flush,
             lanes=2,
             max_units=1_000,

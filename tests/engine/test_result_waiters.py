@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queen.engine.engine import Engine
-from queen.engine.settle.outcome_waiters import MessageEndings
+from queen.engine.settle.outcome_waiters import MessageWaiters
 from queen.engine.settle.results import Outcome
 from tests.engine.helpers import pop_one, push, settle, until
 
@@ -18,7 +18,7 @@ async def waited(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[list[asyncio.Task[Outcome]]]:
     """Those who wait; looks at all are so rare that only acks bring any."""
-    monkeypatch.setattr(MessageEndings, "_LOOK_SECONDS", 600.0)
+    monkeypatch.setattr(MessageWaiters, "_LOOK_SECONDS", 600.0)
     waiting: list[asyncio.Task[Outcome]] = []
     yield waiting
     for each in waiting:

@@ -89,7 +89,10 @@ async def test_very_many_partitions_are_estimated_from_some(engine: Engine) -> N
 async def test_one_process_samples_until_it_is_gone(engine: Engine, dsn: str, clock: Clock) -> None:
     await push(engine, "orders", 1)
     async with await Engine.open(dsn) as other:
-        first, second = Sampler(engine.core, SETTINGS), Sampler(other.core, SETTINGS)
+        first, second = (
+            Sampler(engine.store, engine.counters.process, SETTINGS),
+            Sampler(other.store, other.counters.process, SETTINGS),
+        )
 
         assert (await first.step()).of(telemetry.QUEUE_MESSAGES, "orders") == 1
         assert not (await second.step()).values
@@ -102,7 +105,7 @@ async def test_one_process_samples_until_it_is_gone(engine: Engine, dsn: str, cl
 
 async def test_a_deleted_queue_leaves_the_figures(engine: Engine) -> None:
     await push(engine, "orders", 1)
-    sampler = Sampler(engine.core, SETTINGS)
+    sampler = Sampler(engine.store, engine.counters.process, SETTINGS)
     await sampler.step()
     await delete_queue(engine, "orders")
 

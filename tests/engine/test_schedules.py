@@ -45,7 +45,7 @@ async def ticks(engine: Engine, queue: str = "orders", **fields: Any) -> list[st
 async def advance(engine: Engine, clock: Clock, **by: float) -> None:
     """Move the clock, and let the process see what is due."""
     await clock.advance(seconds=timedelta(**by).total_seconds())
-    await engine.schedules.round()
+    await engine.schedules.run()
 
 
 async def next_at(engine: Engine, name: str = "nightly") -> datetime | None:
@@ -57,7 +57,7 @@ async def test_each_tick_is_one_message(clock: Clock, engine: Engine) -> None:
     for _ in range(3):
         await advance(engine, clock, minutes=59, seconds=50)
         await advance(engine, clock, seconds=10)
-        await engine.schedules.round()
+        await engine.schedules.run()
 
     (delivery,) = await pop(engine, "orders", batch=10)
 
@@ -76,17 +76,17 @@ async def test_each_tick_is_one_message(clock: Clock, engine: Engine) -> None:
 async def test_a_process_sleeps_until_the_next_tick(clock: Clock, engine: Engine) -> None:
     await put(engine, cron="* * * * * *")
     await advance(engine, clock, seconds=0.5)
-    assert 0 < await engine.schedules.round() < 0.6
+    assert 0 < await engine.schedules.run() < 0.6
 
     await put(engine, cron="0 * * * *")
-    assert 20 < await engine.schedules.round() < 40
+    assert 20 < await engine.schedules.run() < 40
 
 
 async def test_without_schedules_a_process_looks_twice_a_minute_and_writes_nothing(
     engine: Engine, dsn: str
 ) -> None:
     assert await engine.store.schedules.due(1, 5.0, 10) == []
-    assert 20 < await engine.schedules.round() < 40
+    assert 20 < await engine.schedules.run() < 40
     connection = await asyncpg.connect(dsn)
     assert await connection.fetchval("select count(*) from queen.scheduler") == 0
     await connection.close()
@@ -100,7 +100,7 @@ async def test_one_process_has_the_office_and_the_other_waits_for_its_end(
         await put(engine, cron="* * * * * *")
         await advance(engine, clock, seconds=1)
 
-        assert 3 < await other.schedules.round() < 6
+        assert 3 < await other.schedules.run() < 6
         await advance(other, clock, seconds=10)
         assert len(await ticks(other)) == 11
 
@@ -144,10 +144,10 @@ async def test_many_processes_push_each_tick_once(clock: Clock, engine: Engine, 
                     for each, order in zip(everyone, orders, strict=True)
                 )
             )
-        await asyncio.gather(*(each.schedules.round() for each in everyone))
+        await asyncio.gather(*(each.schedules.run() for each in everyone))
         await clock.advance(seconds=10)
         for each in everyone:
-            await each.schedules.round()
+            await each.schedules.run()
 
         connection = await asyncpg.connect(dsn)
         stored = await connection.fetchval("select sum(message_count) from queen.segments")
@@ -169,7 +169,7 @@ async def test_resuming_what_runs_loses_no_tick(clock: Clock, engine: Engine) ->
     await put(engine)
     await clock.advance(seconds=3600)
     await engine.schedules.pause("nightly", is_paused=False)
-    await engine.schedules.round()
+    await engine.schedules.run()
 
     assert await ticks(engine) == ["2030-01-01T01:00:00Z"]
 
@@ -180,7 +180,7 @@ async def test_a_repeated_put_changes_the_message_and_keeps_the_tick(
     await put(engine)
     await clock.advance(seconds=3600)
     await put(engine, message=Recurring(payload=msgspec.Raw(b"2")))
-    await engine.schedules.round()
+    await engine.schedules.run()
 
     (delivery,) = await pop(engine, "orders", batch=10)
     assert values(delivery) == [2]
@@ -274,7 +274,7 @@ async def test_without_its_key_a_sealed_schedule_waits(clock: Clock, dsn: str) -
         assert (await engine.schedules.one("nightly"))["error"]
     await clock.advance(seconds=15)
     async with await Engine.open(dsn, settings=Settings(encryption_key=KEY)) as engine:
-        await engine.schedules.round()
+        await engine.schedules.run()
         assert await ticks(engine) == ["2030-01-01T01:00:00Z"]
 
 

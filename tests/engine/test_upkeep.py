@@ -294,7 +294,7 @@ async def test_counters_and_samples_of_long_ago_are_forgotten(
     await push(engine, "orders", 1)
     await engine.learn_clock()
     await engine.store_counters()
-    await Sampler(engine.core, SETTINGS).step()
+    await Sampler(engine.store, engine.counters.process, SETTINGS).step()
     tables = ("counters", "samples")
     for table in tables:
         assert await fetch(engine, f"select from queen.{table}")

@@ -4,7 +4,7 @@ from typing import NamedTuple, Self
 
 from queen.engine.caches.catalogue import Catalogue
 from queen.engine.caches.segments import SegmentCache
-from queen.engine.encryption.sealer import Seals
+from queen.engine.encryption.sealer import Sealer
 from queen.engine.metrics.counters import Counters
 from queen.engine.runtime.signals import Signals
 from queen.settings import Settings
@@ -20,14 +20,14 @@ class Core(NamedTuple):
     catalogue: Catalogue
     segments: SegmentCache
     counters: Counters
-    seals: Seals
+    seals: Sealer
 
     @classmethod
     def of(cls, store: Store, settings: Settings) -> Self:
         signals = Signals(store, settings)
         catalogue = Catalogue(store, settings)
         segments = SegmentCache(settings.segment_cache_bytes)
-        seals = Seals(store, settings, catalogue)
+        seals = Sealer(store, settings, catalogue)
         # The caches subscribe first: whoever is woken by a signal reads them.
         signals.on_queues_changed.subscribe(catalogue.forget_options)
         signals.on_caches_stale.subscribe(catalogue.forget_options)

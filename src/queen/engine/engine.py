@@ -8,28 +8,28 @@ from typing import Any, Self
 from queen import errors, telemetry
 from queen.codec.ids import Lease
 from queen.codec.names import check_name
-from queen.engine.buffer.fallback import Outages
+from queen.engine.buffer.fallback import PushFallback
 from queen.engine.buffer.file_buffer import FileBuffer
-from queen.engine.buffer.replayer import Replays
-from queen.engine.buffer.retry_window import Doubts
-from queen.engine.caches.queue_lookup import Owners
+from queen.engine.buffer.replayer import Replayer
+from queen.engine.buffer.retry_window import RetryWindow
+from queen.engine.caches.queue_lookup import QueueLookup
 from queen.engine.core import Core
 from queen.engine.encryption.rotation import keyring_of
 from queen.engine.inspect.redact import forget_redacted, redact
 from queen.engine.pop.delivery import Delivery
-from queen.engine.pop.popper import Pops
+from queen.engine.pop.popper import Popper
 from queen.engine.pop.safety_poll import SafetyPoll
 from queen.engine.push.batches import PushResult
 from queen.engine.push.producers import SHARED, Producer, digest_of
-from queen.engine.push.pusher import Pushes
+from queen.engine.push.pusher import Pusher
 from queen.engine.queues import Queues
-from queen.engine.runtime.periodic import Rounds
-from queen.engine.settle.acknowledgments import Acknowledgments
+from queen.engine.runtime.periodic import PeriodicTask
+from queen.engine.settle.acknowledgments import Acknowledger
 from queen.engine.settle.dead_letters import DeadLetters
-from queen.engine.settle.outcome_waiters import MessageEndings
+from queen.engine.settle.outcome_waiters import MessageWaiters
 from queen.engine.settle.results import Results
-from queen.engine.settle.settler import Acks
-from queen.engine.sources.outbox import Appender
+from queen.engine.settle.settler import Settler
+from queen.engine.sources.outbox import OutboxMover
 from queen.engine.sources.schedules import Schedules
 from queen.engine.sources.workflows import Workflows
 from queen.engine.transactions import Transactions
@@ -64,23 +64,23 @@ class Engine:
         self.store, self.settings, self.buffer = store, settings, buffer
         self.signals, self.counters = core.signals, core.counters
         self.catalogue, self.cache, self.seals = core.catalogue, core.segments, core.seals
-        self.owners = Owners(store, settings)
+        self.owners = QueueLookup(store, settings)
         self.results = Results(core, self.owners)
-        self.endings = MessageEndings(core, self.results)
+        self.endings = MessageWaiters(core, self.results)
         self.workflows = Workflows(core, self.results)
         self.queues = Queues(core, self.owners)
         self.dead_letters = DeadLetters(core)
-        self._pops = Pops(core)
+        self._pops = Popper(core)
         self._safety_poll = SafetyPoll(core, self._pops)
-        self._acks = Acks(core)
-        self._pushes = Pushes(core)
-        self.appender = Appender(core, self._pushes)
+        self._acks = Settler(core)
+        self._pushes = Pusher(core)
+        self.appender = OutboxMover(core, self._pushes)
         self.schedules = Schedules(core, self._pushes)
-        acknowledgments = self._acknowledgments = Acknowledgments(core, self._acks, self.results)
+        acknowledgments = self._acknowledgments = Acknowledger(core, self._acks, self.results)
         self._transactions = Transactions(core, self._pushes, acknowledgments, self.workflows)
-        doubts = Doubts(store, settings)
-        self.outages = Outages(self._pushes, buffer, doubts)
-        self.replays = Replays(core, buffer, self._pushes, doubts) if buffer else None
+        doubts = RetryWindow(store, settings)
+        self.outages = PushFallback(self._pushes, buffer, doubts)
+        self.replays = Replayer(core, buffer, self._pushes, doubts) if buffer else None
 
     @classmethod
     async def open(
@@ -152,7 +152,7 @@ class Engine:
             await self._pops.close()
 
     @property
-    def _tasks(self) -> list[Rounds]:
+    def _tasks(self) -> list[PeriodicTask]:
         """The background tasks; the last one is closed first."""
         tasks = [self._safety_poll, self.workflows.endings, self.endings, self.schedules]
         return [*tasks, self.appender, *([self.replays] if self.replays else [])]
@@ -280,7 +280,7 @@ class Engine:
         scope: str = SHARED,
         digest: bytes | None = None,
     ) -> PushResult:
-        """Acks, pushes and steps of workflows, all applied or none."""
+        """Settler, pushes and steps of workflows, all applied or none."""
         producer = self._producer(producer_id, sequence, scope)
         if producer is not None:
             told = (acknowledgments, advances, required_leases, consumer_group)

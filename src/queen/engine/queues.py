@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from queen import errors
 from queen.codec.names import QUEUE_MODE, check_name, check_queue_name
-from queen.engine.caches.queue_lookup import Owners
+from queen.engine.caches.queue_lookup import QueueLookup
 from queen.engine.core import Core
 from queen.store.connection.database import Record
 
@@ -16,7 +16,7 @@ _STEP: Final = 1_000
 class Queues:
     """Configure, seek and delete."""
 
-    def __init__(self, core: Core, owners: Owners) -> None:
+    def __init__(self, core: Core, owners: QueueLookup) -> None:
         self._store = core.store
         self._settings = core.settings
         self._catalogue = core.catalogue

@@ -9,12 +9,12 @@ from queen import errors
 from queen.codec.ids import Lease, shards_of
 from queen.codec.names import check_queue_name
 from queen.engine.core import Core
-from queen.engine.push.batches import Part, PushResult, PushUnit
-from queen.engine.push.layout import Flush
+from queen.engine.push.batches import PartitionBatch, PendingPush, PushResult
+from queen.engine.push.layout import SegmentLayout
 from queen.engine.push.producers import Producer
-from queen.engine.push.pusher import Pushes, first_problem
+from queen.engine.push.pusher import Pusher, first_problem
 from queen.engine.push.writer import Writer, contended
-from queen.engine.settle.acknowledgments import Acknowledgments
+from queen.engine.settle.acknowledgments import Acknowledger
 from queen.engine.sources import step_messages
 from queen.engine.sources.workflows import Workflows
 from queen.store import messages as rows
@@ -44,8 +44,8 @@ class Transactions:
     def __init__(
         self,
         core: Core,
-        pushes: Pushes,
-        acknowledgments: Acknowledgments,
+        pushes: Pusher,
+        acknowledgments: Acknowledger,
         workflows: Workflows,
     ) -> None:
         self._core = core
@@ -100,12 +100,14 @@ class Transactions:
             error = first_problem(refused)
             error.members["failed"] = ("item", min(refused))
             raise error
-        unit = PushUnit(parts, producer=producer)
+        unit = PendingPush(parts, producer=producer)
 
         async def send(push: rows.Push) -> list[rows.Record]:
             return await self._store.messages.transact([], settlements, leases, push, steps)
 
-        async def retry(layout: Flush, problems: Sequence[rows.Record]) -> list[PushUnit]:
+        async def retry(
+            layout: SegmentLayout, problems: Sequence[rows.Record]
+        ) -> list[PendingPush]:
             self._judge(problems)
             left = layout.without(problems, self._catalogue)
             self._judge_items(parts, problems, is_rolled_back_on_duplicate)
@@ -145,7 +147,7 @@ class Transactions:
 
     async def _prepare(
         self, items: Sequence[PushItem], producer: Producer | None
-    ) -> tuple[list[Part], dict[int, Pushed]]:
+    ) -> tuple[list[PartitionBatch], dict[int, Pushed]]:
         try:
             return await self._pushes.prepare(items, producer=producer)
         except errors.InvalidName as error:
@@ -211,7 +213,7 @@ class Transactions:
 
     def _judge_items(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[PartitionBatch],
         problems: Sequence[rows.Record],
         is_rolled_back_on_duplicate: bool,
     ) -> None:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from queen import errors
-from queen.engine.runtime.batcher import Lanes
+from queen.engine.runtime.batcher import Batcher
 from queen.store.audit import Audit, Entry
 from queen.wire.access import AuditRecord
 
@@ -58,7 +58,7 @@ class AuditLog:
     def __init__(self, store: Audit, *, window_seconds: float = _WINDOW_SECONDS) -> None:
         self._store = store
         self._window_seconds = window_seconds
-        self._lanes = Lanes[_Unit](
+        self._lanes = Batcher[_Unit](
             self._flush,
             lanes=1,  # More would only wait for each other at the end of the chain.
             max_units=_BATCH_RECORDS,

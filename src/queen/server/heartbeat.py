@@ -11,7 +11,7 @@ from typing import Final
 
 from queen import errors
 from queen.engine.engine import Engine
-from queen.engine.runtime.periodic import Rounds
+from queen.engine.runtime.periodic import PeriodicTask
 
 _LOG: Final = logging.getLogger("queen.server")
 _SECONDS: Final = 5.0
@@ -19,7 +19,7 @@ _POOLED_SECONDS: Final = 1.0
 """Behind a pooler, there are no notifications."""
 
 
-class Heartbeat(Rounds):
+class Heartbeat(PeriodicTask):
     """
     The row of this process in the database, and the modes that all processes share.
 
@@ -86,7 +86,7 @@ class Heartbeat(Rounds):
         if shared["has_orphans"]:
             await self._adopt()
 
-    async def round(self) -> float:
+    async def run(self) -> float:
         try:
             await self.beat()
         except errors.QueenError:

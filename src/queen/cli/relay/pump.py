@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from queen import errors
-from queen.engine.runtime.periodic import Rounds
+from queen.engine.runtime.periodic import PeriodicTask
 from queen.engine.sources.outbox import OutboxItem
 from queen.store.connection.database import Record
 from queen.store.relay import Relay
@@ -46,7 +46,7 @@ _OF_ITEMS: Final = (
 _TOO_LARGE: Final = (errors.BodyTooLarge, errors.TooManyItems)
 
 
-class Relaying(Rounds):
+class Relaying(PeriodicTask):
     """
     Pushes batches, each under a sequence that was written down with it before it was sent.
 
@@ -65,7 +65,7 @@ class Relaying(Rounds):
         self._failures = 0
         self.moved = 0
 
-    async def round(self) -> float:
+    async def run(self) -> float:
         try:
             if not await self._lead(is_awake=False):
                 return _OFFICE_SECONDS  # Another relay does it, or has died.
@@ -170,7 +170,7 @@ class Relaying(Rounds):
             if open_xid < next_xid:
                 # Whoever puts something down now calls, and is looked for at once: with the last
                 # look behind, a call must not be taken here. What is open for long is not hurried.
-                await self.until_called(pause)
+                await self.until_woken(pause)
                 pause = min(2 * pause, _LONG_STEP_SECONDS)
 
 

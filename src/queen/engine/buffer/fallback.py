@@ -7,10 +7,10 @@ from uuid import uuid4
 
 from queen import errors, telemetry
 from queen.engine.buffer.file_buffer import BufferedItem, BufferedPush, FileBuffer, age_seconds
-from queen.engine.buffer.retry_window import Doubts
+from queen.engine.buffer.retry_window import RetryWindow
 from queen.engine.push.batches import BufferedResult, PushResult
 from queen.engine.push.producers import Producer
-from queen.engine.push.pusher import Pushes, all_problems
+from queen.engine.push.pusher import Pusher, all_problems
 from queen.meters import Snapshot
 from queen.wire.messages import PushItem
 
@@ -18,10 +18,10 @@ _REFUSALS: Final = (errors.RequestError, errors.QueueFull, errors.EncryptionUnav
 """What a queue's options, as they are now, may answer."""
 
 
-class Outages:
-    """Pushes by way of the database, and past it while it is away or is not to be used."""
+class PushFallback:
+    """Pusher by way of the database, and past it while it is away or is not to be used."""
 
-    def __init__(self, pushes: Pushes, buffer: FileBuffer | None, doubts: Doubts) -> None:
+    def __init__(self, pushes: Pusher, buffer: FileBuffer | None, doubts: RetryWindow) -> None:
         self._pushes = pushes
         self._buffer = buffer
         self._doubts = doubts

@@ -21,14 +21,14 @@ from queen.engine.buffer.file_buffer import (
     part_of,
 )
 from queen.engine.buffer.reader import Replayed, end_of, merged, next_batch
-from queen.engine.buffer.retry_window import Doubts
+from queen.engine.buffer.retry_window import RetryWindow
 from queen.engine.core import Core
-from queen.engine.push.batches import PushUnit
-from queen.engine.push.layout import Flush
+from queen.engine.push.batches import PendingPush
+from queen.engine.push.layout import SegmentLayout
 from queen.engine.push.producers import Producer, is_another
-from queen.engine.push.pusher import Pushes
+from queen.engine.push.pusher import Pusher
 from queen.engine.push.writer import Writer, contended
-from queen.engine.runtime.periodic import Rounds
+from queen.engine.runtime.periodic import PeriodicTask
 from queen.store.connection.database import Record
 from queen.store.messages import Push
 from queen.wire.messages import Pushed
@@ -47,7 +47,7 @@ class _Done(Exception):
     """Some of these records were stored before: an answer was lost."""
 
 
-class Replays(Rounds):
+class Replayer(PeriodicTask):
     """
     One process of a server does this, for the files of all of them.
 
@@ -55,7 +55,7 @@ class Replays(Rounds):
     twice, after an answer that was lost or a process that was killed, is stored once.
     """
 
-    def __init__(self, core: Core, buffer: FileBuffer, pushes: Pushes, doubts: Doubts) -> None:
+    def __init__(self, core: Core, buffer: FileBuffer, pushes: Pusher, doubts: RetryWindow) -> None:
         self._writer = Writer(core)
         self._buffer = buffer
         self._folder = buffer.folder
@@ -83,7 +83,7 @@ class Replays(Rounds):
         self.wake()
         await asyncio.shield(self._round)
 
-    async def round(self) -> float:
+    async def run(self) -> float:
         """Store what is buffered; ever more seldom while that fails."""
         waiting, self._round = self._round, None
         outcome: errors.QueenError | None = None
@@ -238,7 +238,7 @@ class Replays(Rounds):
         return each._replace(push=judged.push, body=body, until=judged.until)
 
     async def _store_together(self, batch: Sequence[Replayed]) -> None:
-        units: list[tuple[Replayed, PushUnit]] = []
+        units: list[tuple[Replayed, PendingPush]] = []
         for each in batch:
             if each.push is not None:
                 units.append((each, await self._unit_of(each, each.push)))
@@ -246,7 +246,7 @@ class Replays(Rounds):
                 await self._fail(each, each.body, "this release cannot read it")
         last = {each.found.file_id: each for each in batch}
         progress = [
-            PushUnit((), producer=Producer(_producer(each.found.file_id), each.number, _SCOPE))
+            PendingPush((), producer=Producer(_producer(each.found.file_id), each.number, _SCOPE))
             for each in last.values()
         ]
         await self._push(units, progress)
@@ -254,7 +254,7 @@ class Replays(Rounds):
             self._ends[each.found.file_id] = each.end
         self.stored += sum(len(each.push.items) for each in batch if each.push)
 
-    async def _unit_of(self, each: Replayed, push: BufferedPush) -> PushUnit:
+    async def _unit_of(self, each: Replayed, push: BufferedPush) -> PendingPush:
         """What is to be stored of a record; what cannot be is set aside."""
         items = [item.item(age_seconds(each.number)) for item in push.items]
         parts, refused = await self._pushes.prepare(items, is_admitted=True)
@@ -263,17 +263,17 @@ class Replays(Rounds):
         producer = push.producer
         if producer is not None and refused:
             producer = producer._replace(digest=None)
-        return PushUnit(parts, producer=producer, are_minted=True)
+        return PendingPush(parts, producer=producer, are_minted=True)
 
     async def _push(
-        self, replayed: Sequence[tuple[Replayed, PushUnit]], progress: Sequence[PushUnit]
+        self, replayed: Sequence[tuple[Replayed, PendingPush]], progress: Sequence[PendingPush]
     ) -> None:
         async def send(push: Push) -> list[Record]:
             if any(time.time() > each.until for each, _ in replayed):
                 raise errors.Overloaded("the buffer took too long to store")
             return await self._store.messages.push(push)
 
-        async def retry(layout: Flush, rows: Sequence[Record]) -> list[PushUnit]:
+        async def retry(layout: SegmentLayout, rows: Sequence[Record]) -> list[PendingPush]:
             nonlocal replayed
             left = layout.without(rows, self._catalogue)
             if any(unit not in left for unit in progress):
@@ -290,7 +290,9 @@ class Replays(Rounds):
         if await self._writer.write(units, send, retry=retry) is None:
             raise contended("the buffer")
 
-    async def _left_of(self, each: Replayed, unit: PushUnit) -> tuple[Replayed, PushUnit] | None:
+    async def _left_of(
+        self, each: Replayed, unit: PendingPush
+    ) -> tuple[Replayed, PendingPush] | None:
         """What is left to be stored of a request after a round that stored nothing."""
         assert each.push is not None
         if unit.is_replayed and not await self._is_reused(unit):
@@ -308,14 +310,14 @@ class Replays(Rounds):
                 return None
             if each.push.tried_at is not None:
                 unit = await self._unit_of(each, each.push)
-            return each, PushUnit(unit.parts)
+            return each, PendingPush(unit.parts)
         for part in unit.parts:
             held = part.marked.scheduled if part.marked else []
             for place, answer in (part.marked.refused if part.marked else {}).items():
                 await self._fail_item(each, each.push, held[-1 - place].item, answer)
         return each, unit
 
-    async def _is_reused(self, unit: PushUnit) -> bool:
+    async def _is_reused(self, unit: PendingPush) -> bool:
         """Whether the request that was stored under this number is another one."""
         producer = unit.producer
         assert producer is not None

@@ -27,7 +27,7 @@ class Judged(NamedTuple):
     """It must be sent by then, by this machine's clock."""
 
 
-class Doubts:
+class RetryWindow:
     """
     A push that was sent and never answered may be stored, or not.
 

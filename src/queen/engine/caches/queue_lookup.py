@@ -8,7 +8,7 @@ from queen.settings import Settings
 from queen.store.store import Store
 
 
-class Owners:
+class QueueLookup:
     """Remembers, within a bound, what never changes: neither kind of id is given out twice."""
 
     def __init__(self, store: Store, settings: Settings) -> None:

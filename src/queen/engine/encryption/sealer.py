@@ -1,4 +1,4 @@
-"""Seals what is stored of encrypted queues, and opens what is read of them."""
+"""Sealer what is stored of encrypted queues, and opens what is read of them."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ class _Current:
         self.until = until
 
 
-class Seals:
+class Sealer:
     """
     The data keys that this process has unwrapped.
 
@@ -165,7 +165,7 @@ class Seals:
         return opened
 
 
-async def reveal_rows(seals: Seals | None, rows: Sequence[Record]) -> list[dict[str, Any]]:
+async def reveal_rows(seals: Sealer | None, rows: Sequence[Record]) -> list[dict[str, Any]]:
     """The same rows opened; without seals what is sealed is masked: no payload, no headers."""
     if seals is not None:
         return await seals.open_rows(rows)

@@ -10,7 +10,7 @@ from queen import errors
 from queen.codec.encryption.keys import is_sealed
 from queen.codec.extras import NO_EXTRA, Extra, decode_extra
 from queen.codec.segment import Segment
-from queen.engine.encryption.sealer import Seals
+from queen.engine.encryption.sealer import Sealer
 from queen.engine.inspect.group_status import Pair, Status, overall, pairs_of
 from queen.engine.inspect.payload_filter import Where, spellings
 from queen.store.connection.database import Record, is_enough
@@ -107,7 +107,7 @@ class ReadAhead:
     Without seals what is sealed stays so.
     """
 
-    def __init__(self, store: Store, seals: Seals | None) -> None:
+    def __init__(self, store: Store, seals: Sealer | None) -> None:
         self._store = store
         self._seals = seals
         self._read: dict[tuple[int, int], Body] = {}
@@ -148,7 +148,7 @@ def segment_of(row: Record) -> Segment:
 
 async def browse(
     store: Store,
-    seals: Seals | None,
+    seals: Sealer | None,
     wanted: Filter,
     *,
     start: Cursor,

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from queen.codec.extras import Extra
-from queen.engine.encryption.sealer import Seals, reveal_rows
+from queen.engine.encryption.sealer import Sealer, reveal_rows
 from queen.engine.inspect.browse import Found, ReadAhead, extra_of, found_at
 from queen.store.results import Place
 from queen.store.store import Store
@@ -28,7 +28,7 @@ class Stored(NamedTuple):
     is_revealed: bool = False
 
 
-async def read(store: Store, seals: Seals | None, place: Place) -> Stored | None:
+async def read(store: Store, seals: Sealer | None, place: Place) -> Stored | None:
     """The message at a place, masked without seals; None when it is there no more."""
     partition = await store.browse.partition(place.partition_id)
     if partition is None:

@@ -5,10 +5,10 @@ import time
 from typing import Final
 
 from queen import telemetry
-from queen.engine.core import Core
 from queen.meters import Snapshot, Value
 from queen.settings import Settings
 from queen.store.connection.database import Record
+from queen.store.store import Store
 
 _QUEUES_PER_CALL: Final = 200
 _MOST_QUEUES: Final = 2_000
@@ -28,9 +28,9 @@ class Sampler:
     a connection, so this works behind a pooler.
     """
 
-    def __init__(self, core: Core, settings: Settings) -> None:
-        self._database = core.store.database
-        self._holder = core.counters.process
+    def __init__(self, store: Store, process: int, settings: Settings) -> None:
+        self._database = store.database
+        self._holder = process
         self._most_queues = min(_MOST_QUEUES, settings.metrics_max_queues)
         self._office_seconds = settings.sample_seconds * 3
         self._after = 0

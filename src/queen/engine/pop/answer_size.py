@@ -6,14 +6,14 @@ from uuid import UUID
 
 from queen.engine.core import Core
 from queen.engine.pop.delivery import Delivery
-from queen.engine.pop.waiters import PopUnit
+from queen.engine.pop.waiters import PendingPop
 from queen.store import messages as rows
 
 LENT_SECONDS: Final = 30.0
 """How long a claim that is to be settled at once is lent for: if this process dies meanwhile."""
 
 
-class Portions:
+class AnswerSizer:
     """Keeps the payloads of an answer within the bound; one message always fits."""
 
     def __init__(self, core: Core) -> None:
@@ -23,7 +23,7 @@ class Portions:
         self._max_bytes = settings.max_pop_bytes
         self._safe_batch = max(1, settings.max_pop_bytes // settings.max_payload_bytes)
 
-    def is_lent(self, units: Sequence[PopUnit]) -> bool:
+    def is_lent(self, units: Sequence[PendingPop]) -> bool:
         """
         Whether pops with auto-ack must be lent what they ask for.
 
@@ -33,7 +33,7 @@ class Portions:
         return any(unit.request.batch > self._safe_batch for unit in units)
 
     async def fit(
-        self, units: Sequence[PopUnit], served: list[list[Delivery]], *, is_lent: bool
+        self, units: Sequence[PendingPop], served: list[list[Delivery]], *, is_lent: bool
     ) -> list[list[Delivery]]:
         """
         What each unit is answered.

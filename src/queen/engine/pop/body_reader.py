@@ -25,7 +25,7 @@ class Served(NamedTuple):
     damaged: list[Damaged]
 
 
-class Bodies:
+class BodyReader:
     """Segments from the cache, else by one read."""
 
     def __init__(self, core: Core) -> None:

@@ -9,7 +9,7 @@ from queen import errors
 from queen.engine.caches.bounded import Bounded
 from queen.engine.core import Core
 from queen.engine.pop.answer_size import LENT_SECONDS
-from queen.engine.pop.waiters import PopUnit, Target, TargetName, Waiters
+from queen.engine.pop.waiters import PendingPop, Target, TargetName, Waiters
 from queen.store import messages as rows
 
 _FILL_STEP: Final = 1_000
@@ -131,7 +131,7 @@ class Claims:
             else:
                 target.is_hot = True
 
-    async def claim(self, target: Target, units: Sequence[PopUnit]) -> list[rows.Record]:
+    async def claim(self, target: Target, units: Sequence[PendingPop]) -> list[rows.Record]:
         now = time.monotonic()
         is_auto = target.name.is_auto
         is_lent = target.is_lent

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from queen import errors, telemetry
 from queen.engine.core import Core
-from queen.engine.pop.waiters import PopUnit, Target
+from queen.engine.pop.waiters import PendingPop, Target
 from queen.store import messages as rows
 
 _LOG: Final = logging.getLogger("queen.engine")
@@ -40,7 +40,7 @@ class Damage:
     async def set_aside(
         self,
         target: Target,
-        units: Sequence[PopUnit],
+        units: Sequence[PendingPop],
         damaged: Sequence[Damaged],
         is_served: Sequence[bool],
     ) -> None:

@@ -13,12 +13,12 @@ from msgspec import structs
 from queen import errors
 from queen.codec.names import QUEUE_MODE, check_name, check_queue_name
 from queen.engine.core import Core
-from queen.engine.pop.answer_size import Portions
-from queen.engine.pop.body_reader import Bodies
+from queen.engine.pop.answer_size import AnswerSizer
+from queen.engine.pop.body_reader import BodyReader
 from queen.engine.pop.claims import Claims
 from queen.engine.pop.damage import Damage
 from queen.engine.pop.delivery import Copy, Delivery
-from queen.engine.pop.waiters import PopUnit, Target, TargetName, Waiters
+from queen.engine.pop.waiters import PendingPop, Target, TargetName, Waiters
 from queen.meters import Histogram
 from queen.store import messages as rows
 from queen.wire.messages import PopRequest
@@ -26,7 +26,7 @@ from queen.wire.messages import PopRequest
 _REQUESTS_PER_CALL: Final = 256
 
 
-class Pops:
+class Popper:
     """Claims for whoever asks or waits, one call at a time per target."""
 
     def __init__(self, core: Core) -> None:
@@ -38,8 +38,8 @@ class Pops:
         self.flushed = Histogram()
         """Messages that one claim handed out."""
         self._settings = settings = core.settings
-        self._bodies = Bodies(core)
-        self._portions = Portions(core)
+        self._bodies = BodyReader(core)
+        self._portions = AnswerSizer(core)
         self._damage = Damage(core)
         self.waiters = Waiters(self._start, most=settings.catalogue_entries)
         self.waiters.subscribe(core.signals)
@@ -48,7 +48,7 @@ class Pops:
         self._lanes = asyncio.Semaphore(settings.pop_lanes)
         self._tasks: set[asyncio.Task[None]] = set()
         self.waiting = 0
-        """Pops that have no answer yet."""
+        """Popper that have no answer yet."""
         self._is_closed = False
 
     async def close(self) -> None:
@@ -78,7 +78,7 @@ class Pops:
                 start_at=request.subscription_from and request.subscription_from.timestamp(),
             )
         )
-        unit = PopUnit(request, target)
+        unit = PendingPop(request, target)
         if request.wait:
             loop = asyncio.get_running_loop()
             unit.timer = loop.call_later(request.timeout_seconds, self._time_out, target, unit)
@@ -95,7 +95,7 @@ class Pops:
             if unit.timer is not None:
                 unit.timer.cancel()
 
-    def _abandon(self, unit: PopUnit) -> None:
+    def _abandon(self, unit: PendingPop) -> None:
         """Its caller has gone: what it was just given goes back, and nothing of it stays here."""
         if unit.answer.cancelled():
             unit.target.answered += 1
@@ -136,7 +136,7 @@ class Pops:
             wait=request.wait and request.timeout_seconds > 0,
         )
 
-    def _time_out(self, target: Target, unit: PopUnit) -> None:
+    def _time_out(self, target: Target, unit: PendingPop) -> None:
         if target.is_missing and target.name.queue is not None:
             unit.fail(errors.QueueNotFound(f"there is no queue {target.name.queue}"))
         elif unit.finish([]):
@@ -190,7 +190,7 @@ class Pops:
         if not target.units:
             self.waiters.forget(target)
 
-    async def _search(self, target: Target, units: list[PopUnit]) -> None:
+    async def _search(self, target: Target, units: list[PendingPop]) -> None:
         served: list[list[Delivery]] = [[] for _ in units]
         wait_seconds: float | None = None
         is_gone = False
@@ -259,7 +259,7 @@ class Pops:
                 tally.retries += count
 
     async def _hand_out(
-        self, target: Target, claimed: Sequence[rows.Record], units: Sequence[PopUnit]
+        self, target: Target, claimed: Sequence[rows.Record], units: Sequence[PendingPop]
     ) -> list[list[Delivery]]:
         """The deliveries of each request; all go back if they cannot be read."""
         try:
@@ -286,7 +286,7 @@ class Pops:
     async def _refuse(
         self,
         claimed: Sequence[rows.Record],
-        units: Sequence[PopUnit],
+        units: Sequence[PendingPop],
         problems: Mapping[int, errors.EncryptionUnavailable],
     ) -> None:
         """These requests were given what cannot be opened: it goes back, and they are told."""

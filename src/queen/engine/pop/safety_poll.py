@@ -1,14 +1,14 @@
 """Finds work for waiting pops if a notification was lost."""
 
 from queen.engine.core import Core
-from queen.engine.pop.popper import Pops
-from queen.engine.runtime.periodic import Rounds
+from queen.engine.pop.popper import Popper
+from queen.engine.runtime.periodic import PeriodicTask
 
 
-class SafetyPoll(Rounds):
+class SafetyPoll(PeriodicTask):
     """Checks periodically for all waiting pops together, with one statement for each question."""
 
-    def __init__(self, core: Core, pops: Pops) -> None:
+    def __init__(self, core: Core, pops: Popper) -> None:
         self._store = core.store
         self._pops = pops
         self._seconds = core.settings.safety_poll_ms / 1000
@@ -16,7 +16,7 @@ class SafetyPoll(Rounds):
         """The queues of all namespaces, as last seen."""
         super().__init__(pause_seconds=self._seconds, retry_seconds=(self._seconds, self._seconds))
 
-    async def round(self) -> float:
+    async def run(self) -> float:
         waiters = self._pops.waiters
         if not waiters.is_anybody_here:
             return self._seconds

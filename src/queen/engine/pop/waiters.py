@@ -25,7 +25,7 @@ class TargetName(NamedTuple):
     start_at: float | None
 
 
-class PopUnit:
+class PendingPop:
     """One pop: what it wants, and where its answer goes."""
 
     __slots__ = ("answer", "request", "target", "timer")
@@ -80,10 +80,10 @@ class Target:
 
     def __init__(self, name: TargetName) -> None:
         self.name = name
-        self.units: deque[PopUnit] = deque()
+        self.units: deque[PendingPop] = deque()
         self.answered = 0
         """How many of the units have their answer and are still among them."""
-        self.hurried: deque[PopUnit] = deque()
+        self.hurried: deque[PendingPop] = deque()
         """Those of the units that do not wait."""
         self.is_hot = False
         """Something may be there: search again before sleeping."""
@@ -106,11 +106,11 @@ class Target:
     def group(self) -> str:
         return self.name.group or QUEUE_MODE
 
-    def asking(self) -> Iterator[PopUnit]:
+    def asking(self) -> Iterator[PendingPop]:
         """Those without an answer, oldest first."""
         return (unit for unit in self.units if not unit.answer.done())
 
-    def asking_now(self) -> Iterator[PopUnit]:
+    def asking_now(self) -> Iterator[PendingPop]:
         """Those without an answer who will not wait for one."""
         while self.hurried and self.hurried[0].answer.done():
             self.hurried.popleft()
@@ -272,7 +272,7 @@ class Waiters:
         if not target.is_running and target.units:
             self._run(target)
 
-    def all_units(self) -> list[PopUnit]:
+    def all_units(self) -> list[PendingPop]:
         return [unit for target in self._targets.values() for unit in target.units]
 
     def sleep(self, target: Target, seconds: float) -> None:

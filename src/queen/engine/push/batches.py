@@ -24,7 +24,7 @@ class Scheduled(NamedTuple):
     has_key: bool
 
 
-class Part:
+class PartitionBatch:
     """
     The messages of one request for one lane, and what became of each.
 
@@ -39,7 +39,7 @@ class Part:
         self.items: Sequence[int] = items
         """Where in the request each message was."""
         self.payloads = payloads
-        self.marked: Marked | None = None
+        self.marked: MessageExtras | None = None
         """What most parts have not."""
         self.partition_id: int | None = None
         self.base: int | None = None
@@ -105,7 +105,7 @@ class Part:
         )
 
 
-class Marked:
+class MessageExtras:
     """What messages have besides their payload, by place, and how they differ in the end."""
 
     __slots__ = (
@@ -129,7 +129,7 @@ class Marked:
         self.scheduled: list[Scheduled] = []
         self.duplicates: dict[int, int | None] = {}
         """Places whose transactionId was known, and the offset of the first message with it."""
-        self.echoes: dict[int, tuple[Part, int]] = {}
+        self.echoes: dict[int, tuple[PartitionBatch, int]] = {}
         """Places whose transactionId another message of the same flush has."""
         self.refused: dict[int, Pushed] = {}
         """Places that the database refused, and the answer to them."""
@@ -151,7 +151,7 @@ class Marked:
 
     def add(
         self,
-        part: Part,
+        part: PartitionBatch,
         index: int,
         item: PushItem,
         extra: bytes | None,
@@ -188,7 +188,7 @@ class Marked:
         )
         self.transaction_ids[-len(self.scheduled)] = item.transaction_id or minted or ""
 
-    def outcome(self, part: Part, place: int) -> tuple[str, int | None]:
+    def outcome(self, part: PartitionBatch, place: int) -> tuple[str, int | None]:
         """Status and offset of one message of a part."""
         if place in self.echoes:
             first, at = self.echoes[place]
@@ -207,14 +207,14 @@ class Marked:
         return self.left_out
 
 
-class PushUnit:
+class PendingPush:
     """Messages stored together: a lane's part of a request, or all of a producer's request."""
 
     __slots__ = ("are_minted", "done", "is_replayed", "keys", "parts", "producer", "size_bytes")
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[PartitionBatch],
         *,
         producer: Producer | None = None,
         are_minted: bool = False,
@@ -262,7 +262,7 @@ class PushResult(Sequence[Pushed]):
     def __init__(
         self,
         count: int,
-        parts: Sequence[Part],
+        parts: Sequence[PartitionBatch],
         refused: dict[int, Pushed],
         *,
         shard: int,
@@ -276,7 +276,7 @@ class PushResult(Sequence[Pushed]):
         self._parts = parts
         self._refused = refused
         self._shard = shard
-        self._where: dict[int, tuple[Part, int]] | None = None
+        self._where: dict[int, tuple[PartitionBatch, int]] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -321,8 +321,8 @@ class PushResult(Sequence[Pushed]):
             return None
         return self._shard, part.partition_id, part.base, self._count
 
-    def _places(self) -> dict[int, tuple[Part, int]]:
-        where: dict[int, tuple[Part, int]] = {}
+    def _places(self) -> dict[int, tuple[PartitionBatch, int]]:
+        where: dict[int, tuple[PartitionBatch, int]] = {}
         for part in self._parts:
             for place, item in enumerate(part.items):
                 where[item] = (part, place)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, overload
 import msgspec
 
 from queen.codec.ids import message_id, partition_ref
-from queen.engine.push.batches import Part, PushResult, PushUnit
+from queen.engine.push.batches import PartitionBatch, PendingPush, PushResult
 from queen.engine.push.producers import Producer
 from queen.store.connection.database import Record
 from queen.wire.messages import Pushed, PushItem
@@ -47,7 +47,7 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(_Outcome).decode
 
 
-def encode_outcome(unit: PushUnit, entries: Entries) -> tuple[bytes, list[int]]:
+def encode_outcome(unit: PendingPush, entries: Entries) -> tuple[bytes, list[int]]:
     """What became of each item of a unit, and the entries whose offsets are its bases."""
     bases: dict[tuple[int, int], int] = {}
     found: list[tuple[int, _Run]] = []
@@ -71,7 +71,9 @@ def encode_outcome(unit: PushUnit, entries: Entries) -> tuple[bytes, list[int]]:
     return _ENCODE(outcome), [entry + 1 for _, entry in bases]
 
 
-def _outcome_at(part: Part, place: int, start: int, entries: Entries) -> tuple[int, int | None]:
+def _outcome_at(
+    part: PartitionBatch, place: int, start: int, entries: Entries
+) -> tuple[int, int | None]:
     """Kind and value of the message at a place of a part that begins at ``start`` of its lane."""
     marked = part.marked
     if marked is None:

@@ -10,7 +10,7 @@ from queen.codec import payload
 from queen.codec.extras import Extra, encode_extra
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.caches.catalogue import LaneName, Queue
-from queen.engine.push.batches import Marked, Part
+from queen.engine.push.batches import MessageExtras, PartitionBatch
 from queen.engine.push.producers import Producer
 from queen.engine.runtime.pace import Pace
 from queen.settings import Settings
@@ -23,7 +23,7 @@ _LAST_YEAR: Final = 9000
 """What PostgreSQL can add to; how far ahead an instant may be is judged there, by its clock."""
 
 
-class Items:
+class ItemChecks:
     """The border of the engine: what passes here can be stored."""
 
     def __init__(self, settings: Settings, *, has_dedup: bool) -> None:
@@ -33,7 +33,7 @@ class Items:
 
     def plain(
         self, items: Sequence[PushItem], lane: LaneName, queue: Queue, is_json: bool
-    ) -> Part | None:
+    ) -> PartitionBatch | None:
         """
         The part of items for one lane, good, and nothing but payload, transactionId, priority.
 
@@ -54,14 +54,16 @@ class Items:
         is_good = payload.are_shallow if is_json else payload.are_valid
         if not is_good(payloads, self._settings.max_json_depth):
             return None
-        part = Part(lane, _FIRST if len(payloads) == 1 else range(len(payloads)), payloads)
+        part = PartitionBatch(
+            lane, _FIRST if len(payloads) == 1 else range(len(payloads)), payloads
+        )
         if items[0].transaction_id is not None:
             ids = [item.transaction_id for item in items]
             part.marked = self._marked_by_ids(ids, has_keys=queue.has_dedup)
             return part if part.marked is not None else None
         return part
 
-    def _marked_by_ids(self, ids: Sequence[str | None], *, has_keys: bool) -> Marked | None:
+    def _marked_by_ids(self, ids: Sequence[str | None], *, has_keys: bool) -> MessageExtras | None:
         """What messages have that have a transactionId each; None if one needs a closer look."""
         if None in ids:
             return None
@@ -72,7 +74,7 @@ class Items:
         sizes = list(map(len, names))
         if min(sizes) < 3 or max(sizes) > self._settings.max_name_bytes:
             return None
-        marked = Marked(has_keys=has_keys)
+        marked = MessageExtras(has_keys=has_keys)
         marked.transaction_ids = dict(enumerate(names))
         marked.extras = {
             place: b'{"transactionId":"%b"}' % name.encode() for place, name in enumerate(names)
@@ -86,7 +88,7 @@ class Items:
         *,
         is_admitted: bool = False,
         producer: Producer | None = None,
-    ) -> tuple[list[Part], dict[int, Pushed]]:
+    ) -> tuple[list[PartitionBatch], dict[int, Pushed]]:
         """
         Parts by lane, and answers for the items that are refused on their own.
 
@@ -101,7 +103,7 @@ class Items:
             )
         doubtful = await self._doubtful(items)
         pace = Pace()
-        parts: dict[LaneName, Part] = {}
+        parts: dict[LaneName, PartitionBatch] = {}
         refused: dict[int, Pushed] = {}
         for index, item in enumerate(items):
             if pace.is_due(len(item.payload)):
@@ -137,8 +139,8 @@ class Items:
                 refused[index] = refusal(error)
                 continue
             if part is None:
-                part = parts[lane] = Part(lane, [], [])
-                part.marked = Marked(has_keys=queue.has_dedup if queue else self._has_dedup)
+                part = parts[lane] = PartitionBatch(lane, [], [])
+                part.marked = MessageExtras(has_keys=queue.has_dedup if queue else self._has_dedup)
             assert part.marked is not None
             part.marked.add(part, index, item, extra, minted)
         return list(parts.values()), refused

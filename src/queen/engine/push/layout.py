@@ -11,7 +11,7 @@ from queen.codec.encryption.sealing import seal, seal_segment
 from queen.codec.ids import dedup_key
 from queen.engine.caches.catalogue import Catalogue, Lane, LaneName
 from queen.engine.caches.segments import SegmentCache
-from queen.engine.push.batches import Marked, Part, PushUnit
+from queen.engine.push.batches import MessageExtras, PartitionBatch, PendingPush
 from queen.engine.push.first_outcomes import encode_outcome
 from queen.engine.push.producers import stale
 from queen.settings import Settings
@@ -19,7 +19,7 @@ from queen.store import messages as rows
 from queen.wire.messages import Pushed
 
 
-def _start(run: tuple[int, Marked, int]) -> int:
+def _start(run: tuple[int, MessageExtras, int]) -> int:
     return run[0]
 
 
@@ -28,16 +28,16 @@ class Key(NamedTuple):
 
     at: int
     key: bytes
-    marked: Marked
+    marked: MessageExtras
     place: int
 
 
-class Flush:
+class SegmentLayout:
     """Units gathered by lane, each lane's messages laid out as segments."""
 
     def __init__(
         self,
-        units: Sequence[PushUnit],
+        units: Sequence[PendingPush],
         lanes: Mapping[LaneName, Lane],
         settings: Settings,
         data_keys: Mapping[int, DataKey],
@@ -52,11 +52,11 @@ class Flush:
         self._shard = shard
         self._opened: dict[int, tuple[bytes, bytes, bytes | None]] = {}
         """Body, ends and extras of sealed entries, as they were pushed."""
-        self._keys: list[tuple[int, Marked, int]] = []
+        self._keys: list[tuple[int, MessageExtras, int]] = []
         """Runs of keys: where in the call one begins, whose it is, the place of its first."""
-        self._first_entries: list[tuple[int, list[tuple[Part, int]]]] = []
+        self._first_entries: list[tuple[int, list[tuple[PartitionBatch, int]]]] = []
         """Per lane: its first entry, and where in the lane each part begins."""
-        by_lane: dict[LaneName, list[Part]] = {}
+        by_lane: dict[LaneName, list[PartitionBatch]] = {}
         for unit in units:
             for part in unit.parts:
                 if part.lane in by_lane:
@@ -67,7 +67,7 @@ class Flush:
                 self.push.producers.append(unit.producer.key)
                 self.push.sequences.append(unit.producer.sequence)
                 self.push.digests.append(unit.producer.digest)
-        self._held: list[tuple[Part, Marked, int]] = []
+        self._held: list[tuple[PartitionBatch, MessageExtras, int]] = []
         self._queue_of = {name: lanes[name].queue_id for name in by_lane} if data_keys else {}
         for name, parts in by_lane.items():
             lane = lanes[name]
@@ -80,10 +80,10 @@ class Flush:
         if self.push.is_repeatable:
             self._add_outcomes()
 
-    def _add_plain(self, lane: Lane, parts: list[Part]) -> None:
+    def _add_plain(self, lane: Lane, parts: list[PartitionBatch]) -> None:
         """A lane whose messages have nothing but payloads, as most."""
         payloads: list[bytes] = parts[0].payloads if len(parts) == 1 else []
-        starts: list[tuple[Part, int]] = []
+        starts: list[tuple[PartitionBatch, int]] = []
         for part in parts:
             part.partition_id = lane.partition_id
             starts.append((part, len(payloads) if len(parts) > 1 else 0))
@@ -94,15 +94,15 @@ class Flush:
             is_whole = end - first == len(payloads)
             self._add_entry(lane, payloads if is_whole else payloads[first:end], None, None)
 
-    def _add_marked(self, lane: Lane, parts: list[Part]) -> None:
+    def _add_marked(self, lane: Lane, parts: list[PartitionBatch]) -> None:
         if self._add_uniform(lane, parts):
             return
         payloads: list[bytes] = []
         extras: dict[int, bytes] = {}
         ttls: dict[int, float] = {}
         keys: list[Key] = []
-        starts: list[tuple[Part, int]] = []
-        firsts: dict[str, tuple[Part, int]] = {}
+        starts: list[tuple[PartitionBatch, int]] = []
+        firsts: dict[str, tuple[PartitionBatch, int]] = {}
         for part in parts:
             part.partition_id = lane.partition_id
             starts.append((part, len(payloads)))
@@ -150,12 +150,12 @@ class Flush:
                 self._add_key(key.key, entry, key.at - first, key.marked, key.place)
                 next_key += 1
 
-    def _add_uniform(self, lane: Lane, parts: list[Part]) -> bool:
+    def _add_uniform(self, lane: Lane, parts: list[PartitionBatch]) -> bool:
         """A lane of messages that have a transactionId each, and nothing else; False if not so."""
         names: list[str] = []
         payloads: list[bytes] = []
         extras: list[bytes] = []
-        starts: list[tuple[Part, int]] = []
+        starts: list[tuple[PartitionBatch, int]] = []
         for part in parts:
             marked = part.marked
             if (
@@ -203,7 +203,7 @@ class Flush:
         push.ttls.append(ttl)
 
     def _add_key(
-        self, key: bytes, entry: int, place_in_entry: int | None, marked: Marked, place: int
+        self, key: bytes, entry: int, place_in_entry: int | None, marked: MessageExtras, place: int
     ) -> None:
         self._keys.append((len(self.push.keys), marked, place))
         self.push.keys.append(key)
@@ -290,7 +290,7 @@ class Flush:
             for part, start in starts:
                 part.base = bases[entry] + start
 
-    def without(self, problems: Sequence[rows.Record], catalogue: Catalogue) -> list[PushUnit]:
+    def without(self, problems: Sequence[rows.Record], catalogue: Catalogue) -> list[PendingPush]:
         """Nothing was stored: leave out what was wrong, and answer what this concludes."""
         gone: set[int] = set()
         concluded: set[int] = set()

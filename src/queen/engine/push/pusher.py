@@ -7,13 +7,13 @@ from queen import errors
 from queen.codec.names import check_queue_name
 from queen.engine.caches.catalogue import Queue
 from queen.engine.core import Core
-from queen.engine.push.batches import Part, PushResult, PushUnit
+from queen.engine.push.batches import PartitionBatch, PendingPush, PushResult
 from queen.engine.push.first_outcomes import FirstOutcome
-from queen.engine.push.items import Items, refusal
+from queen.engine.push.items import ItemChecks, refusal
 from queen.engine.push.producers import Producer, is_another, stale
-from queen.engine.push.queue_sizes import Backlogs
+from queen.engine.push.queue_sizes import QueueSizes
 from queen.engine.push.writer import Writer, contended
-from queen.engine.runtime.batcher import Lanes
+from queen.engine.runtime.batcher import Batcher
 from queen.meters import Histogram
 from queen.store.connection.database import Record
 from queen.store.messages import Push
@@ -25,7 +25,7 @@ class _Contended(Exception):
     """Units of one flush were rejected too often: perhaps because of one of them."""
 
 
-class Pushes:
+class Pusher:
     """Takes requests apart by lane, and stores what is waiting in as few transactions as it can."""
 
     def __init__(self, core: Core) -> None:
@@ -34,11 +34,11 @@ class Pushes:
         self._catalogue = core.catalogue
         self._seals = core.seals
         self._writer = Writer(core)
-        self._backlogs = Backlogs(core.store, settings)
+        self._backlogs = QueueSizes(core.store, settings)
         self.flushed = Histogram()
         """Messages of a flush."""
-        self._items = Items(settings, has_dedup=core.store.queues.dedup_seconds > 0)
-        self._lanes = Lanes[PushUnit](
+        self._items = ItemChecks(settings, has_dedup=core.store.queues.dedup_seconds > 0)
+        self._lanes = Batcher[PendingPush](
             self._flush,
             lanes=settings.push_lanes,
             max_units=settings.segment_max_messages,
@@ -60,7 +60,7 @@ class Pushes:
         """Store the items, durably, before this returns."""
         shard = self._store.shard
         if (part := self._plain(items, is_json)) is not None:
-            unit = PushUnit((part,), producer=producer)
+            unit = PendingPush((part,), producer=producer)
             self._lanes.submit(unit)
             await unit.done
             if producer is not None and unit.is_replayed:
@@ -70,21 +70,21 @@ class Pushes:
         if producer is not None:
             if refused:
                 raise all_problems(refused)
-            unit = PushUnit(parts, producer=producer)
+            unit = PendingPush(parts, producer=producer)
             self._lanes.submit(unit)
             await unit.done
             if unit.is_replayed:
                 return await self.repeated(producer, items)
             return PushResult(len(items), parts, refused, shard=shard)
         if len(parts) == 1:
-            unit = PushUnit(parts)
+            unit = PendingPush(parts)
             self._lanes.submit(unit)
             await unit.done
         elif parts:
             refused.update(await self._push_each(parts))
         return PushResult(len(items), parts, refused, shard=shard)
 
-    def _plain(self, items: Sequence[PushItem], is_json: bool) -> Part | None:
+    def _plain(self, items: Sequence[PushItem], is_json: bool) -> PartitionBatch | None:
         """The part of a request that needs no sorting, for a lane that is known."""
         if not items:
             return None
@@ -126,9 +126,9 @@ class Pushes:
             raise stale(producer)  # Its producer went on since.
         return result
 
-    async def _push_each(self, parts: Sequence[Part]) -> dict[int, Pushed]:
-        """Lanes of one request stand alone: one that fails takes nothing from the others."""
-        units = [PushUnit((part,)) for part in parts]
+    async def _push_each(self, parts: Sequence[PartitionBatch]) -> dict[int, Pushed]:
+        """Batcher of one request stand alone: one that fails takes nothing from the others."""
+        units = [PendingPush((part,)) for part in parts]
         self._lanes.submit(*units)
         outcomes = await asyncio.gather(*(unit.done for unit in units), return_exceptions=True)
         if failure := errors.worst(outcomes):
@@ -145,7 +145,7 @@ class Pushes:
         *,
         is_admitted: bool = False,
         producer: Producer | None = None,
-    ) -> tuple[list[Part], dict[int, Pushed]]:
+    ) -> tuple[list[PartitionBatch], dict[int, Pushed]]:
         """
         Check the items and sort them by lane; those refused on their own are answered.
 
@@ -200,8 +200,8 @@ class Pushes:
         ]
 
     async def _leave_out_full(
-        self, queue: Queue, parts: list[Part], refused: dict[int, Pushed]
-    ) -> list[Part]:
+        self, queue: Queue, parts: list[PartitionBatch], refused: dict[int, Pushed]
+    ) -> list[PartitionBatch]:
         of_queue = [part for part in parts if part.lane[0] == queue.name]
         items = [item for part in of_queue for item in part.all_items]
         if not items or await self._backlogs.admits(queue, len(items)):
@@ -213,8 +213,8 @@ class Pushes:
         return [part for part in parts if part.lane[0] != queue.name]
 
     async def _leave_out_unsealed(
-        self, queue: Queue, parts: list[Part], refused: dict[int, Pushed]
-    ) -> list[Part]:
+        self, queue: Queue, parts: list[PartitionBatch], refused: dict[int, Pushed]
+    ) -> list[PartitionBatch]:
         """Without those for a queue that this process has no key for: never as plain text."""
         try:
             await self._seals.check(queue.id)
@@ -226,7 +226,7 @@ class Pushes:
             self._catalogue.forget_options([queue.id])  # Deleted: it may be another by now.
         return parts
 
-    async def _flush(self, units: list[PushUnit]) -> None:
+    async def _flush(self, units: list[PendingPush]) -> None:
         """Store the units: a refusal concerns one alone; after any other error, half by half."""
         while units:
             taken, units = _one_per_producer(units)
@@ -246,7 +246,7 @@ class Pushes:
                 await self._flush(left[:half])
                 await self._flush(left[half:])
 
-    async def _store_units(self, units: list[PushUnit]) -> None:
+    async def _store_units(self, units: list[PendingPush]) -> None:
         """Store the units together; those of a queue with a problem fail alone."""
         if await self._writer.write(units, self._send, leave_out=_leave_out) is None:
             left = [unit for unit in units if not unit.done.done()]
@@ -266,7 +266,7 @@ class Pushes:
 
     async def store_with(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[PartitionBatch],
         send: Callable[[Push], Awaitable[list[Record]]],
         *,
         refusal_kind: str,
@@ -277,7 +277,7 @@ class Pushes:
         Returns how many messages there were; None if the call rejected that other thing, which it
         reports by a row of ``refusal_kind``.
         """
-        units = [PushUnit(parts)] if parts else []
+        units = [PendingPush(parts)] if parts else []
         rows = await self._writer.write(units, send, applied=("stored", refusal_kind))
         if rows is None:
             raise contended("the write")
@@ -294,9 +294,11 @@ class Pushes:
         return self._lanes.seconds
 
 
-def _leave_out(units: list[PushUnit], problems: Mapping[str, errors.QueenError]) -> list[PushUnit]:
+def _leave_out(
+    units: list[PendingPush], problems: Mapping[str, errors.QueenError]
+) -> list[PendingPush]:
     """Without those for a queue that has a problem."""
-    left: list[PushUnit] = []
+    left: list[PendingPush] = []
     for unit in units:
         if lost := [part.lane[0] for part in unit.parts if part.lane[0] in problems]:
             unit.fail(problems[lost[0]])
@@ -305,10 +307,10 @@ def _leave_out(units: list[PushUnit], problems: Mapping[str, errors.QueenError])
     return left
 
 
-def _one_per_producer(units: list[PushUnit]) -> tuple[list[PushUnit], list[PushUnit]]:
+def _one_per_producer(units: list[PendingPush]) -> tuple[list[PendingPush], list[PendingPush]]:
     """Two requests of one producer must not be judged by the same state."""
-    taken: list[PushUnit] = []
-    later: list[PushUnit] = []
+    taken: list[PendingPush] = []
+    later: list[PendingPush] = []
     producers: set[str] = set()
     for unit in units:
         if unit.producer is not None:

@@ -24,7 +24,7 @@ class Backlog(msgspec.Struct):
     reading: asyncio.Task[None] | None = None
 
 
-class Backlogs:
+class QueueSizes:
     """Counts are asked for when they are needed: a queue without a maximum size costs nothing."""
 
     def __init__(self, store: Store, settings: Settings) -> None:

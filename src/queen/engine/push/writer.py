@@ -5,16 +5,16 @@ from typing import Final
 
 from queen import errors
 from queen.engine.core import Core
-from queen.engine.push.batches import PushUnit
-from queen.engine.push.layout import Flush
+from queen.engine.push.batches import PendingPush
+from queen.engine.push.layout import SegmentLayout
 from queen.store.connection.database import Record
 from queen.store.messages import Push
 
 _ATTEMPTS: Final = 10
 
 Send = Callable[[Push], Awaitable[list[Record]]]
-LeaveOut = Callable[[list[PushUnit], Mapping[str, errors.QueenError]], list[PushUnit]]
-Retry = Callable[[Flush, Sequence[Record]], Awaitable[list[PushUnit]]]
+LeaveOut = Callable[[list[PendingPush], Mapping[str, errors.QueenError]], list[PendingPush]]
+Retry = Callable[[SegmentLayout, Sequence[Record]], Awaitable[list[PendingPush]]]
 
 
 class Writer:
@@ -30,7 +30,7 @@ class Writer:
 
     async def write(
         self,
-        units: list[PushUnit],
+        units: list[PendingPush],
         send: Send,
         *,
         leave_out: LeaveOut | None = None,
@@ -60,7 +60,7 @@ class Writer:
             data_keys, problems = await core.seals.keys(_counts(units))
             if problems:
                 units = leave_out(units, problems)
-            layout = Flush(units, lanes, core.settings, data_keys, core.store.shard)
+            layout = SegmentLayout(units, lanes, core.settings, data_keys, core.store.shard)
             rows = await send(layout.push)
             if not rows or rows[0]["kind"] in applied:
                 self._finish(layout, rows)
@@ -68,7 +68,7 @@ class Writer:
             units = await retry(layout, rows) if retry else layout.without(rows, core.catalogue)
         return None
 
-    def _finish(self, layout: Flush, rows: Sequence[Record]) -> None:
+    def _finish(self, layout: SegmentLayout, rows: Sequence[Record]) -> None:
         """Place the messages, wake consumers, count."""
         core = self._core
         layout.place([row for row in rows if row["kind"] == "stored"], core.segments)
@@ -89,13 +89,13 @@ def contended(what: str) -> errors.Overloaded:
 
 
 def _raise_first(
-    units: list[PushUnit], problems: Mapping[str, errors.QueenError]
-) -> list[PushUnit]:
+    units: list[PendingPush], problems: Mapping[str, errors.QueenError]
+) -> list[PendingPush]:
     del units
     raise next(iter(problems.values()))
 
 
-def _counts(units: Iterable[PushUnit]) -> dict[str, int]:
+def _counts(units: Iterable[PendingPush]) -> dict[str, int]:
     """The number of messages per queue."""
     counts: dict[str, int] = {}
     for unit in units:

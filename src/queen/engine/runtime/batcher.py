@@ -29,7 +29,7 @@ _PATIENCE_SECONDS: Final = 0.005
 """What the units of another key wait for a flush: it may be stuck behind a lock of its own."""
 
 
-class Lanes(Generic[U]):
+class Batcher(Generic[U]):
     """
     Gathers units into flushes, at most ``lanes`` of them at once.
 

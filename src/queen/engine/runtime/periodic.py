@@ -13,7 +13,7 @@ _LOG: Final = logging.getLogger("queen.engine")
 _RETRY_SECONDS: Final = (0.1, 1.0)
 
 
-class Rounds(ABC):
+class PeriodicTask(ABC):
     """
     One task for the lifetime of the process.
 
@@ -34,7 +34,7 @@ class Rounds(ABC):
         self._task: asyncio.Task[None] | None = None
 
     @abstractmethod
-    async def round(self) -> float:
+    async def run(self) -> float:
         """Do the work once; returns the seconds until the next run."""
 
     def start(self) -> None:
@@ -50,7 +50,7 @@ class Rounds(ABC):
         """Let the next run begin now, or when the current one ends."""
         self._is_woken.set()
 
-    async def until_called(self, seconds: float) -> None:
+    async def until_woken(self, seconds: float) -> None:
         """Sleep until the task is woken, at most this long."""
         # Not wait_for, which loses a cancellation that arrives together with the event.
         with contextlib.suppress(TimeoutError):
@@ -60,9 +60,9 @@ class Rounds(ABC):
 
     async def _run_until_closed(self) -> None:
         while True:
-            await self.until_called(self._pause_seconds)
+            await self.until_woken(self._pause_seconds)
             try:
-                self._pause_seconds = await self.round()
+                self._pause_seconds = await self.run()
             except (errors.ServiceError, errors.OutcomeUnknown):
                 self._pause_seconds = random.uniform(*self._retry_seconds)
             except Exception:

@@ -12,7 +12,7 @@ from queen.codec.ids import Lease, partition_of, place_of, places_of
 from queen.codec.names import QUEUE_MODE, check_name
 from queen.engine.core import Core
 from queen.engine.settle.results import Results
-from queen.engine.settle.settler import Acks, refusal
+from queen.engine.settle.settler import Settler, refusal
 from queen.store import messages as rows
 from queen.wire.messages import Acknowledged, Acknowledgment
 
@@ -29,10 +29,10 @@ KINDS: Final = {
 _COMPLETED: Final = frozenset(word for word, kind in KINDS.items() if kind == "completed")
 
 
-class Acknowledgments:
+class Acknowledger:
     """Finds the deliveries that are meant, has them settled, and answers message by message."""
 
-    def __init__(self, core: Core, acks: Acks, results: Results) -> None:
+    def __init__(self, core: Core, acks: Settler, results: Results) -> None:
         self._store = core.store
         self._settings = core.settings
         self._acks = acks

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 from queen import errors
 from queen.engine.caches.catalogue import Queue
 from queen.engine.core import Core
-from queen.engine.runtime.periodic import Rounds
+from queen.engine.runtime.periodic import PeriodicTask
 from queen.engine.settle.results import Outcome, Results
 from queen.settings import Settings
 from queen.store.results import Place
@@ -23,7 +23,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-class Endings(Rounds, Generic[K, T]):
+class OutcomeWaiters(PeriodicTask, Generic[K, T]):
     """Those of one process who wait, by what they wait for, and what is told of its end."""
 
     def __init__(self, settings: Settings) -> None:
@@ -82,7 +82,7 @@ class Endings(Rounds, Generic[K, T]):
                 if not future.done():
                     future.set_result(end)
 
-    async def round(self) -> float:
+    async def run(self) -> float:
         """Look which of those that somebody waits for have ended."""
         if not self._waiting:
             return _IDLE_SECONDS
@@ -105,7 +105,7 @@ class Endings(Rounds, Generic[K, T]):
                     future.set_result(None)
 
 
-class WorkflowEndings(Endings[str, bool]):
+class WorkflowWaiters(OutcomeWaiters[str, bool]):
     """
     By the id of a workflow.
 
@@ -147,7 +147,7 @@ MessageKey = tuple[int, str, str]
 """The queue's id, a transactionId and the partition."""
 
 
-class MessageEndings(Endings[MessageKey, Outcome]):
+class MessageWaiters(OutcomeWaiters[MessageKey, Outcome]):
     """
     By the name of a message.
 

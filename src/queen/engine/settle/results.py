@@ -11,7 +11,7 @@ from queen.codec.encryption.keys import is_sealed
 from queen.codec.ids import Lease, place_of
 from queen.codec.names import QUEUE_MODE, check_name
 from queen.engine.caches.catalogue import Queue
-from queen.engine.caches.queue_lookup import Owners
+from queen.engine.caches.queue_lookup import QueueLookup
 from queen.engine.core import Core
 from queen.engine.inspect.browse import MOST_READ
 from queen.store.connection.database import Record
@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
 class Results:
     """What is remembered of messages, and what became of them."""
 
-    def __init__(self, core: Core, owners: Owners) -> None:
+    def __init__(self, core: Core, owners: QueueLookup) -> None:
         self._store = core.store
         self._settings = core.settings
         self._catalogue = core.catalogue

@@ -8,13 +8,13 @@ from uuid import UUID
 from queen import errors
 from queen.codec.ids import Lease
 from queen.engine.core import Core
-from queen.engine.runtime.batcher import Lanes
+from queen.engine.runtime.batcher import Batcher
 from queen.meters import Histogram
 from queen.store import messages as rows
 from queen.wire.messages import Extended
 
 
-class AckUnit:
+class PendingAck:
     """What one call says of one delivery: all of it done, or each message on its own."""
 
     __slots__ = (
@@ -59,7 +59,7 @@ class AckUnit:
             self.done.set_result(answer)
 
 
-class Acks:
+class Settler:
     """Settles deliveries, many in one transaction."""
 
     def __init__(self, core: Core) -> None:
@@ -69,7 +69,7 @@ class Acks:
         self._counters = core.counters
         self.flushed = Histogram()
         """Deliveries of a flush."""
-        self._lanes = Lanes[AckUnit](
+        self._lanes = Batcher[PendingAck](
             self._flush,
             lanes=settings.ack_lanes,
             max_units=2_000,
@@ -87,7 +87,7 @@ class Acks:
 
     async def ack(self, lease: Lease, offsets: Sequence[int] | None = None) -> int:
         """Settle a delivery, or some of its messages; answers how many were settled by this."""
-        unit = AckUnit(lease, offsets=offsets)
+        unit = PendingAck(lease, offsets=offsets)
         self._lanes.submit(unit)
         (row,) = await unit.done
         if row["code"] is not None:
@@ -117,12 +117,12 @@ class Acks:
         kept: Sequence[tuple[int, rows.Kept]] = (),
     ) -> rows.Record:
         """Settle these messages; one row for all, which names those that were refused."""
-        unit = AckUnit(lease, offsets=offsets, partition_id=partition_id, kept=kept)
+        unit = PendingAck(lease, offsets=offsets, partition_id=partition_id, kept=kept)
         self._lanes.submit(unit)
         (row,) = await unit.done
         return row
 
-    def _unit(self, settlements: Sequence[rows.Settlement]) -> AckUnit:
+    def _unit(self, settlements: Sequence[rows.Settlement]) -> PendingAck:
         first = settlements[0]
         lease = Lease(self._store.shard, first.delivery_id, first.token, first.claimed_ms)
         if all(
@@ -131,11 +131,11 @@ class Acks:
         ):
             offsets = [each.offset for each in settlements]
             kept = [(each.offset, each.kept) for each in settlements if each.kept is not None]
-            return AckUnit(lease, offsets=offsets, partition_id=first.partition_id, kept=kept)
-        return AckUnit(lease, settlements=settlements)
+            return PendingAck(lease, offsets=offsets, partition_id=first.partition_id, kept=kept)
+        return PendingAck(lease, settlements=settlements)
 
     async def _settled(
-        self, unit: AckUnit, settlements: Sequence[rows.Settlement]
+        self, unit: PendingAck, settlements: Sequence[rows.Settlement]
     ) -> list[rows.Record]:
         found = await unit.done
         return found if unit.settlements else await self.each(found[0], settlements)
@@ -150,7 +150,7 @@ class Acks:
         # Of these each hears why.
         rest = [each for each in settlements if each.offset in refused]
         lease = Lease(self._store.shard, rest[0].delivery_id, rest[0].token, rest[0].claimed_ms)
-        again = AckUnit(lease, settlements=rest)
+        again = PendingAck(lease, settlements=rest)
         self._lanes.submit(again)
         reasons = iter(await again.done)
         return [next(reasons) if each.offset in refused else row for each in settlements]
@@ -194,10 +194,10 @@ class Acks:
             raise refusal(row["code"])
         self._signals.groups_ready((row["group_id"],))
 
-    async def _flush(self, units: list[AckUnit]) -> None:
+    async def _flush(self, units: list[PendingAck]) -> None:
         self.flushed.observe(len(units))
-        taken: dict[int, AckUnit] = {}
-        later: list[AckUnit] = []
+        taken: dict[int, PendingAck] = {}
+        later: list[PendingAck] = []
         for unit in units:
             if unit.lease.delivery_id in taken:
                 later.append(unit)
@@ -213,7 +213,7 @@ class Acks:
             await self._flush(later)
 
     async def _by_halves(
-        self, units: list[AckUnit], flush: Callable[[list[AckUnit]], Awaitable[None]]
+        self, units: list[PendingAck], flush: Callable[[list[PendingAck]], Awaitable[None]]
     ) -> None:
         """Flush; after an error that concerns one of them, the halves, until that one is alone."""
         try:
@@ -229,7 +229,7 @@ class Acks:
             await self._by_halves(units[:half], flush)
             await self._by_halves(units[half:], flush)
 
-    async def _ack(self, units: list[AckUnit]) -> None:
+    async def _ack(self, units: list[PendingAck]) -> None:
         acks = [
             rows.Ack(
                 unit.lease.delivery_id,
@@ -255,7 +255,7 @@ class Acks:
         self._signals.groups_ready({row["group_id"] for row in settled if row["has_more"]})
         self._signals.settled({unit.partition_id for unit in units})
 
-    async def _nack(self, units: list[AckUnit]) -> None:
+    async def _nack(self, units: list[PendingAck]) -> None:
         settlements = [each for unit in units for each in unit.settlements]
         settled = await self._store.messages.nack(settlements)
         at = 0

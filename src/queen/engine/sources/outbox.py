@@ -12,9 +12,9 @@ import msgspec
 
 from queen import errors
 from queen.engine.core import Core
-from queen.engine.push.batches import Part
-from queen.engine.push.pusher import Pushes
-from queen.engine.runtime.periodic import Rounds
+from queen.engine.push.batches import PartitionBatch
+from queen.engine.push.pusher import Pusher
+from queen.engine.runtime.periodic import PeriodicTask
 from queen.store.connection.database import Record
 from queen.wire.messages import PushItem, Request
 
@@ -47,7 +47,7 @@ class OutboxItem(Request, frozen=True, kw_only=True):
 _DECODE: Final = msgspec.json.Decoder(OutboxItem).decode
 
 
-class Appender(Rounds):
+class OutboxMover(PeriodicTask):
     """
     One process of all that share a database does this, by an office with an end.
 
@@ -56,7 +56,7 @@ class Appender(Rounds):
     have seen this has ended, so that none is left lying.
     """
 
-    def __init__(self, core: Core, pushes: Pushes) -> None:
+    def __init__(self, core: Core, pushes: Pusher) -> None:
         self._store = core.store
         self._settings = settings = core.settings
         self._pushes = pushes
@@ -75,7 +75,7 @@ class Appender(Rounds):
         seconds = self._settings.safety_poll_ms / 1000 if is_pooled else _POLL_SECONDS
         return seconds * random.uniform(0.8, 1.2)
 
-    async def round(self) -> float:
+    async def run(self) -> float:
         await self._serve()
         return self._poll_seconds()
 
@@ -109,7 +109,7 @@ class Appender(Rounds):
             if open_xid < next_xid:
                 # Whoever puts something down now calls, and is looked for at once: with the last
                 # look behind, a call must not be taken here. What is open for long is not hurried.
-                await self.until_called(pause)
+                await self.until_woken(pause)
                 pause = min(2 * pause, _LONG_STEP_SECONDS)
 
     async def _lead(self, *, is_awake: bool) -> bool:
@@ -175,7 +175,7 @@ class Appender(Rounds):
         _LOG.warning("%d messages of the outbox cannot be pushed", len(reasons))
         await self._store.outbox.set_aside(reasons)
 
-    async def _append(self, ids: Sequence[int], parts: Sequence[Part]) -> bool:
+    async def _append(self, ids: Sequence[int], parts: Sequence[PartitionBatch]) -> bool:
         """Push them and take them out of the outbox; False when some of them were out of it."""
         moved = await self._pushes.store_with(
             parts, lambda push: self._store.outbox.append(ids, push), refusal_kind="outbox"

@@ -1,4 +1,4 @@
-"""Pushes messages again and again, by cron expressions: each tick once, whichever process does."""
+"""Pusher messages again and again, by cron expressions: each tick once, whichever process does."""
 
 import logging
 import random
@@ -11,8 +11,8 @@ import msgspec
 from queen import errors
 from queen.codec.names import check_name
 from queen.engine.core import Core
-from queen.engine.push.pusher import Pushes, first_problem
-from queen.engine.runtime.periodic import Rounds
+from queen.engine.push.pusher import Pusher, first_problem
+from queen.engine.runtime.periodic import PeriodicTask
 from queen.engine.sources import cron as ticks
 from queen.store.connection.database import Record
 from queen.store.schedules import Move
@@ -50,14 +50,14 @@ class Recurring(Wire, frozen=True, kw_only=True, omit_defaults=True):
 _DECODE: Final = msgspec.json.Decoder(Recurring).decode
 
 
-class Schedules(Rounds):
+class Schedules(PeriodicTask):
     """
     One process of all that share a database does this, by an office with an end.
 
     A schedule moves to its next tick in the transaction that pushes the message of this one.
     """
 
-    def __init__(self, core: Core, pushes: Pushes) -> None:
+    def __init__(self, core: Core, pushes: Pusher) -> None:
         self._store = core.store
         self._settings = core.settings
         self._catalogue = core.catalogue
@@ -152,7 +152,7 @@ class Schedules(Rounds):
         opened, _ = await self._seals.open_one(0, row["message"], None)
         return _DECODE(opened)
 
-    async def round(self) -> float:
+    async def run(self) -> float:
         while True:
             found = await self._store.schedules.due(self._holder, _OFFICE_SECONDS, _SCHEDULES)
             if not found or found[0]["name"] is None:

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from queen import errors
-from queen.engine.encryption.sealer import Seals
+from queen.engine.encryption.sealer import Sealer
 from queen.store.messages import Advance, Settlement
 from queen.store.store import Store
 
@@ -29,7 +29,7 @@ _DECODE: Final = msgspec.json.Decoder(_StepMessage).decode
 
 
 async def require_acks(
-    store: Store, seals: Seals, advances: Sequence[Advance], settlements: Sequence[Settlement]
+    store: Store, seals: Sealer, advances: Sequence[Advance], settlements: Sequence[Settlement]
 ) -> None:
     """Raise BadRequest for the first advance whose own message is not among these settlements."""
     rows = await store.workflows.step_messages(settlements, [each.token for each in advances])

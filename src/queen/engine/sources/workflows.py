@@ -11,7 +11,7 @@ from queen import errors
 from queen.codec import payload
 from queen.codec.names import check_name, check_queue_name
 from queen.engine.core import Core
-from queen.engine.settle.outcome_waiters import WorkflowEndings
+from queen.engine.settle.outcome_waiters import WorkflowWaiters
 from queen.engine.settle.results import Results
 from queen.store.connection.database import Record
 from queen.store.messages import Advance
@@ -34,7 +34,7 @@ class Workflows:
         self._catalogue = core.catalogue
         self._results = results
         self._signals = core.signals
-        self.endings = WorkflowEndings(core)
+        self.endings = WorkflowWaiters(core)
 
     async def start(
         self,

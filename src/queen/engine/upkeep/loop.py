@@ -9,7 +9,7 @@ from typing import Final
 
 from queen import errors
 from queen.engine.core import Core
-from queen.engine.runtime.periodic import Rounds
+from queen.engine.runtime.periodic import PeriodicTask
 from queen.engine.upkeep import (
     dedup,
     evictions,
@@ -52,7 +52,7 @@ _DUTIES: Final[
 DUTIES: Final = tuple(_DUTIES)
 
 
-class Upkeep(Rounds):
+class Upkeep(PeriodicTask):
     """
     The duties of one process: those that are due and that no other process has.
 
@@ -113,7 +113,7 @@ class Upkeep(Rounds):
             )
         return not is_over
 
-    async def round(self) -> float:
+    async def run(self) -> float:
         has_more = await self.look()
         # Not all processes at once.
         seconds = _AGAIN_SECONDS if has_more else self._settings.upkeep_look_seconds

@@ -12,7 +12,7 @@ import msgspec
 
 from queen import errors
 from queen.engine.buffer.directory import sync_folder, write_all
-from queen.engine.runtime.periodic import Rounds
+from queen.engine.runtime.periodic import PeriodicTask
 from queen.server import logs
 from queen.store.connection.database import Record
 from queen.store.keys import Keys as StoredKeys
@@ -57,7 +57,7 @@ class _File(msgspec.Struct):
     keys: list[KnownKey]
 
 
-class KnownKeys(Rounds):
+class KnownKeys(PeriodicTask):
     """
     The file, which all processes of a server share.
 
@@ -87,7 +87,7 @@ class KnownKeys(Rounds):
                 self._since = None
                 logs.get().error(Event.KEYS_NOT_SAVED, reason=str(error))
 
-    async def round(self) -> float:
+    async def run(self) -> float:
         began_at = time.monotonic()
         try:
             await self.refresh()

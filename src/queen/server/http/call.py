@@ -10,7 +10,7 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from queen import errors
-from queen.engine.encryption.sealer import Seals
+from queen.engine.encryption.sealer import Sealer
 from queen.server.auth import queue_scopes
 from queen.server.auth.permissions import Caller, Permission
 from queen.server.decoding.decoder import decode
@@ -153,7 +153,7 @@ class Call:
         added = {"queue": queue, "before": before, "after": after, "revealed": revealed}
         self.audited = {**self.audited, **{k: v for k, v in added.items() if v is not None}}
 
-    def reveal(self, is_requested: bool) -> Seals | None:
+    def reveal(self, is_requested: bool) -> Sealer | None:
         """
         Return what decrypts payloads if the request wants that; None: they are masked.
 

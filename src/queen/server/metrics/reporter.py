@@ -30,7 +30,9 @@ class Reporter:
         self._settings = settings
         self._metrics = metrics
         self._log = log
-        self._sampler = Sampler(engine.core, settings) if is_sampling else None
+        self._sampler = (
+            Sampler(engine.store, engine.counters.process, settings) if is_sampling else None
+        )
         self._is_database_lost = False
         self._tasks: list[asyncio.Task[None]] = []
 

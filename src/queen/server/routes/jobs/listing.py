@@ -6,7 +6,7 @@ from queen import errors
 from queen.codec.ids import message_id
 from queen.codec.names import QUEUE_MODE
 from queen.engine.caches.catalogue import Queue
-from queen.engine.encryption.sealer import Seals, reveal_rows
+from queen.engine.encryption.sealer import Sealer, reveal_rows
 from queen.engine.inspect import browse
 from queen.engine.inspect.browse import Filter
 from queen.engine.inspect.message import Stored, of_found, of_row
@@ -74,7 +74,7 @@ async def list_jobs(call: Call) -> Answer:
 
 
 async def _infos(
-    call: Call, query: JobsQuery, queue: Queue, page: browse.Page, seals: Seals | None
+    call: Call, query: JobsQuery, queue: Queue, page: browse.Page, seals: Sealer | None
 ) -> list[JobInfo]:
     if not page.found:
         return []
@@ -101,7 +101,7 @@ async def _infos(
 
 
 async def _list_scheduled(
-    call: Call, query: JobsQuery, queue: Queue, seals: Seals | None
+    call: Call, query: JobsQuery, queue: Queue, seals: Sealer | None
 ) -> Answer:
     """Jobs that are not due yet, the next first."""
     engine, limit = call.state.engine, limit_of(call, query)

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from queen.codec.ids import message_id, partition_ref
-from queen.engine.encryption.sealer import Seals
+from queen.engine.encryption.sealer import Sealer
 from queen.engine.inspect.message import Stored
 from queen.engine.settle.results import Outcome
 from queen.server.http.call import Call
@@ -31,7 +31,7 @@ async def info(
     id_: str,
     outcome: Outcome,
     message: Stored | None,
-    seals: Seals | None,
+    seals: Sealer | None,
 ) -> JobInfo:
     """What is sealed of it is masked without seals; with them it is revealed, and logged."""
     engine = call.state.engine

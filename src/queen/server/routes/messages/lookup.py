@@ -8,7 +8,7 @@ import msgspec
 
 from queen import errors
 from queen.codec.ids import Place, message_id, partition_of, partition_ref, place_of
-from queen.engine.encryption.sealer import Seals, reveal_rows
+from queen.engine.encryption.sealer import Sealer, reveal_rows
 from queen.engine.inspect import browse
 from queen.engine.inspect.browse import Found
 from queen.engine.inspect.group_status import GroupState, overall, pairs_of
@@ -86,7 +86,7 @@ def scheduled_info(
 
 
 async def read(
-    call: Call, target: Target, seals: Seals | None = None
+    call: Call, target: Target, seals: Sealer | None = None
 ) -> tuple[MessageInfo, list[GroupState]]:
     """Read a message: from its segment, from the copy of a dead letter, or before it is due."""
     store = call.state.engine.store

@@ -9,7 +9,7 @@ import msgspec
 from queen import errors
 from queen.codec.ids import message_id, partition_ref
 from queen.codec.names import QUEUE_MODE
-from queen.engine.encryption.sealer import Seals, reveal_rows
+from queen.engine.encryption.sealer import Sealer, reveal_rows
 from queen.engine.inspect import browse
 from queen.engine.inspect.browse import Filter
 from queen.engine.inspect.group_status import GroupState
@@ -96,7 +96,7 @@ async def list_messages(call: Call) -> Answer:
 
 
 async def _list_scheduled(
-    call: Call, query: MessagesQuery, queue_id: int, where: Where | None, seals: Seals | None
+    call: Call, query: MessagesQuery, queue_id: int, where: Where | None, seals: Sealer | None
 ) -> Answer:
     """Messages that are not due yet, the next first. ``from`` and ``to`` say when they are due."""
     store = call.state.engine.store
