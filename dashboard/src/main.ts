@@ -4,16 +4,16 @@ import { QueryCache, QueryClient, VueQueryPlugin } from "@tanstack/vue-query";
 import { createPinia } from "pinia";
 import { createApp } from "vue";
 
-import { Refusal } from "./api";
+import { ApiError } from "./api/client";
 import App from "./App.vue";
 import { router } from "./router";
-import { useSession } from "./session";
+import { useSession } from "./stores/session";
 
 const queries = new QueryClient({
   queryCache: new QueryCache({
     // A key that was revoked, or a token that is over.
     onError: (error) => {
-      if (error instanceof Refusal && error.status === 401) void useSession().lapse();
+      if (error instanceof ApiError && error.status === 401) void useSession().lapse();
     },
   }),
   defaultOptions: {
