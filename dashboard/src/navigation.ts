@@ -1,4 +1,4 @@
-/** The pages that the menu, the keys and the palette lead to. */
+/** The pages of the menu, the shortcuts and the command palette. */
 
 import {
   Activity,
@@ -20,10 +20,10 @@ export interface Entry {
   name: string;
   label: string;
   icon: typeof Inbox;
-  /** After `g`. */
+  /** Pressed after `g`. */
   key: string;
   needs: Permission;
-  /** Pages that stand below it. */
+  /** Routes that highlight this entry too. */
   below?: readonly string[];
 }
 

@@ -1,8 +1,8 @@
-/** The pages. Names of queues, groups, workflows and traces are one segment each, whatever they hold. */
+/** The routes. Each name of a queue, group, workflow or trace is one encoded path segment. */
 
 import { createRouter, createWebHistory, type RouteRecordRaw } from "vue-router";
 
-// Before the history is made: it gives the URL of a return from the provider back to the page.
+// Must come first: it restores the URL after a sign-in, before the router reads it.
 import "./stores/oidc";
 import { watchNavigation } from "./composables/useUrlState";
 import { prefix } from "./lib/pageConfig";
@@ -14,7 +14,7 @@ function page(path: string, name: string, title: string, component: () => Promis
 
 export const router = createRouter({
   history: createWebHistory(`${prefix}/`),
-  // Not of the first page, which is at its top: to scroll is to lay it out once more.
+  // Don't scroll on the first page: it is at the top already, and scrolling costs a layout.
   scrollBehavior: (to, from, saved) => saved ?? (to.path === from.path || !from.name ? false : { top: 0 }),
   routes: [
     { path: "/", name: "overview", component: OverviewPage, meta: { title: "Overview" } },
@@ -36,7 +36,7 @@ export const router = createRouter({
     page("/pipelines", "pipelines", "Pipelines", () => import("./views/pipelines/PipelinesPage.vue")),
     page("/analytics", "analytics", "Analytics", () => import("./views/analytics/AnalyticsPage.vue")),
     page("/system", "system", "System", () => import("./views/system/SystemPage.vue")),
-    page("/:path(.*)*", "missing", "No such page", () => import("./views/NotFoundPage.vue")),
+    page("/:path(.*)*", "missing", "Page not found", () => import("./views/NotFoundPage.vue")),
   ],
 });
 

@@ -38,8 +38,8 @@ async def test_pushes_wait_on_disk_while_maintenance_lasts(page: Page, buffered:
     await page.reload()
     await expect(page.locator("main")).to_contain_text("Messages on disk1, ")
     await turn(page, "End")
-    await page.get_by_role("button", name="Store what is on disk").click()
-    await expect(page.get_by_text("Stored what was on disk.")).to_be_visible()
+    await page.get_by_role("button", name="Flush buffer").click()
+    await expect(page.get_by_text("The buffered messages were stored.")).to_be_visible()
     assert (await buffered.get("/pop/queue/late")).body["messages"][0]["data"] == 7
 
 
@@ -56,7 +56,7 @@ async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Ser
     await order(is_ordered=False)
     assert (await buffered.post("/push", {"items": [item]})).status == 201
     await page.goto(f"{buffered.base_url}/system")
-    retry = page.get_by_role("button", name="Try failed files again")
+    retry = page.get_by_role("button", name="Retry failed files")
     await expect(retry).to_be_disabled()
     await turn(page, "Begin")
     assert (await buffered.post("/push", {"items": [item]})).status == 202
@@ -67,7 +67,7 @@ async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Ser
     await expect(retry).to_be_enabled()
     await order(is_ordered=False)
     await retry.click()
-    await expect(page.get_by_text("1 are tried again.")).to_be_visible()
+    await expect(page.get_by_text("Retrying 1 message.")).to_be_visible()
     for _ in range(2):
         reply = await buffered.get("/pop/queue/changed", wait="true", timeout=10_000)
         assert reply.body["messages"][0]["data"] == 8
@@ -81,13 +81,13 @@ async def test_what_failed_is_told_and_tried_again(page: Page, buffered: Server)
     await turn(page, "End")
     problem = {"code": "database_unavailable", "detail": "the database is away"}
     await page.route("**/buffer/flush", lambda route: route.fulfill(status=503, json=problem))
-    await page.get_by_role("button", name="Store what is on disk").click()
+    await page.get_by_role("button", name="Flush buffer").click()
     await expect(page.locator("[data-failure=failed]")).to_contain_text("the database is away")
-    await expect(page.get_by_text("Stored what was on disk.")).to_have_count(0)
+    await expect(page.get_by_text("The buffered messages were stored.")).to_have_count(0)
     await page.unroute("**/buffer/flush")
     async with page.expect_response("**/buffer/flush") as flushed:
         await page.get_by_role("button", name="Try again").click()
     assert (await flushed.value).status == 200
-    await expect(page.get_by_text("Stored what was on disk.")).to_be_visible()
+    await expect(page.get_by_text("The buffered messages were stored.")).to_be_visible()
     await expect(page.locator("[data-failure]")).to_have_count(0)
     assert (await buffered.get("/pop/queue/mended")).body["messages"][0]["data"] == 9

@@ -55,11 +55,11 @@ async def test_messages_are_found_by_words_before_a_colon(page: Page, empty: Ser
         await search.press("Enter")
         await expect(rows).to_have_count(many)
         if not many:
-            await expect(page.locator("[data-empty]")).to_contain_text("No message matches")
+            await expect(page.locator("[data-empty]")).to_contain_text("No matching messages")
     await expect(page.locator("[data-scanned]")).to_contain_text("searched")
     await search.fill("status:odd")
     await search.press("Enter")
-    await expect(page.get_by_role("alert")).to_contain_text("status is one of")
+    await expect(page.get_by_role("alert")).to_contain_text("status must be one of")
     await search.fill("Köln")
     await search.press("Enter")
     url = page.url
@@ -87,7 +87,7 @@ async def test_a_payload_is_shown_whole_with_every_digit(page: Page, empty: Serv
     pushed = await push(empty, "whole", {**payload, "many": [*range(500)]}, headers={"h-1": "v"})
     await page.goto(f"{empty.base_url}/messages?queue=whole")
     await page.locator("[data-row]").click()
-    tree = page.get_by_role("region", name="Tree of the payload")
+    tree = page.get_by_role("region", name="Tree of payload")
     await expect(tree.locator("[data-path=big]")).to_contain_text(str(BIG))
     await expect(tree.locator("[data-path=long]")).to_contain_text(long)
     await expect(page.locator("main")).to_contain_text("h-1")
@@ -125,9 +125,9 @@ async def test_the_path_and_the_value_are_copied(page: Page, empty: Server) -> N
         return await page.evaluate("navigator.clipboard.readText()") == text
 
     await page.goto(f"{empty.base_url}/messages/{pushed['id']}")
-    await page.get_by_role("button", name='Copy the path ["a b"].n').click(force=True)
+    await page.get_by_role("button", name='Copy path ["a b"].n').click(force=True)
     await until(lambda: copied('["a b"].n'))
-    await page.get_by_role("button", name='Copy the value of ["a b"].n').click(force=True)
+    await page.get_by_role("button", name='Copy value of ["a b"].n').click(force=True)
     await until(lambda: copied(str(BIG)))
 
 
@@ -137,7 +137,7 @@ async def test_two_messages_are_compared(page: Page, empty: Server) -> None:
     await page.goto(f"{empty.base_url}/messages?queue=compared")
     await page.get_by_role("checkbox").first.check()
     await page.get_by_role("checkbox").nth(1).check()
-    await page.get_by_role("link", name="Compare the two").click()
+    await page.get_by_role("link", name="Compare").click()
     table = page.get_by_role("table", name="Differences")
     await expect(table.locator("[data-row]")).to_have_count(3)
     await expect(table).to_contain_text(str(BIG + 1))
@@ -167,14 +167,14 @@ async def test_one_is_given_up_and_moved_to_another_queue(page: Page, empty: Ser
     await fail(empty, "given")
     await page.goto(f"{empty.base_url}/messages/{pushed['id']}")
     await page.get_by_role("button", name="Dead-letter").click()
-    await page.get_by_label("Why").fill("a person said so")
+    await page.get_by_label("Reason").fill("a person said so")
     await page.get_by_role("dialog").get_by_role("button", name="Dead-letter").click()
     await expect(page.locator("[data-group=billing]")).to_contain_text("dead letter")
     await expect(page.locator("[data-group=billing]")).to_contain_text("a person said so")
 
     await page.get_by_role("button", name="Move").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog.locator("[data-dry-run]")).to_contain_text("1 match")
+    await expect(dialog.locator("[data-dry-run]")).to_contain_text("Matching dead letters: 1.")
     await expect(dialog.get_by_role("button", name="Move", exact=True)).to_be_disabled()
     await dialog.get_by_label("Destination queue").fill("elsewhere")
     await dialog.get_by_label("Destination queue").press("Tab")
@@ -216,8 +216,10 @@ async def test_one_that_is_not_due_is_shown_and_cancelled(page: Page, empty: Ser
     await page.reload()
     await page.get_by_role("button", name="Cancel").click()
     await page.get_by_label("to confirm").fill("cancel")
-    await page.get_by_role("dialog").get_by_role("button", name="Cancel the message").click()
-    await expect(page.get_by_role("status").first).to_contain_text("It was cancelled")
+    await page.get_by_role("dialog").get_by_role("button", name="Cancel message").click()
+    await expect(page.get_by_role("status").first).to_contain_text(
+        "Cancelled. It will not be delivered"
+    )
     found = await empty.get("/messages", queue="later", status="scheduled")
     assert found.body["messages"] == []
 
@@ -226,17 +228,17 @@ async def test_a_tail_shows_what_comes_and_holds_when_told(page: Page, empty: Se
     await push(empty, "followed", {"n": 0})
     await page.clock.install()
     await page.goto(f"{empty.base_url}/tail?queue=followed")
-    lines = page.get_by_role("list", name="Messages as they come").locator("[data-row]")
+    lines = page.get_by_role("list", name="Incoming messages").locator("[data-row]")
     await expect(lines).to_have_count(1)
     await push(empty, "followed", {"n": BIG}, partition="other")
     await page.clock.run_for(1_500)
     await expect(lines).to_have_count(2)
     await expect(lines.first).to_contain_text(str(BIG))
-    await page.get_by_role("button", name="Hold").click()
+    await page.get_by_role("button", name="Pause tail").click()
     await push(empty, "followed", {"n": 2})
     await page.clock.run_for(5_000)
     await expect(lines).to_have_count(2)
-    await page.get_by_role("button", name="Go on").click()
+    await page.get_by_role("button", name="Resume tail").click()
     await page.clock.run_for(1_500)
     await expect(lines).to_have_count(3)
     assert len((await empty.get("/pop/queue/followed")).body["messages"]) == 1
@@ -245,8 +247,8 @@ async def test_a_tail_shows_what_comes_and_holds_when_told(page: Page, empty: Se
 async def test_a_tail_has_the_filters_of_the_search(page: Page, empty: Server) -> None:
     await push(empty, "filtered", {"kind": "a"})
     await page.goto(f"{empty.base_url}/tail?queue=filtered&q=payload.kind:b")
-    lines = page.get_by_role("list", name="Messages as they come").locator("[data-row]")
-    await expect(page.get_by_text("Waiting for a message")).to_be_visible()
+    lines = page.get_by_role("list", name="Incoming messages").locator("[data-row]")
+    await expect(page.get_by_text("Waiting for messages")).to_be_visible()
     await push(empty, "filtered", {"kind": "a"})
     await push(empty, "filtered", {"kind": "b"})
     await expect(lines).to_have_count(1)

@@ -10,11 +10,11 @@ from tests.support.server import Server
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CASES = {
-    "demo.emails": ("paused", "Paused", "Pops get nothing until somebody resumes"),
-    "demo.reports": ("no-consumer", "No consumer", "Nobody has ever popped"),
+    "demo.emails": ("paused", "Paused", "Consumers receive nothing until you resume"),
+    "demo.reports": ("no-consumer", "No consumer", "No consumer has ever read"),
     "demo.payments": ("retrying", "Retrying", "wait"),
-    "demo.sms": ("rate-limit", "Rate limit", "at most 1 message in 10m"),
-    "demo.exports": ("held", "Held", "held and nothing moves"),
+    "demo.sms": ("rate-limit", "Rate limit", "at most 1 message per 10m"),
+    "demo.exports": ("held", "No progress", "leased and nothing is consumed"),
 }
 
 

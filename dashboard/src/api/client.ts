@@ -1,15 +1,16 @@
-/** The only place that speaks HTTP to the server. Types are those of the server's own OpenAPI document. */
+/** The HTTP client. Its types come from the OpenAPI document of the server. */
 
 import createClient from "openapi-fetch";
 
 import { prefix } from "../lib/pageConfig";
+import { errorTexts } from "../text/errors";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
 
 const TIMEOUT_MILLIS = 15_000;
 
-/** The server understood and said no. */
+/** The server rejected the request. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -21,28 +22,28 @@ export class ApiError extends Error {
   }
 }
 
-/** There was no answer: nobody knows what became of the call. */
+/** No response arrived, so the outcome of the request is unknown. */
 export class NoResponse extends Error {
   constructor(readonly reason: "timeout" | "unreachable") {
-    super(reason === "timeout" ? "The server took too long." : "The server cannot be reached.");
+    super(errorTexts[reason].detail);
   }
 }
 
 let token: string | null = null;
 
-/** Who the calls from now on are made as; null: nobody in particular. */
+/** Set the token of all further requests. Null sends none. */
 export function setBearerToken(bearer: string | null): void {
   token = bearer;
 }
 
-/** How old an answer may be that the server found for another dashboard: less than we wait between two questions. */
+/** Maximum age of a cached response. Shorter than the polling interval. */
 const SHARED_SECONDS = 4;
-/** The same of charts, which are asked for less often. */
+/** The same for charts, which poll less often. */
 const CHARTS_SHARED_SECONDS = 10;
-/** A page that was just opened may have been left after a change. */
+/** Starts now because the user may have changed something before a reload. */
 let changedAt = Date.now();
 
-/** Let an answer of a moment ago do: not after a change, which must be seen in it. */
+/** Accept cached responses, except after a change, which the response must show. */
 function share(request: Request): void {
   if (request.method !== "GET") changedAt = Date.now();
   const seconds = request.url.includes("/api/v1/analytics/") ? CHARTS_SHARED_SECONDS : SHARED_SECONDS;
@@ -69,7 +70,7 @@ interface Exchange<T> {
   response: Response;
 }
 
-/** What a call answers; throws ApiError or NoResponse. */
+/** Return the body of a response. Throws ApiError or NoResponse. */
 export async function unwrap<T>(exchange: Promise<Exchange<T>>): Promise<NonNullable<T>> {
   const { data, error, response } = await exchange;
   if (response.ok && data != null) return data;
@@ -77,7 +78,7 @@ export async function unwrap<T>(exchange: Promise<Exchange<T>>): Promise<NonNull
   throw new ApiError(
     response.status,
     problem?.code ?? "unknown",
-    problem?.detail ?? `The server answered ${response.status}.`,
+    problem?.detail ?? errorTexts.status(response.status),
     problem?.requestId ?? response.headers.get("X-Request-Id"),
   );
 }

@@ -1,7 +1,8 @@
 /** Jobs with their data, results and progress as they were written. */
 
-import { type Json, member, parseJson, plainOf } from "../lib/json";
-import { unwrap, http, type Schemas } from "./client";
+import { type Json, member, NULL, parseJson, plainOf } from "../lib/json";
+import { http, type Schemas, unwrap } from "./client";
+import { itemsOf, nextCursorOf, scanOf } from "./pages";
 
 export const JOB_STATUSES = ["scheduled", "waiting", "active", "completed", "failed", "cancelled"] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
@@ -11,8 +12,6 @@ export type Job = Omit<Schemas["JobInfo"], "data" | "result" | "progress" | "met
   progress: Json;
   metadata: Json;
 };
-
-const NULL: Json = { kind: "null", text: "null", raw: "null" };
 
 function jobOf(json: Json): Job {
   return {
@@ -30,12 +29,10 @@ export async function listJobs(
 ) {
   const text = await unwrap(http.GET("/api/v1/jobs", { params: { query }, parseAs: "text", signal }));
   const json = parseJson(text);
-  const jobs = member(json, "jobs");
   return {
-    rows: jobs?.kind === "array" ? jobs.items.map(jobOf) : [],
-    nextCursor: plainOf(member(json, "nextCursor") ?? NULL) as string | null,
-    scanned: Number(member(json, "scanned")?.raw),
-    complete: member(json, "complete")?.raw === "true",
+    rows: itemsOf(json, "jobs").map(jobOf),
+    nextCursor: nextCursorOf(json),
+    ...scanOf(json),
   };
 }
 
@@ -50,7 +47,7 @@ export async function readJob(
   return jobOf(parseJson(text));
 }
 
-/** A share from 0 to 1, where the progress is one. */
+/** The progress as a share from 0 to 1, or null if it is something else. */
 export function shareOf(progress: Json): number | null {
   const share = progress.kind === "number" ? Number(progress.text) : NaN;
   return share >= 0 && share <= 1 ? share : null;

@@ -1,26 +1,24 @@
 /** Messages with their payloads as they were written. */
 
-import { type Json, member, parseJson, plainOf } from "../lib/json";
+import { type Json, member, NULL, parseJson, plainOf } from "../lib/json";
 import type { Search } from "../lib/messageQuery";
-import { unwrap, http, type Schemas } from "./client";
+import { http, type Schemas, unwrap } from "./client";
+import { itemsOf, nextCursorOf, scanOf } from "./pages";
 
-/** What the API tells, but for the payload, which stays as it was written. */
+/** An API record whose payload keeps its original text. */
 export type Exact<T> = Omit<T, "data"> & { data: Json };
 export type Info = Exact<Schemas["MessageInfo"]>;
 export type TraceEvent = Exact<Schemas["TraceEvent"]>;
 export type Detail = Omit<Exact<Schemas["MessageDetail"]>, "traces"> & { traces: TraceEvent[] };
 export type DeadLetter = Exact<Schemas["DeadLetter"]>;
 
-const NULL: Json = { kind: "null", text: "null", raw: "null" };
-
-/** Of an object of the API, its `data` as it was written. */
+/** Parse an API record and keep the original text of its `data`. */
 export function exactly<T>(json: Json): Exact<T> {
   return { ...(plainOf(json) as T), data: member(json, "data") ?? NULL };
 }
 
 function list<T>(json: Json, key: string): Exact<T>[] {
-  const found = member(json, key);
-  return found?.kind === "array" ? found.items.map((each) => exactly<T>(each)) : [];
+  return itemsOf(json, key).map((each) => exactly<T>(each));
 }
 
 export interface Found {
@@ -46,13 +44,12 @@ export async function searchMessages(
   const json = parseJson(text);
   return {
     rows: list<Schemas["MessageInfo"]>(json, "messages"),
-    nextCursor: plainOf(member(json, "nextCursor") ?? NULL) as string | null,
-    scanned: Number(member(json, "scanned")?.raw),
-    complete: member(json, "complete")?.raw === "true",
+    nextCursor: nextCursorOf(json),
+    ...scanOf(json),
   };
 }
 
-/** A message by its id, or, as one that is scheduled has none, by partition and transactionId. */
+/** A message by ID. Scheduled messages have none, so they use partition and transactionId. */
 export interface Ref {
   ref: string;
   transactionId?: string;
@@ -63,7 +60,7 @@ export function refOf(message: { id: string | null; partitionId: string; transac
   return { ref: message.partitionId, transactionId: message.transactionId };
 }
 
-/** Where the page of a message is. */
+/** Route to the page of a message. */
 export function linkTo(message: Parameters<typeof refOf>[0]) {
   const { ref, transactionId } = refOf(message);
   return { name: "message", params: { message: ref, transactionId } };
@@ -93,7 +90,7 @@ export async function readTrace(
   const json = parseJson(await unwrap(http.GET("/api/v1/traces/by-name/{name}", { params, parseAs: "text", signal })));
   return {
     rows: list<Schemas["TraceEvent"]>(json, "traces"),
-    nextCursor: plainOf(member(json, "nextCursor") ?? NULL) as string | null,
+    nextCursor: nextCursorOf(json),
   };
 }
 
@@ -113,21 +110,20 @@ export async function listDeadLetters(
     http.GET("/api/v1/dlq", { params: { query: { ...filter, ...page } }, parseAs: "text", signal }),
   );
   const json = parseJson(text);
-  const letters = member(json, "messages");
   return {
     rows: list<Schemas["DeadLetter"]>(json, "messages"),
-    nextCursor: plainOf(member(json, "nextCursor") ?? NULL) as string | null,
+    nextCursor: nextCursorOf(json),
     total: plainOf(member(json, "total") ?? NULL) as number | null,
-    raws: letters?.kind === "array" ? letters.items.map((each) => each.raw) : [],
+    raws: itemsOf(json, "messages").map((each) => each.raw),
   };
 }
 
-/** A payload in a cell of a table, or why there is none. */
+/** The payload as a table cell shows it, or why it is missing. */
 export function brief(message: Pick<Info, "masked" | "dataError" | "data">, most: number): string {
   return message.masked ? "masked" : (message.dataError ?? message.data.raw.slice(0, most));
 }
 
-/** A payload pushed byte for byte; the client would round its numbers. */
+/** Push a payload byte for byte, because JSON.stringify would round large numbers. */
 export async function pushExactly(
   item: Omit<Schemas["PushItem"], "payload">,
   payload: string,

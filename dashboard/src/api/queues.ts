@@ -1,9 +1,9 @@
 /** A queue with its schema as it was written. */
 
 import { type Json, member, parseJson, plainOf } from "../lib/json";
-import { unwrap, http, type Schemas } from "./client";
+import { http, type Schemas, unwrap } from "./client";
 
-/** What the API tells, but for the schema, whose numbers may be larger than JavaScript's. */
+/** Queue options whose schema keeps its original text, because JavaScript would round large numbers. */
 export type Options = Omit<Schemas["QueueOptions"], "schema"> & { schema?: Json | null };
 export type Queue = Omit<Schemas["QueueDetail"], "options"> & { options: Options };
 
@@ -15,7 +15,7 @@ export async function readQueue(name: string, signal?: AbortSignal): Promise<Que
   return { ...queue, options: { ...queue.options, schema: schema?.kind === "null" ? null : schema } };
 }
 
-/** Options as they are given, for a queue whose version is this still. */
+/** Save options. The server rejects them if the queue changed since this version. */
 export async function configure(queue: Pick<Queue, "name" | "version">, options: Record<string, string>): Promise<void> {
   const members = Object.entries(options).map(([name, text]) => `${JSON.stringify(name)}:${text}`);
   await unwrap(

@@ -9,7 +9,7 @@ function row(partitionId: string, offset: number, second: number): Info {
   return { partitionId, offset, createdAt, data: parseJson("1") } as Info;
 }
 
-test("what was seen is not told again, by whatever time it carries", () => {
+test("a known message is not returned again, whatever its timestamp", () => {
   const tail = new Tail();
   expect(tail.since).toBeUndefined();
   expect(tail.take([row("a", 1, 20), row("a", 0, 10)])).toHaveLength(2);

@@ -1,8 +1,8 @@
-/** What came to a queue since the last look; nothing is taken. */
+/** Find the messages that arrived since the last read, without consuming them. */
 
 import type { Info } from "./messages";
 
-/** Pushes become visible by their commits, not by the times they carry. */
+/** Read some seconds twice, because pushes become visible in commit order and not in time order. */
 const OVERLAP_MILLIS = 5_000;
 const MOST_PARTITIONS = 100_000;
 
@@ -10,17 +10,17 @@ export class Tail {
   private places = new Map<string, number>();
   private newest = 0;
 
-  /** From when on the next look must read. */
+  /** Start time of the next read. */
   get since(): string | undefined {
     return this.newest ? new Date(this.newest - OVERLAP_MILLIS).toISOString() : undefined;
   }
 
-  /** All up to there was read, also what was not asked for. */
+  /** Advance the position, for example past messages that the filter excludes. */
   reach(at: string | null | undefined): void {
     if (at) this.newest = Math.max(this.newest, Date.parse(at));
   }
 
-  /** Of what was read, newest first, what is new, newest first; all of it is known from now on. */
+  /** Return the rows that are new, newest first, and remember them. */
   take(rows: readonly Info[]): Info[] {
     const fresh = rows.filter(
       (row) => row.offset !== null && row.offset > (this.places.get(row.partitionId) ?? -1),
@@ -29,7 +29,7 @@ export class Tail {
       this.places.set(row.partitionId, Math.max(row.offset ?? 0, this.places.get(row.partitionId) ?? -1));
       this.reach(row.createdAt);
     }
-    // The ones that were met first are forgotten first.
+    // Forget the oldest partitions first.
     for (const place of this.places.keys()) {
       if (this.places.size <= MOST_PARTITIONS) break;
       this.places.delete(place);

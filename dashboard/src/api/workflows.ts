@@ -1,7 +1,9 @@
-/** Runs of workflows, with results and data as they were written. */
+/** Workflow runs, with results and data as they were written. */
 
-import { type Json, member, parseJson, plainOf } from "../lib/json";
-import { unwrap, http, type Schemas } from "./client";
+import { type Json, member, NULL, parseJson, plainOf } from "../lib/json";
+import { kindTexts } from "../text/workflows";
+import { http, type Schemas, unwrap } from "./client";
+import { itemsOf, nextCursorOf } from "./pages";
 
 export const RUN_STATES = ["running", "stopping", "compensating", "completed", "failed", "cancelled"] as const;
 export type RunState = (typeof RUN_STATES)[number];
@@ -10,9 +12,7 @@ export type Step = Omit<Schemas["StepInfo"], "result">;
 export type Part = Omit<Schemas["PartInfo"], "result"> & { result?: Json };
 export type Run = Omit<Schemas["WorkflowDetail"], "result" | "metadata"> & { result: Json; metadata: Json };
 
-const NULL: Json = { kind: "null", text: "null", raw: "null" };
-
-/** Without what its steps came to: that may be much, and is asked for as often as the run moves. */
+/** Read a run without step results, because results can be large and the run is polled. */
 export async function readRun(workflow: string, signal?: AbortSignal): Promise<Run> {
   const params = { path: { workflow }, query: { results: false } };
   const text = await unwrap(http.GET("/api/v1/workflows/{workflow}", { params, parseAs: "text", signal }));
@@ -24,7 +24,7 @@ export async function readRun(workflow: string, signal?: AbortSignal): Promise<R
   };
 }
 
-/** What a step came to; null if that is nothing yet. */
+/** Read the result of a step, or null if it has none yet. */
 export async function readResult(workflow: string, step: string, signal?: AbortSignal): Promise<Json | null> {
   const params = { path: { workflow, step } };
   const path = "/api/v1/workflows/{workflow}/steps/{step}";
@@ -40,16 +40,15 @@ export async function listParts(
   const params = { path: { workflow, step }, query };
   const path = "/api/v1/workflows/{workflow}/steps/{step}/parts";
   const json = parseJson(await unwrap(http.GET(path, { params, parseAs: "text", signal })));
-  const parts = member(json, "parts");
   return {
-    rows: (parts?.kind === "array" ? parts.items : []).map(
+    rows: itemsOf(json, "parts").map(
       (each): Part => ({ ...(plainOf(each) as Schemas["PartInfo"]), result: member(each, "result") }),
     ),
-    nextCursor: plainOf(member(json, "nextCursor") ?? NULL) as string | null,
+    nextCursor: nextCursorOf(json),
   };
 }
 
-/** With data byte for byte, if there are any; how many steps took it. */
+/** Send a signal, with its data unchanged. Returns the number of steps that accepted it. */
 export async function sendSignal(
   workflow: string,
   body: { signal: string; outcome: "success" | "failure" },
@@ -66,33 +65,33 @@ export async function sendSignal(
   return answer.taken;
 }
 
-/** From its start to its end, or to now. */
+/** Duration from start to end, or to now. */
 export function secondsOf(from: string | null | undefined, to: string | null | undefined, now: number): number | null {
   return from == null ? null : Math.max(0, ((to == null ? now : Date.parse(to)) - Date.parse(from)) / 1_000);
 }
 
-/** `37 of 40 parts, 1 failed`; nothing of what has no parts, or has not begun. */
+/** `37 of 40 parts, 1 failed`, or empty if the step has no parts or has not started. */
 export function partsOf(step: Step): string {
   if (step.parts == null) return "";
   const failed = step.failedParts ? `, ${step.failedParts} failed` : "";
   return `${step.parts - (step.openParts ?? 0)} of ${step.parts} parts${failed}`;
 }
 
-/** What a step is, in a few words. */
+/** Short description of the kind of step. */
 export function kindOf(step: Step): string {
   switch (step.kind) {
     case "signal":
-      return `waits for signal ${step.signal ?? ""}`;
+      return kindTexts.signal(step.signal ?? "");
     case "undo":
-      return `undoes ${step.undoes ?? ""}`;
+      return kindTexts.undo(step.undoes ?? "");
     case "map":
-      return step.over ? `a job for each of ${step.over}` : "a job for each item";
+      return step.over ? kindTexts.mapOver(step.over) : kindTexts.map;
     default:
-      return step.job && step.job !== step.name ? `${step.job} in ${step.queue}` : `job in ${step.queue}`;
+      return step.job && step.job !== step.name ? kindTexts.namedJob(step.job, step.queue) : kindTexts.job(step.queue);
   }
 }
 
-/** What leads to a step: `all of a, b`, `failure of c`. */
+/** The dependencies of a step: `all of a, b`, `failure of c`. */
 export function leadsOf(step: Step, steps: readonly Step[]): string {
   const done = steps.filter((each) => each.onSuccess?.includes(step.name)).map((each) => each.name);
   const failed = steps.filter((each) => each.onFailure?.includes(step.name)).map((each) => `failure of ${each.name}`);
@@ -101,7 +100,7 @@ export function leadsOf(step: Step, steps: readonly Step[]): string {
   return `${step.join === "any" ? "any of" : "all of"} ${all.join(", ")}`;
 }
 
-/** What may be tried again: from any step, only what could not be undone, or nothing. */
+/** What a retry can do: restart steps, repeat failed compensation, or nothing. */
 export function retryOf(run: Run): "steps" | "undo" | null {
   if (run.state !== "failed" && run.state !== "cancelled") return null;
   const undos = run.steps.filter((step) => step.kind === "undo");

@@ -1,22 +1,22 @@
-/** What is done by hand: whether it goes on, why it failed, and the same once more. */
+/** Run an action of the user: its progress, its error, and how to repeat it. */
 
 import { ref, shallowRef } from "vue";
 
-export function useAction<A extends unknown[]>(work: (...asked: A) => Promise<unknown>) {
+export function useAction<A extends unknown[]>(action: (...parameters: A) => Promise<unknown>) {
   const isRunning = ref(false);
-  const failure = shallowRef<Error | null>(null);
-  let again: () => Promise<void>;
-  async function attempt(...asked: A): Promise<void> {
-    again = () => attempt(...asked);
+  const error = shallowRef<Error | null>(null);
+  let repeat: () => Promise<void>;
+  async function run(...parameters: A): Promise<void> {
+    repeat = () => run(...parameters);
     isRunning.value = true;
-    failure.value = null;
+    error.value = null;
     try {
-      await work(...asked);
-    } catch (error) {
-      failure.value = error as Error;
+      await action(...parameters);
+    } catch (thrown) {
+      error.value = thrown as Error;
     } finally {
       isRunning.value = false;
     }
   }
-  return { attempt, again: () => again(), isRunning, failure };
+  return { run, retry: () => repeat(), isRunning, error };
 }

@@ -1,10 +1,12 @@
-/** What an action would concern, counted before anybody confirms it. */
+/** Count the affected messages before the user confirms an action. */
 
 import { useQuery } from "@tanstack/vue-query";
 import { computed } from "vue";
 
-import { unwrap, type Schemas } from "../api/client";
+import { type Schemas, unwrap } from "../api/client";
 import { exact } from "../lib/format";
+import { commonTexts } from "../text/common";
+import { errorTexts } from "../text/errors";
 
 type Counted = Schemas["Counted"];
 
@@ -16,16 +18,17 @@ export function useDryRun(
     queryKey: computed(() => ["dry run", JSON.stringify(about())]),
     queryFn: async () => {
       const found = await unwrap(count());
-      if (!("count" in found)) throw new Error("The server did not count.");
+      if (!("count" in found)) throw new Error(errorTexts.noCount);
       return found;
     },
-    // Of a dialog that was open before.
+    // A reopened dialog must not show the old count.
     gcTime: 0,
   });
-  /** In words; null: not known yet. */
+  /** The count as text. Null while loading. */
   const many = computed(() => {
     const found = query.data.value;
-    return found ? `${found.complete ? "" : "at least "}${exact(found.count)}` : null;
+    if (!found) return null;
+    return found.complete ? exact(found.count) : commonTexts.atLeast(exact(found.count));
   });
   return { ...query, many };
 }

@@ -1,9 +1,9 @@
-/** Questions to the server that are asked again while the page is live. */
+/** Queries that repeat while live updates are on. */
 
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/vue-query";
 import { computed, type MaybeRefOrGetter, type Ref, toValue } from "vue";
 
-import { unwrap, http } from "../api/client";
+import { http, unwrap } from "../api/client";
 import { BUFFER, isRefreshed, useLive } from "../stores/live";
 
 type Key = readonly unknown[];
@@ -18,7 +18,7 @@ export function usePolling<T>(
     queryKey: computed(() => toValue(key)),
     queryFn: async ({ signal }) => {
       const found = await read(signal);
-      live.heard();
+      live.markFresh();
       return found;
     },
     enabled: computed(() => toValue(enabled)),
@@ -27,7 +27,7 @@ export function usePolling<T>(
   });
 }
 
-/** What the server has on disk: asked for at first, and then told with what else it says of itself. */
+/** The failover buffer. Polled once, then updated by the WebSocket. */
 export function useFileBuffer() {
   return usePolling(BUFFER, (signal) => unwrap(http.GET("/api/v1/status/buffers", { signal })));
 }
@@ -39,11 +39,11 @@ interface Page<T> {
 
 interface Manner {
   enabled?: () => boolean;
-  /** False: what was found stays until somebody asks again. */
+  /** If false, the results do not refresh by themselves. */
   isLive?: () => boolean;
 }
 
-/** What a table needs of a list in pages. */
+/** The part of a paginated query that tables use. */
 export interface PagedList<T> {
   rows: Readonly<Ref<T[]>>;
   error: Readonly<Ref<Error | null>>;
@@ -54,7 +54,7 @@ export interface PagedList<T> {
   refetch: () => unknown;
 }
 
-/** A list that grows as somebody scrolls; all that is loaded is asked for again. */
+/** A paginated list. All loaded pages are refreshed together. */
 export function usePolledPages<P extends Page<unknown>>(
   key: MaybeRefOrGetter<Key>,
   read: (cursor: string | undefined, signal: AbortSignal) => Promise<P>,
@@ -65,7 +65,7 @@ export function usePolledPages<P extends Page<unknown>>(
     queryKey: computed(() => toValue(key)),
     queryFn: async ({ pageParam, signal }) => {
       const found = await read(pageParam, signal);
-      live.heard();
+      live.markFresh();
       return found;
     },
     initialPageParam: undefined as string | undefined,

@@ -1,8 +1,8 @@
-/** What is masked, revealed by hand: each time is logged, so it is not asked for again with the figures. */
+/** Reveal masked payloads on request. Polling excludes them because the audit log records each reveal. */
 
 import { shallowRef, watch } from "vue";
 
-/** Revealed until the key changes, which says what is looked at. */
+/** Keep the revealed data until the key changes. The key identifies the shown record. */
 export function useReveal<T>(key: () => string, read: () => Promise<T>) {
   const revealed = shallowRef<T | null>(null);
   watch(key, () => (revealed.value = null));

@@ -1,8 +1,8 @@
-/** Figures over time, as charts want them. */
+/** Time series in the form that charts need. */
 
 import { computed, type MaybeRefOrGetter, toValue } from "vue";
 
-import { unwrap, http } from "../api/client";
+import { http, unwrap } from "../api/client";
 import { type Counted, perSecond } from "../lib/rates";
 import { usePolling } from "./usePolling";
 import type { useTimeRange } from "./useTimeRange";
@@ -21,7 +21,7 @@ export interface Scope {
   task?: string;
 }
 
-/** Of all queues that the caller sees, of one, or of a namespace or task. */
+/** Load the series of all visible queues, of one queue, or of a namespace or task. */
 export function useSeries(
   range: ReturnType<typeof useTimeRange>,
   scope: MaybeRefOrGetter<Scope> = {},
@@ -39,7 +39,7 @@ export function useSeries(
     enabled,
   );
   const points = computed(() => query.data.value?.series ?? []);
-  /** Null until there is an answer. */
+  /** Null while loading. */
   const times = computed(() => query.data.value?.series.map((point) => Date.parse(point.t) / 1_000) ?? null);
   const rate = (name: Counted) =>
     perSecond(points.value, query.data.value?.bucketSeconds ?? 60, name, Date.now() / 1_000);

@@ -1,4 +1,4 @@
-/** The keyboard: what each key does, in one list that the help shows too. */
+/** Keyboard shortcuts, and the list that the help dialog shows. */
 
 import { useEventListener } from "@vueuse/core";
 import { ref } from "vue";
@@ -7,15 +7,16 @@ import { useRouter } from "vue-router";
 import { PAGES } from "../navigation";
 import { useLive } from "../stores/live";
 import { usePreferences } from "../stores/preferences";
+import { actionTexts, texts } from "../text/layout";
 
 export const SHORTCUTS = [
-  ["⌘K or Ctrl K", "Find a queue or an action"],
-  ["/", "Search in this list"],
+  ["⌘K or Ctrl K", texts.search],
+  ["/", "Search this list"],
   ...PAGES.map((page) => [`g ${page.key}`, page.label] as const),
-  ["j, k", "Next row, row before"],
-  ["Enter", "Open the row"],
-  ["p", "Pause or resume live figures"],
-  ["?", "These keys"],
+  ["j, k", "Next row, previous row"],
+  ["Enter", "Open row"],
+  ["p", "Pause or resume live updates"],
+  ["?", actionTexts.shortcuts],
   ["Esc", "Close"],
 ] as const;
 
@@ -28,7 +29,7 @@ function isTyping(target: EventTarget | null): boolean {
   );
 }
 
-/** Move the focus among the rows of the list on this page. */
+/** Move the focus to the next or previous row. */
 function step(by: 1 | -1): void {
   const rows = [...document.querySelectorAll<HTMLElement>("[data-row]")];
   const at = rows.findIndex((row) => row === document.activeElement);

@@ -1,4 +1,4 @@
-/** Which time charts show: the last so long, or between two instants; always in the URL. */
+/** The time range of charts: a preset or two timestamps, kept in the URL. */
 
 import { computed } from "vue";
 import { useRoute, useRouter } from "vue-router";
@@ -14,7 +14,7 @@ const SECONDS: Record<Preset, number> = {
   "7d": 604_800,
 };
 const LEAST_SECONDS = 120;
-/** Dashboards that ask within so long ask the same, and the server answers once. */
+/** Round the end of the range, so that several dashboards share one cached response. */
 const STEP_SECONDS = 5;
 
 export interface Zoom {
@@ -22,14 +22,14 @@ export interface Zoom {
   to: number;
 }
 
-/** Instants of the URL, in seconds; null for what is none, or no range. */
+/** Parse the timestamps of the URL, in seconds. Null if they are not a valid range. */
 export function zoomOf(from: unknown, to: unknown): Zoom | null {
   if (typeof from !== "string" || typeof to !== "string") return null;
   const zoom = { from: Date.parse(from) / 1_000, to: Date.parse(to) / 1_000 };
   return zoom.to - zoom.from >= LEAST_SECONDS ? zoom : null;
 }
 
-/** Buckets are minutes: a shorter zoom is widened around its middle. */
+/** Widen a zoom that is shorter than two buckets of a minute. */
 export function widened({ from, to }: Zoom): Zoom {
   const missing = Math.max(0, LEAST_SECONDS - (to - from)) / 2;
   return { from: Math.floor(from - missing), to: Math.ceil(to + missing) };
@@ -47,7 +47,7 @@ export function useTimeRange() {
   );
   const zoom = computed(() => zoomOf(route.query.from, route.query.to));
 
-  /** As the API wants it; asked at the time of each question, and the same for a moment. */
+  /** The range as API parameters, computed for each request. */
   function bounds(): { from: string; to: string } {
     const end = zoom.value?.to ?? Math.ceil(Date.now() / 1_000 / STEP_SECONDS) * STEP_SECONDS;
     return { from: iso(zoom.value?.from ?? end - SECONDS[preset.value]), to: iso(end) };
@@ -63,7 +63,7 @@ export function useTimeRange() {
     void router.push({ query: { ...route.query, from: iso(from), to: iso(to) } });
   }
 
-  /** As long, and just before: what the range is compared with. */
+  /** The previous period of the same length, for comparison. */
   function before(): { from: string; to: string } {
     const [start, end] = [bounds().from, bounds().to].map((each) => Date.parse(each) / 1_000) as [number, number];
     return { from: iso(start - (end - start)), to: iso(start) };

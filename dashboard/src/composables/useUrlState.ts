@@ -1,18 +1,18 @@
-/** What a page shows is in its URL: filters, sort, tab and range survive refresh and can be sent. */
+/** Filters, sort order, tab and time range are kept in the URL, so that reloads and shared links keep them. */
 
 import { refDebounced } from "@vueuse/core";
 import { computed, type Ref, ref, watch, type WritableComputedRef } from "vue";
-import { type LocationQueryRaw, type RouteLocationNormalized, type Router, useRoute, useRouter } from "vue-router";
+import { type LocationQuery, type LocationQueryRaw, type RouteLocationNormalized, type Router, useRoute, useRouter } from "vue-router";
 
 export const TYPING_MILLIS = 200;
 
-/** Changes of one moment are one change of the URL: each for itself would undo the others. */
+/** Changes in the same tick are merged, because separate navigations would overwrite each other. */
 let changes: LocationQueryRaw | null = null;
 
-/** Where somebody goes who leaves the page; null while nobody does. */
+/** The page that is being opened, or null. */
 let next: string | null = null;
 
-/** What was typed just before a page is left must not call back who leaves while the next page loads. */
+/** Track navigation, so that a delayed filter change does not bring the user back to the old page. */
 export function watchNavigation(router: Router): void {
   const arrived = (to: RouteLocationNormalized): void => {
     if (to.fullPath === next) next = null;
@@ -36,7 +36,7 @@ function change(router: Router, name: string, value: string | undefined): void {
   changes[name] = value;
 }
 
-/** One parameter of the URL; its default is left out. */
+/** A URL parameter. The default value is omitted from the URL. */
 export function useUrlParameter(name: string, initial = ""): WritableComputedRef<string> {
   const route = useRoute();
   const router = useRouter();
@@ -49,7 +49,7 @@ export function useUrlParameter(name: string, initial = ""): WritableComputedRef
   });
 }
 
-/** One parameter that has a few values; others in the URL count as the first. */
+/** A URL parameter with fixed choices. Unknown values fall back to the first. */
 export function useUrlChoice<T extends string>(
   name: string,
   choices: readonly [T, ...T[]],
@@ -61,7 +61,18 @@ export function useUrlChoice<T extends string>(
   });
 }
 
-/** What is typed into a filter counts a moment later; what the URL says otherwise is shown. */
+/** The query that selects a tab. Filters are per tab, so only the `kept` parameters stay. */
+export function tabQuery<T extends string>(
+  query: LocationQuery,
+  tabs: readonly T[],
+  name: T,
+  kept: readonly string[] = [],
+): LocationQueryRaw {
+  const rest = Object.fromEntries(kept.map((each) => [each, query[each]]).filter(([, value]) => value !== undefined));
+  return name === tabs[0] ? rest : { ...rest, tab: name };
+}
+
+/** The text of a filter field. It updates the URL after a short delay, and follows the URL. */
 export function useTypedFilter(parameter: WritableComputedRef<string>): Ref<string> {
   const typed = ref(parameter.value);
   watch(refDebounced(typed, TYPING_MILLIS), (value) => (parameter.value = value));

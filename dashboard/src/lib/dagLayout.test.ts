@@ -6,7 +6,7 @@ function at(nodes: Node[]) {
   return new Map(draw(nodes).nodes.map((node) => [node.name, node]));
 }
 
-/** Steps that lead to some later ones, by a rule that looks like chance. */
+/** Steps with pseudo-random edges to later steps. */
 function thicket(count: number): Node[] {
   return Array.from({ length: count }, (_, number) => ({
     name: `s${number}`,
@@ -17,14 +17,14 @@ function thicket(count: number): Node[] {
   );
 }
 
-describe("the drawing of a workflow", () => {
-  it("puts what follows to the right, in a line", () => {
+describe("the layout of a workflow", () => {
+  it("places following steps to the right, in a line", () => {
     const placed = at([{ name: "a", onSuccess: ["b"] }, { name: "b", onSuccess: ["c"] }, { name: "c" }]);
     expect(["a", "b", "c"].map((name) => placed.get(name)!.column)).toEqual([0, 1, 2]);
     expect(new Set([...placed.values()].map((node) => node.y)).size).toBe(1);
   });
 
-  it("puts a join behind the last that leads to it, in the middle of them", () => {
+  it("places a join after its last predecessor, centred between them", () => {
     const placed = at([
       { name: "a", onSuccess: ["b", "c", "join"] },
       { name: "b", onSuccess: ["join"] },
@@ -38,7 +38,7 @@ describe("the drawing of a workflow", () => {
     expect(Math.max(b.y, c.y)).toBeGreaterThanOrEqual(placed.get("join")!.y);
   });
 
-  it("puts what undoes a step below it, without an edge into other columns", () => {
+  it("places an undo step below its step, without edges to other columns", () => {
     const nodes: Node[] = [{ name: "a", onSuccess: ["b"] }, { name: "b" }, { name: "a:undo", undoes: "a" }];
     const placed = at(nodes);
     expect(placed.get("a:undo")!.x).toBe(placed.get("a")!.x);
@@ -46,7 +46,7 @@ describe("the drawing of a workflow", () => {
     expect(draw(nodes).edges.map((edge) => edge.way)).toEqual(["success", "undo"]);
   });
 
-  it.each([1, 12, 100, 1_000])("lets none of %i steps touch another", (count) => {
+  it.each([1, 12, 100, 1_000])("keeps %i steps from overlapping", (count) => {
     const { nodes, width, height } = draw(thicket(count));
     for (const [number, one] of nodes.entries()) {
       expect(one.x >= 0 && one.y >= 0 && one.x + WIDTH <= width && one.y + HEIGHT <= height).toBe(true);
@@ -55,7 +55,7 @@ describe("the drawing of a workflow", () => {
     }
   });
 
-  it("is empty for no step", () => {
+  it("is empty without steps", () => {
     expect(draw([]).nodes).toEqual([]);
   });
 });

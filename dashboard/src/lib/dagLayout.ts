@@ -1,4 +1,4 @@
-/** Where the steps of a workflow stand when they are drawn: columns by depth, edges between them. */
+/** Lay out the steps of a workflow as a graph, with columns by depth and edges between them. */
 
 export interface Node {
   name: string;
@@ -17,7 +17,7 @@ export interface Edge {
   from: string;
   to: string;
   way: Way;
-  /** Of an SVG path. */
+  /** The `d` attribute of an SVG path. */
   path: string;
 }
 export interface Drawing {
@@ -33,18 +33,18 @@ const BETWEEN_COLUMNS = 56;
 const BETWEEN_ROWS = 20;
 const ABOVE_UNDO = 22;
 const PADDING = 12;
-/** An edge leaves and arrives here, so that two between the same steps are told apart. */
+/** Vertical offset of each kind of edge, so that two edges between the same steps stay distinct. */
 const PORTS: Record<Way, number> = { success: 26, failure: 44, undo: 0 };
 const BEND_HEIGHT = 6;
-/** Edges over more columns than this in all are drawn across what is between. */
+/** Above this total of crossed columns, long edges are drawn straight across. */
 const MOST_BENDS = 3_000;
 
-/** A place in a column: a step, with what undoes it below, or where a long edge passes. */
+/** A slot in a column: a step with its undo step below, or a point where a long edge passes. */
 interface Item {
   name: string | null;
   column: number;
   height: number;
-  /** From its top to where edges meet it. */
+  /** Distance from the top to the point where edges meet. */
   anchor: number;
   before: Item[];
   after: Item[];
@@ -67,7 +67,7 @@ function linksOf(nodes: readonly Node[]): Link[] {
   });
 }
 
-/** How many steps come before each at the most. */
+/** The longest path from a start to each step. */
 function depthsOf(nodes: readonly Node[], links: readonly Link[]): Map<string, number> {
   const depths = new Map(nodes.map((node) => [node.name, 0]));
   const open = new Map(nodes.map((node) => [node.name, 0]));
@@ -96,7 +96,7 @@ function join(from: Item, to: Item): void {
   to.before.push(from);
 }
 
-/** Let each edge reach the next column only: those over several pass through a place in each. */
+/** Split long edges, so that each part connects neighbouring columns. */
 function bend(links: readonly Link[], items: Map<string, Item>, columns: Item[][]): void {
   const span = (link: Link) => items.get(link.to)!.column - items.get(link.from)!.column;
   const isBent = links.reduce((sum, link) => sum + Math.max(0, span(link) - 1), 0) <= MOST_BENDS;
@@ -122,7 +122,7 @@ function rank(column: Item[]): void {
   column.forEach((item, at) => (item.rank = at));
 }
 
-/** Order a column by where its neighbours on one side are: edges then cross less. */
+/** Order a column by the position of its neighbours, to reduce crossings. */
 function sort(column: Item[], side: "before" | "after"): void {
   const wanted = new Map(column.map((item) => [item, mean(item[side].map((each) => each.rank)) ?? item.rank]));
   column.sort((a, b) => wanted.get(a)! - wanted.get(b)! || a.rank - b.rank);
@@ -130,8 +130,8 @@ function sort(column: Item[], side: "before" | "after"): void {
 }
 
 /**
- * Bring a column as near to where it wants to be as its order and its gaps allow: neighbours that would overlap
- * are moved as one, to the mean of what they want.
+ * Move the slots of a column as close to their ideal positions as order and gaps allow. Slots that would overlap
+ * are merged and move together, to the mean of their ideal positions.
  */
 function settle(column: readonly Item[], sides: readonly ("before" | "after")[]): void {
   const blocks: { sum: number; count: number }[] = [];

@@ -1,4 +1,4 @@
-/** What differs between two payloads, path by path. */
+/** Compare two payloads, path by path. */
 
 import { childrenOf, type Json, pathOf } from "./json";
 
@@ -8,7 +8,7 @@ export interface Difference {
   after: string | null;
 }
 
-/** In the order of the first, then what only the second has. Lists are compared item by item. */
+/** List the differences in the order of the first payload, then the additions of the second. */
 export function differences(before: Json, after: Json, steps: (string | number)[] = []): Difference[] {
   if (before.kind !== after.kind || "text" in before || "text" in after) {
     const same = before.kind === after.kind && "text" in before && "text" in after && before.text === after.text;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
-import { shortTime, bytes, count, relativeTime, duration, exact, dateTime, rate, tick } from "./format";
+import { bytes, count, dateTime, duration, exact, rate, relativeTime, shortTime, tick } from "./format";
 
-describe("figures", () => {
-  it("shows what is not known as a dash, never as 0", () => {
+describe("formatting", () => {
+  it("shows unknown values as a dash, never as 0", () => {
     expect([count(null), rate(undefined), duration(null), bytes(null)]).toEqual(Array(4).fill("–"));
     expect([count(0), rate(0), duration(0), bytes(0)]).toEqual(["0", "0", "0 s", "0 B"]);
   });
@@ -20,7 +20,7 @@ describe("figures", () => {
     expect(duration(seconds)).toBe(shown);
   });
 
-  it("says figures and times as Intl does", () => {
+  it("formats numbers and times like Intl", () => {
     const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
     const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
     const figures = [1, 7, 12, 123, 999, 1_000, 9_999, 99_999.4].concat(
@@ -47,19 +47,19 @@ describe("figures", () => {
     }
   });
 
-  it("is brief where there is little room", () => {
+  it("has a short form for narrow columns", () => {
     const now = Date.parse("2030-01-01T10:00:00Z");
     expect(shortTime("2030-01-01T00:00:20Z", true, now)).toBe("00:00:20");
     expect(shortTime("2029-12-31T23:59:20Z", true, now)).toBe("12-31 23:59");
   });
 
-  it("never waits for a negative time", () => {
+  it("never shows a negative duration", () => {
     const now = Date.parse("2030-01-01T00:00:00Z");
     expect(relativeTime("2030-01-01T00:00:20Z", now)).toBe("in 20 s");
     expect(relativeTime("2029-12-31T23:59:20Z", now)).toBe("40 s ago");
   });
 
-  it("keeps small rates apart from none", () => {
+  it("distinguishes small rates from zero", () => {
     expect([rate(0.02), rate(1.25), rate(1_234)]).toEqual(["0.02", "1.3", "1,234"]);
   });
 });

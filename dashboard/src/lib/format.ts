@@ -1,7 +1,7 @@
 /**
- * Figures as people read them. What is not known is a dash, never 0.
+ * Numbers and times for people. An unknown value is a dash, never 0.
  *
- * Without Intl: the first use of it in a tab takes longer than to load a page.
+ * Intl is not used because its first use in a tab takes longer than loading a page.
  */
 
 export const UNKNOWN = "–";
@@ -20,7 +20,12 @@ export function count(value: number | null | undefined): string {
   return tenths >= 10_000 && at < SIZES.length ? `1${SIZES[at]}` : `${tenths / 10}${SIZES[at - 1]}`;
 }
 
-/** What waits in a queue, or in several. */
+/** `1 message`, `1,234 messages`. Pass irregular plurals as `more`. */
+export function plural(many: number | null | undefined, one: string, more = `${one}s`): string {
+  return `${count(many)} ${many === 1 ? one : more}`;
+}
+
+/** Pending messages of one queue, or of several. */
 export interface Backlog {
   pending: number | null;
   oldestAgeSeconds: number | null;
@@ -28,7 +33,7 @@ export interface Backlog {
   sampledOldestAgeSeconds: number | null;
 }
 
-/** How much waits and for how long: as it is, or as it was last measured where it is too much to count. */
+/** Size and age of a backlog: exact, or the last sample if it is too large to count. */
 export function backlog(of: Backlog | null | undefined): { many: number | null; seconds: number | null; text: string } {
   if (!of || of.pending !== null)
     return { many: of?.pending ?? null, seconds: of?.oldestAgeSeconds ?? null, text: count(of?.pending) };
@@ -79,7 +84,7 @@ export function bytes(value: number | null | undefined): string {
 
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 
-/** `2030-01-31T10:00:00.000`, in UTC or as this machine has it. */
+/** `2030-01-31T10:00:00.000`, in UTC or local time. */
 function iso(at: string | number, isUtc: boolean): string {
   const date = new Date(at);
   const minutes = isUtc ? 0 : date.getTimezoneOffset();
@@ -92,13 +97,13 @@ export function dateTime(at: string | number | null | undefined, isUtc: boolean)
   return iso(at, isUtc).slice(0, 19).replace("T", " ") + (isUtc ? "Z" : "");
 }
 
-/** Of an axis: hours and minutes; days where a step is as long. */
+/** Axis label: hours and minutes, or the date if a step is a day or longer. */
 export function tick(seconds: number, step: number, isUtc: boolean): string {
   const at = iso(seconds * 1_000, isUtc);
   return step >= 86_400 ? `${Number(at.slice(8, 10))} ${MONTHS[Number(at.slice(5, 7)) - 1]}` : at.slice(11, 16);
 }
 
-/** The same where there is little room: the time of today, else the date without its year. */
+/** Short form for narrow columns: the time if it is today, otherwise the date without the year. */
 export function shortTime(at: string | null | undefined, isUtc: boolean, now: number): string {
   if (at == null) return UNKNOWN;
   const whole = dateTime(at, isUtc).replace("Z", "");

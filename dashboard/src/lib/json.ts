@@ -1,7 +1,9 @@
 /**
- * JSON as it was written. JavaScript would round large numbers, sort keys that look like numbers and forget one of two
- * equal keys; here each value keeps its own text.
+ * JSON that keeps its text. JSON.parse would round large numbers, reorder numeric keys and drop duplicate
+ * keys, so each value stores its original text here.
  */
+
+import { errorTexts } from "../text/errors";
 
 export interface JsonObject {
   kind: "object";
@@ -15,7 +17,7 @@ export interface JsonArray {
 }
 export interface JsonLeaf {
   kind: "string" | "number" | "boolean" | "null";
-  /** Of a string: what it says, without quotes and escapes; else as written. */
+  /** The content of a string without quotes and escapes, otherwise the original text. */
   text: string;
   raw: string;
 }
@@ -26,7 +28,7 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const STRING = /"(?:[^"\\\u0000-\u001f]|\\.)*"/y;
 const WORD = /true|false|null/y;
 
-/** Throws a SyntaxError for what is no JSON. */
+/** Throws a SyntaxError for invalid JSON. */
 export function parseJson(source: string): Json {
   let at = 0;
 
@@ -38,7 +40,7 @@ export function parseJson(source: string): Json {
   }
 
   function fail(): never {
-    throw new SyntaxError(`This is no JSON, from character ${at} on.`);
+    throw new SyntaxError(errorTexts.invalidJson(at));
   }
 
   function take(sign: string): boolean {
@@ -100,7 +102,19 @@ export function parseJson(source: string): Json {
   return root;
 }
 
-/** The same as JavaScript has it, for what is known to fit. */
+export const NULL: Json = { kind: "null", text: "null", raw: "null" };
+
+/** Why a text is not valid JSON, or empty if it is. */
+export function jsonFault(source: string): string {
+  try {
+    parseJson(source);
+    return "";
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** Convert to a JavaScript value. Use it only where rounding is harmless. */
 export function plainOf(json: Json): unknown {
   return JSON.parse(json.raw) as unknown;
 }
@@ -109,7 +123,7 @@ export function member(json: Json | undefined, key: string): Json | undefined {
   return json?.kind === "object" ? json.entries.find(([name]) => name === key)?.[1] : undefined;
 }
 
-/** `customer.lines[2]["a b"]`, as people write it; of the payload itself: nothing. */
+/** `customer.lines[2]["a b"]`. Empty for the payload itself. */
 export function pathOf(steps: readonly (string | number)[]): string {
   return steps.reduce<string>((path, step) => {
     if (typeof step === "number") return `${path}[${step}]`;
@@ -118,12 +132,12 @@ export function pathOf(steps: readonly (string | number)[]): string {
   }, "");
 }
 
-/** Whether a value is one of these, and not what JavaScript makes of JSON. */
+/** True for a value of `parseJson`, false for plain JavaScript values. */
 export function isJson(value: unknown): value is Json {
   return value !== null && typeof value === "object" && "kind" in value && "raw" in value;
 }
 
-/** The same text for the same value: members by name, no spaces, numbers as they were written. */
+/** Canonical text: sorted members, no spaces, numbers as they were written. */
 export function canonical(json: Json): string {
   if (json.kind === "object") {
     const members = json.entries.map(([key, value]) => `${JSON.stringify(key)}:${canonical(value)}`);
@@ -133,13 +147,13 @@ export function canonical(json: Json): string {
   return json.kind === "string" ? JSON.stringify(json.text) : json.raw;
 }
 
-/** The children of a value, with their steps. */
+/** The children of a value, with their keys or indexes. */
 export function childrenOf(json: Json): [string | number, Json][] {
   if (json.kind === "object") return json.entries;
   return json.kind === "array" ? json.items.map((item, at) => [at, item]) : [];
 }
 
-/** Over several lines, for people and for comparing; every value as it was written. */
+/** Format over several lines. Every value keeps its original text. */
 export function indented(json: Json, indent = ""): string {
   const more = `${indent}  `;
   if (json.kind === "object" && json.entries.length) {

@@ -1,4 +1,4 @@
-/** What the values of a JSON tree share: which are open, which were found. */
+/** State that the nodes of a JSON tree share: expanded nodes and search matches. */
 
 import type { InjectionKey, Ref } from "vue";
 
@@ -6,15 +6,15 @@ import { childrenOf, type Json } from "./json";
 
 export interface TreeState {
   found: Ref<ReadonlySet<Json>>;
-  /** Those that lead to something found. */
+  /** Ancestors of matches. */
   leading: Ref<ReadonlySet<Json>>;
-  /** Opened or closed by hand; the rest is as deep as it lies. */
+  /** Nodes that the user expanded or collapsed. Others depend on their depth. */
   turned: Ref<ReadonlyMap<Json, boolean>>;
   turn: (json: Json, isOpen: boolean) => void;
 }
 export const TREE: InjectionKey<TreeState> = Symbol("tree");
 
-/** Values whose key or text holds the words, in any case, and all that lead to them. */
+/** Find values whose key or text contains the words, ignoring case, and their ancestors. */
 export function searchTree(root: Json, words: string): { found: Set<Json>; leading: Set<Json> } {
   const wanted = words.trim().toLowerCase();
   const found = new Set<Json>();

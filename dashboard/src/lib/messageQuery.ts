@@ -1,4 +1,6 @@
-/** What somebody typed into the search of messages: `partition:eu status:failed payload.customer.id:42 "late fee"`. */
+/** Parser of the message search: `partition:eu status:failed payload.customer.id:42 "late fee"`. */
+
+import { qualifierTexts, texts } from "../text/messageQuery";
 
 export const STATUSES = [
   "pending",
@@ -21,15 +23,15 @@ export interface Search {
   contains?: string;
 }
 
-/** The words that may stand before a colon, and what they mean. */
+/** The qualifiers of the search, with their help. */
 export const QUALIFIERS = {
-  partition: "name of the partition",
-  group: "status in the eyes of this group",
+  partition: qualifierTexts.partition,
+  group: qualifierTexts.group,
   status: STATUSES.join(", "),
-  tx: "transactionId",
-  from: "pushed since: -15m, -2h, 2026-01-31T10:00Z",
-  to: "pushed before, likewise",
-  "payload.": "a value at a path: payload.customer.id:42",
+  tx: qualifierTexts.tx,
+  from: qualifierTexts.from,
+  to: qualifierTexts.to,
+  "payload.": qualifierTexts.payload,
 } as const;
 
 const TERM = /(?:([\p{L}][\p{L}\p{N}_.$-]*):)?("(?:[^"\\]|\\.)*"|\S+)/gu;
@@ -37,7 +39,7 @@ const AGO = /^-(\d+(?:\.\d+)?)(s|m|h|d)$/;
 const ISO = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:\d{2})?)?$/i;
 const SECONDS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400 };
 
-/** An instant as the API wants it: ISO, without a zone as times are shown, or so long before now. Null for what is neither. */
+/** Parse an ISO time or an age such as -15m. Times without a zone use the displayed time zone. Null if invalid. */
 export function parseTime(text: string, now: number, isUtc: boolean): string | null {
   const [, many, unit] = AGO.exec(text) ?? [];
   const [, day, time = "00:00", zone = isUtc ? "Z" : ""] = ISO.exec(text) ?? [];
@@ -54,14 +56,14 @@ export function quoted(text: string): string {
   return /^[^\s":]+$/.test(text) ? text : `"${text.replace(/["\\]/g, "\\$&")}"`;
 }
 
-/** What is asked for, and what could not be understood, in words for whoever typed it. */
+/** Parse a query. `faults` explains the terms that are invalid. */
 export function parseMessageQuery(text: string, now: number, isUtc: boolean): { search: Search; faults: string[] } {
   const search: Search = {};
   const faults: string[] = [];
   const free: string[] = [];
 
   function set(name: keyof Search, value: string, word: string): void {
-    if (search[name] !== undefined) faults.push(`${word} may be given once.`);
+    if (search[name] !== undefined) faults.push(texts.once(word));
     Object.assign(search, { [name]: value });
   }
 
@@ -69,7 +71,7 @@ export function parseMessageQuery(text: string, now: number, isUtc: boolean): { 
     const value = unquoted(written);
     if (qualifier === undefined) free.push(value);
     else if (qualifier.startsWith("payload."))
-      // A text in quotes is a text, also where it looks like a number.
+      // Quoted values are strings, even if they look like numbers.
       set("where", `${qualifier.slice(8)}=${written.startsWith('"') ? JSON.stringify(value) : value}`, "payload.…");
     else if (qualifier === "partition") set("partition", value, qualifier);
     else if (qualifier === "group") set("consumerGroup", value, qualifier);
@@ -77,18 +79,18 @@ export function parseMessageQuery(text: string, now: number, isUtc: boolean): { 
     else if (qualifier === "status") {
       const status = STATUSES.find((each) => each === value);
       if (status) set("status", status, qualifier);
-      else faults.push(`status is one of ${STATUSES.join(", ")}.`);
+      else faults.push(texts.status(STATUSES.join(", ")));
     } else if (qualifier === "from" || qualifier === "to") {
       const at = parseTime(value, now, isUtc);
       if (at) set(qualifier, at, qualifier);
-      else faults.push(`${qualifier}:${value} is no time; write -15m or 2026-01-31T10:00Z.`);
+      else faults.push(texts.time(`${qualifier}:${value}`));
     } else free.push(whole);
   }
   if (free.length) search.contains = free.join(" ");
   return { search, faults };
 }
 
-/** The text with one qualifier set anew, or taken away. */
+/** Replace or remove one qualifier of a query. */
 export function withTerm(text: string, qualifier: string, value: string): string {
   const rest = [...text.matchAll(TERM)].filter((each) => each[1] !== qualifier).map((each) => each[0]);
   return [...(value ? [`${qualifier}:${quoted(value)}`] : []), ...rest].join(" ");

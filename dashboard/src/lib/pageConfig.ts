@@ -1,13 +1,13 @@
-/** What the server tells the document: where it stands, what the installation is called, where others are. */
+/** Configuration that the server writes into the document: path prefix, environment, trace URL, OpenID provider. */
 
 export interface Provider {
   name: string;
   issuer: string;
   clientId: string;
   scopes: string;
-  /** Which token this server takes. */
+  /** The kind of token that this server accepts. */
   token: "access" | "id";
-  /** Null while the provider does not answer the server. */
+  /** Null while the server cannot reach the provider. */
   endpoints: {
     authorization_endpoint: string;
     token_endpoint: string;
@@ -15,18 +15,18 @@ export interface Provider {
   } | null;
 }
 
-function told(name: string): string {
+function metaContent(name: string): string {
   return document.querySelector<HTMLMetaElement>(`meta[name="queen-${name}"]`)?.content ?? "";
 }
 
-export const prefix = told("prefix");
-export const environment = told("environment");
+export const prefix = metaContent("prefix");
+export const environment = metaContent("environment");
 
-/** A trace id as a fact; it leads to the tracing system, if the server knows where that is. */
+/** The trace ID as a fact, with a link if a tracing system is configured. */
 export function traceFact(traceId: string | null) {
   if (!traceId) return [];
-  const href = told("traces").replaceAll("{traceId}", encodeURIComponent(traceId)) || undefined;
-  return [{ name: "Trace id", value: traceId, isId: true, href }];
+  const href = metaContent("traces").replaceAll("{traceId}", encodeURIComponent(traceId)) || undefined;
+  return [{ name: "Trace ID", value: traceId, isId: true, href }];
 }
 
-export const provider = JSON.parse(told("oidc") || "null") as Provider | null;
+export const provider = JSON.parse(metaContent("oidc") || "null") as Provider | null;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import { type Queue, healthIssues } from "./queueHealth";
+import { healthIssues, type Queue } from "./queueHealth";
 
-function queue(said: Partial<Queue>): Queue {
+function queue(overrides: Partial<Queue>): Queue {
   return {
     name: "orders",
     namespace: "",
@@ -24,23 +24,23 @@ function queue(said: Partial<Queue>): Queue {
     sampledOldestAgeSeconds: null,
     pushedPerSecond: 0,
     poppedPerSecond: 0,
-    ...said,
+    ...overrides,
   };
 }
 
 const stuck = { pending: 3, oldestAgeSeconds: 600 };
 
-describe("troubles", () => {
+describe("health issues", () => {
   it.each<[string, Partial<Queue>, string[]]>([
-    ["an empty queue has none", {}, []],
-    ["figures that are not known are no trouble", { pending: null, deadLetters: null }, []],
-    ["a backlog too large to count is one, as last measured", { pending: null, sampledPending: 3, sampledOldestAgeSeconds: 600 }, ["no-consumer"]],
-    ["a backlog that moves is none", { ...stuck, poppedPerSecond: 2 }, []],
-    ["a message of now is none", { pending: 1, oldestAgeSeconds: 2 }, []],
-    ["a paused queue is paused, whatever waits", { ...stuck, paused: true }, ["paused"]],
-    ["nobody ever popped", { pending: 1, consumerGroups: 0 }, ["no-consumer"]],
-    ["nobody pops any more", stuck, ["no-consumer"]],
-    ["somebody holds and nothing moves", { ...stuck, held: 1 }, ["held"]],
+    ["an empty queue is healthy", {}, []],
+    ["unknown counts are not an issue", { pending: null, deadLetters: null }, []],
+    ["a backlog too large to count uses the last sample", { pending: null, sampledPending: 3, sampledOldestAgeSeconds: 600 }, ["no-consumer"]],
+    ["a backlog that is being consumed is healthy", { ...stuck, poppedPerSecond: 2 }, []],
+    ["a new message is healthy", { pending: 1, oldestAgeSeconds: 2 }, []],
+    ["a paused queue is only paused", { ...stuck, paused: true }, ["paused"]],
+    ["no consumer ever popped", { pending: 1, consumerGroups: 0 }, ["no-consumer"]],
+    ["consumers stopped popping", stuck, ["no-consumer"]],
+    ["deliveries are leased without progress", { ...stuck, held: 1 }, ["held"]],
     ["a poison message", { ...stuck, waiting: 1 }, ["retrying"]],
     ["dead letters", { deadLetters: 2 }, ["dead-letters"]],
     [
@@ -53,7 +53,7 @@ describe("troubles", () => {
       { ...stuck, held: 2, poppedPerSecond: 1, concurrencyLimit: 2 },
       ["concurrency-limit"],
     ],
-  ])("%s", (_, said, kinds) => {
-    expect(healthIssues(queue(said)).map((each) => each.kind)).toEqual(kinds);
+  ])("%s", (_, overrides, kinds) => {
+    expect(healthIssues(queue(overrides)).map((each) => each.kind)).toEqual(kinds);
   });
 });

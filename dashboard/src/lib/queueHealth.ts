@@ -1,7 +1,8 @@
-/** Why a queue may not get on, in the words of the engine; nothing is said of one that does. */
+/** Find the reasons why a queue needs attention. A healthy queue has none. */
 
 import type { Schemas } from "../api/client";
-import { backlog, count, duration } from "./format";
+import { texts } from "../text/queueHealth";
+import { backlog, duration } from "./format";
 
 export type Queue = Schemas["QueueSummary"];
 
@@ -17,13 +18,13 @@ export interface HealthIssue {
   level: "warn" | "bad";
   label: string;
   why: string;
-  /** Where on the queue's page it is seen. */
+  /** The tab of the queue's page that shows the details. */
   tab?: "partitions" | "groups" | "deliveries" | "configuration";
-  /** Or on which other page. */
+  /** Or another page that shows them. */
   page?: "dead-letters";
 }
 
-/** Until a message has waited so long, a queue without a pop is merely quiet. */
+/** A queue without pops counts as idle until its oldest message has waited this long. */
 const PATIENCE_SECONDS = 30;
 
 export function healthIssues(queue: Queue): HealthIssue[] {
@@ -32,20 +33,18 @@ export function healthIssues(queue: Queue): HealthIssue[] {
     found.push({
       kind: "paused",
       level: "warn",
-      label: "Paused",
-      why: "Pops get nothing until somebody resumes the queue; pushes go on.",
+      ...texts.paused,
       tab: "configuration",
     });
   } else if ((backlog(queue).many ?? 0) > 0) {
     found.push(...backlogIssues(queue));
   }
   if ((queue.deadLetters ?? 0) > 0) {
-    const one = queue.deadLetters === 1;
     found.push({
       kind: "dead-letters",
       level: "bad",
-      label: `${count(queue.deadLetters)} dead letter${one ? "" : "s"}`,
-      why: `${one ? "A message" : "Messages"} gave up after all attempts and ${one ? "waits" : "wait"} for a decision.`,
+      label: texts.deadLetters.label(queue.deadLetters),
+      why: texts.deadLetters.why(queue.deadLetters),
       page: "dead-letters",
     });
   }
@@ -61,8 +60,8 @@ function backlogIssues(queue: Queue): HealthIssue[] {
     found.push({
       kind: "retrying",
       level: "warn",
-      label: "Retrying",
-      why: `${count(queue.waiting)} deliver${queue.waiting === 1 ? "y" : "ies"} failed and wait${queue.waiting === 1 ? "s" : ""} for the next attempt${queue.ordered ? "; the partition waits with it" : ""}.`,
+      label: texts.retrying.label,
+      why: texts.retrying.why(queue.waiting, queue.ordered),
       tab: "deliveries",
     });
   }
@@ -71,8 +70,8 @@ function backlogIssues(queue: Queue): HealthIssue[] {
     found.push({
       kind: "rate-limit",
       level: "warn",
-      label: "Rate limit",
-      why: `Each group gets at most ${count(rateLimit.max)} message${rateLimit.max === 1 ? "" : "s"} in ${duration(rateLimit.durationMillis / 1_000)}, by ${rateLimit.per ?? "queue"}.`,
+      label: texts.rateLimit.label,
+      why: texts.rateLimit.why(rateLimit.max, rateLimit.durationMillis, rateLimit.per ?? "queue"),
       tab: "configuration",
     });
   }
@@ -80,8 +79,8 @@ function backlogIssues(queue: Queue): HealthIssue[] {
     found.push({
       kind: "concurrency-limit",
       level: "warn",
-      label: "Concurrency limit",
-      why: `${count(queue.held)} deliveries are held, and ${count(concurrencyLimit)} is the most for a group.`,
+      label: texts.concurrencyLimit.label,
+      why: texts.concurrencyLimit.why(queue.held, concurrencyLimit),
       tab: "deliveries",
     });
   }
@@ -89,27 +88,24 @@ function backlogIssues(queue: Queue): HealthIssue[] {
     found.push({
       kind: "no-consumer",
       level: "bad",
-      label: "No consumer",
-      why:
-        queue.consumerGroups === 0
-          ? "Nobody has ever popped from this queue."
-          : `Nobody pops: the oldest message has waited for ${age}.`,
+      label: texts.noConsumer.label,
+      why: queue.consumerGroups === 0 ? texts.noConsumer.never : texts.noConsumer.idle(age),
       tab: "groups",
     });
   } else if (isStill && queue.held) {
     found.push({
       kind: "held",
       level: "warn",
-      label: "Held",
-      why: `${count(queue.held)} deliver${queue.held === 1 ? "y is" : "ies are"} held and nothing moves; the oldest message has waited for ${age}.`,
+      label: texts.noProgress.label,
+      why: texts.noProgress.why(queue.held, age),
       tab: "deliveries",
     });
   }
   return found;
 }
 
-/** Where a trouble is looked into. */
-export function issueLink(queue: string, trouble: HealthIssue) {
-  if (trouble.page) return { name: trouble.page, query: { queue } };
-  return { name: "queue", params: { queue }, query: trouble.tab ? { tab: trouble.tab } : {} };
+/** Route to the details of an issue. */
+export function issueLink(queue: string, issue: HealthIssue) {
+  if (issue.page) return { name: issue.page, query: { queue } };
+  return { name: "queue", params: { queue }, query: issue.tab ? { tab: issue.tab } : {} };
 }

@@ -3,14 +3,14 @@ import { describe, expect, it } from "vitest";
 import { parseJson } from "./json";
 import { changes, shown, written } from "./queueOptions";
 
-describe("a draft of options", () => {
-  it("changes what differs and nothing else", () => {
+describe("a draft of queue options", () => {
+  it("changes only the options that differ", () => {
     const before = { leaseTime: 300, ordered: true, rateLimit: null };
     const draft = { leaseTime: 60, ordered: true, rateLimit: null };
     expect(changes(before, draft)).toEqual([{ name: "leaseTime", before: 300, after: 60 }]);
   });
 
-  it("does not mind the order of members", () => {
+  it("ignores the order of members", () => {
     const before = { rateLimit: { max: 1, durationMillis: 1_000, per: "queue" as const } };
     const draft = { rateLimit: { per: "queue", durationMillis: 1_000, max: 1 } };
     expect(changes(before, draft)).toEqual([]);
@@ -20,7 +20,7 @@ describe("a draft of options", () => {
     const before = { schema: parseJson('{"minimum": 1, "maximum": 9007199254740993}') };
     const same = parseJson('{"maximum":9007199254740993,"minimum":1}');
     expect(changes(before, { schema: same })).toEqual([]);
-    // JavaScript takes both for the same number.
+    // JavaScript rounds both to the same number.
     const after = parseJson('{"minimum": 1, "maximum": 9007199254740992}');
     expect(changes(before, { schema: after })).toHaveLength(1);
     expect(shown(before.schema, "schema")).toBe('{ "minimum": 1, "maximum": 9007199254740993 }');
@@ -31,7 +31,7 @@ describe("a draft of options", () => {
     ]);
   });
 
-  it("tells a schema that refuses all from none", () => {
+  it("distinguishes a schema that rejects everything from no schema", () => {
     expect(changes({ schema: null }, { schema: parseJson("false") })).toHaveLength(1);
   });
 

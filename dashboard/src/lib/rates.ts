@@ -1,14 +1,14 @@
-/** Counts as rates. */
+/** Convert counts to rates. */
 
 import type { Schemas } from "../api/client";
 
 type Point = Schemas["Point"];
 export type Counted = "pushed" | "popped" | "acked" | "nacked" | "deadLettered";
 
-/** A bucket that began just now says nothing of a rate yet. */
+/** A bucket that just started is too short to give a rate. */
 const LEAST_SECONDS = 20;
 
-/** Counts as messages a second; the bucket that is not over counts for as long as it lasts. */
+/** Messages per second. The current bucket is divided by its elapsed time. */
 export function perSecond(
   points: readonly Point[],
   bucketSeconds: number,

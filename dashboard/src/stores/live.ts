@@ -1,7 +1,7 @@
 /**
- * What happens now: one WebSocket for the whole page, and how often queries ask besides.
+ * Live updates: one WebSocket for the whole page, and the interval at which queries poll.
  *
- * Paused means paused: focus does not end it, nor does a reload. A hidden tab asks nothing.
+ * A pause survives focus changes and reloads. A hidden tab sends no requests.
  */
 
 import { useQueryClient } from "@tanstack/vue-query";
@@ -9,7 +9,7 @@ import { useDocumentVisibility, useIntervalFn, useSessionStorage } from "@vueuse
 import { defineStore } from "pinia";
 import { computed, ref, shallowReactive, shallowRef, watch } from "vue";
 
-import { unwrap, http, type Schemas } from "../api/client";
+import { http, type Schemas, unwrap } from "../api/client";
 import { prefix } from "../lib/pageConfig";
 import { usePreferences } from "./preferences";
 import { useSession } from "./session";
@@ -26,7 +26,7 @@ export interface Processed {
 export interface Stats {
   messagesPerSecond: number | null;
   processes: number;
-  /** Null, as those below, for callers with scopes: they tell what others do. */
+  /** Null for callers with scopes, like the fields below, because they reveal the activity of others. */
   waiters: number | null;
   poolSize: number | null;
   idleConnections: number | null;
@@ -41,21 +41,21 @@ type Frame =
   | { event: "system.stats"; data: Stats }
   | { event: "operation.updated"; data: Schemas["Operation"] };
 
-/** How often figures are asked for, at the most, while a socket says that nothing moves. */
+/** Shortest polling interval while the socket is open and reports no activity. */
 const QUIET_MILLIS = 15_000;
-/** How much earlier than at its interval a frame may come. */
+/** Tolerance for frames that arrive before their interval has passed. */
 const EARLY_MILLIS = 500;
-/** The longest interval of frames that the server keeps. */
+/** The longest frame interval that the server accepts. */
 const MOST_SECONDS = 15;
 const STALE_MILLIS = 30_000;
 const MOST_RETRY_MILLIS = 15_000;
 const MOST_PAGES = 2;
 const EVENTS: Frame["event"][] = ["message.processed", "system.stats", "operation.updated"];
 
-/** The key of what the server has on disk. */
+/** Query key of the failover buffer. */
 export const BUFFER = ["buffer"];
 
-/** Many pages are asked for again by hand alone: a refresh must not grow with the scrolling. */
+/** Long lists refresh only on request, so that the cost of a refresh does not grow with scrolling. */
 export function isRefreshed({ state }: { state: { data?: unknown } }): boolean {
   const { pages } = (state.data ?? {}) as { pages?: unknown };
   return !Array.isArray(pages) || pages.length <= MOST_PAGES;
@@ -68,7 +68,7 @@ export const useLive = defineStore("live", () => {
   const visibility = useDocumentVisibility();
   const isPaused = useSessionStorage("queen.paused", false);
   const isOpen = ref(false);
-  const heardAt = ref(Date.now());
+  const respondedAt = ref(Date.now());
   const now = ref(Date.now());
   const operations = shallowReactive(new Map<string, Schemas["Operation"]>());
   const processed = shallowRef<Processed[]>([]);
@@ -81,10 +81,10 @@ export const useLive = defineStore("live", () => {
     if (isPaused.value) return "paused";
     return isOpen.value ? "live" : "polling";
   });
-  /** How often figures are asked for while messages move, or while there is no socket. */
+  /** Polling interval while messages move, or while the socket is closed. */
   const pollMillis = computed(() => preferences.seconds * 1_000);
   const isStale = computed(
-    () => isActive.value && now.value - heardAt.value > Math.max(STALE_MILLIS, pollMillis.value * 2),
+    () => isActive.value && now.value - respondedAt.value > Math.max(STALE_MILLIS, pollMillis.value * 2),
   );
   const interval = computed(() => {
     if (!isActive.value) return false;
@@ -96,12 +96,12 @@ export const useLive = defineStore("live", () => {
   let retryMillis = 1_000;
   let refreshedAt = 0;
 
-  /** Something came from the server: what is shown is of now. */
-  function heard(): void {
-    heardAt.value = Date.now();
+  /** Record that the server responded, so that the data counts as current. */
+  function markFresh(): void {
+    respondedAt.value = Date.now();
   }
 
-  /** Messages moved: what is shown of now is asked for again, though not at every frame. */
+  /** Refetch current data after messages moved, at most once per polling interval. */
   function refresh(): void {
     if (Date.now() - refreshedAt < pollMillis.value - EARLY_MILLIS) return;
     refreshedAt = Date.now();
@@ -109,7 +109,7 @@ export const useLive = defineStore("live", () => {
   }
 
   function take(frame: Frame): void {
-    heard();
+    markFresh();
     retryMillis = 1_000;
     switch (frame.event) {
       case "message.processed":
@@ -136,7 +136,7 @@ export const useLive = defineStore("live", () => {
     return url.href;
   }
 
-  /** Frames come no more often than they are made use of. */
+  /** Ask for frames only as often as the page uses them. */
   function subscribe(): void {
     if (!isOpen.value) return;
     const seconds = Math.min(preferences.seconds, MOST_SECONDS);
@@ -153,7 +153,7 @@ export const useLive = defineStore("live", () => {
       opened.onopen = () => {
         isOpen.value = true;
         subscribe();
-        heard();
+        markFresh();
       };
       opened.onmessage = (message: MessageEvent<string>) => take(JSON.parse(message.data) as Frame);
       opened.onclose = () => {
@@ -185,9 +185,9 @@ export const useLive = defineStore("live", () => {
     isActive,
     (active) => {
       if (!active) return close();
-      heard();
+      markFresh();
       void open();
-      // A search stays as it was found: one inside what was revealed would be logged once more.
+      // Searches are not repeated, because a search in revealed payloads adds an audit record each time.
       void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "search" });
     },
     { immediate: true },
@@ -204,12 +204,12 @@ export const useLive = defineStore("live", () => {
     isPaused,
     isStale,
     interval,
-    heardAt,
+    respondedAt,
     now,
     operations,
     processed,
     stats,
-    heard,
+    markFresh,
     pause,
   };
 });

@@ -1,18 +1,19 @@
 /**
- * Sign in at the installation's OpenID provider: authorization code with PKCE, as a public client.
+ * Sign in at the OpenID provider of the installation, as a public client with authorization code and PKCE.
  *
- * The page asks the provider for the tokens itself; what they are worth the server judges.
+ * The page requests the tokens itself. The server validates them.
  */
 
 import { prefix, type Provider, provider } from "../lib/pageConfig";
+import { providerTexts } from "../text/signIn";
 
-/** What this tab holds of the provider, in its session storage. */
+/** The tokens of the provider, kept in the session storage of this tab. */
 export interface Grant {
-  /** The token that the server is shown. */
+  /** The token sent to the server. */
   bearer: string;
   idToken: string;
   refreshToken: string | null;
-  /** When to ask for the next one; null: nobody knows. */
+  /** When to renew the token. Null if its lifetime is unknown. */
   renewAt: number | null;
 }
 
@@ -20,12 +21,12 @@ interface Pending {
   state: string;
   nonce: string;
   verifier: string;
-  /** Where somebody wanted to go, with all filters. */
+  /** The page to return to, with its filters. */
   path: string;
 }
 
 interface Return {
-  told: URLSearchParams;
+  parameters: URLSearchParams;
   pending: Pending | null;
 }
 
@@ -42,32 +43,31 @@ const PENDING = "queen.sign-in";
 const PATH = `${prefix}/signed-in`;
 const TIMEOUT_MILLIS = 15_000;
 const CLOCKS_DIFFER_MILLIS = 300_000;
-/** Of a token's life; then the next one is asked for. */
+/** Renew a token after this share of its lifetime. */
 const RENEW_SHARE = 0.75;
-const AGAIN = "Sign in again.";
 
 let returned = readReturn();
 
-/** What the provider told this tab when it sent it back; once. */
+/** Take the parameters that the provider returned. A second call returns null. */
 export function takeReturn(): Return | null {
-  const told = returned;
+  const taken = returned;
   returned = null;
-  return told;
+  return taken;
 }
 
 function readReturn(): Return | null {
   if (!provider || location.pathname !== PATH) return null;
-  const told = new URLSearchParams(location.search);
+  const parameters = new URLSearchParams(location.search);
   const pending = JSON.parse(sessionStorage.getItem(PENDING) ?? "null") as Pending | null;
   sessionStorage.removeItem(PENDING);
-  // The code stays neither in the URL nor in the history.
-  // With the origin: a path that begins with two slashes would be another site.
+  // Remove the code from the URL and the history.
+  // Prepend the origin because a path that starts with two slashes would be another site.
   history.replaceState(null, "", location.origin + (pending?.path ?? `${prefix}/`));
-  return { told, pending };
+  return { parameters, pending };
 }
 
 function known(): { provider: Provider; endpoints: NonNullable<Provider["endpoints"]> } {
-  if (!provider?.endpoints) throw new Error("The provider does not answer the server. Reload this page in a moment.");
+  if (!provider?.endpoints) throw new Error(providerTexts.unavailable);
   return { provider, endpoints: provider.endpoints };
 }
 
@@ -85,10 +85,10 @@ function withQuery(address: string, query: Record<string, string>): string {
   return url.href;
 }
 
-/** Leave for the provider; it sends this tab back to where it is now. */
+/** Redirect to the provider, which returns this tab to the current page. */
 export async function begin(): Promise<void> {
   const { provider, endpoints } = known();
-  if (!isSecureContext) throw new Error("Browsers allow this over https alone: open the dashboard by its https address.");
+  if (!isSecureContext) throw new Error(providerTexts.needsHttps);
   const pending: Pending = {
     state: random(),
     nonce: random(),
@@ -111,41 +111,41 @@ export async function begin(): Promise<void> {
   );
 }
 
-/** What a return is worth; throws a sentence that says what to do. */
-export async function finish({ told, pending }: Return): Promise<Grant> {
+/** Exchange the returned code for tokens. Errors tell the user what to do. */
+export async function finish({ parameters, pending }: Return): Promise<Grant> {
   const { provider } = known();
-  if (!pending || told.get("state") !== pending.state)
-    throw new Error(`This sign-in was not begun in this tab, or is over already. ${AGAIN}`);
-  if ((told.get("iss") ?? provider.issuer) !== provider.issuer)
-    throw new Error(`The answer is of another provider than ${provider.name}. ${AGAIN}`);
-  const fault = told.get("error");
+  if (!pending || parameters.get("state") !== pending.state)
+    throw new Error(providerTexts.notStarted);
+  if ((parameters.get("iss") ?? provider.issuer) !== provider.issuer)
+    throw new Error(providerTexts.otherIssuer(provider.name));
+  const fault = parameters.get("error");
   if (fault !== null)
-    throw new Error(`${provider.name} did not let you in: ${told.get("error_description") ?? fault}. Sign in as somebody else, or ask whoever runs it.`);
+    throw new Error(providerTexts.denied(provider.name, parameters.get("error_description") ?? fault));
   const tokens = await exchange({
     grant_type: "authorization_code",
-    code: told.get("code") ?? "",
+    code: parameters.get("code") ?? "",
     redirect_uri: location.origin + PATH,
     code_verifier: pending.verifier,
   });
   const claims = claimsOf(tokens.id_token);
   const isForUs = [claims?.aud].flat().includes(provider.clientId);
   if (!claims || claims.iss !== provider.issuer || !isForUs || claims.nonce !== pending.nonce)
-    throw new Error(`${provider.name} answered with a token that was not made for this sign-in. ${AGAIN} If it happens again, tell whoever runs this server.`);
+    throw new Error(providerTexts.foreignToken(provider.name));
   if ((claims.exp ?? 0) * 1_000 + CLOCKS_DIFFER_MILLIS < Date.now())
-    throw new Error(`${provider.name} answered with a token that is over. Look whether the clock of this machine is right. ${AGAIN}`);
+    throw new Error(providerTexts.expiredToken(provider.name));
   return grantOf(tokens, tokens.id_token ?? "", null);
 }
 
-/** The next tokens; throws when the provider gives none. */
+/** Renew the tokens. Throws if the provider returns none. */
 export async function renew(grant: Grant): Promise<Grant> {
-  if (!grant.refreshToken) throw new Error("There is nothing to renew.");
+  if (!grant.refreshToken) throw new Error(providerTexts.noRefreshToken);
   const tokens = await exchange({ grant_type: "refresh_token", refresh_token: grant.refreshToken });
   if (tokens.id_token && claimsOf(tokens.id_token)?.sub !== claimsOf(grant.idToken)?.sub)
-    throw new Error("The token is somebody else's.");
+    throw new Error(providerTexts.otherUser);
   return grantOf(tokens, tokens.id_token ?? grant.idToken, grant.refreshToken);
 }
 
-/** Where signing out goes on; null where the provider has no such page. */
+/** The logout page of the provider, or null if it has none. */
 export function signOutUrl(grant: Grant): string | null {
   const { provider, endpoints } = known();
   if (!endpoints.end_session_endpoint) return null;
@@ -158,9 +158,9 @@ export function signOutUrl(grant: Grant): string | null {
 
 function grantOf(tokens: Tokens, idToken: string, oldRefreshToken: string | null): Grant {
   const bearer = provider?.token === "id" ? tokens.id_token : tokens.access_token;
-  if (!bearer) throw new Error(`${provider?.name} gave no token for this server. Tell whoever runs it: see OIDC_TOKEN and OIDC_SCOPES.`);
+  if (!bearer) throw new Error(providerTexts.noToken(provider?.name));
   const { exp, iat } = claimsOf(bearer) ?? {};
-  // Its own life rather than the hour of its end: clocks differ.
+  // Use the lifetime instead of the expiry time because clocks differ.
   const seconds = exp !== undefined && iat !== undefined ? exp - iat : (tokens.expires_in ?? null);
   return {
     bearer,
@@ -170,28 +170,28 @@ function grantOf(tokens: Tokens, idToken: string, oldRefreshToken: string | null
   };
 }
 
-/** Ask the provider for tokens; throws a sentence that says what to do. */
+/** Request tokens from the provider. Errors tell the user what to do. */
 async function exchange(form: Record<string, string>): Promise<Tokens> {
   const { provider, endpoints } = known();
-  let answer: Response;
+  let response: Response;
   try {
-    answer = await fetch(endpoints.token_endpoint, {
+    response = await fetch(endpoints.token_endpoint, {
       method: "POST",
       body: new URLSearchParams({ ...form, client_id: provider.clientId }),
       credentials: "omit",
       signal: AbortSignal.timeout(TIMEOUT_MILLIS),
     });
   } catch {
-    throw new Error(`${provider.name} cannot be reached from this page: it is away, or does not allow pages of ${location.origin} to ask for tokens (CORS). Try again, or tell whoever runs it.`);
+    throw new Error(providerTexts.unreachable(provider.name, location.origin));
   }
-  const told = (await answer.json().catch(() => ({}))) as Tokens & { error?: string };
-  if (answer.ok) return told;
-  if (told.error === "invalid_grant")
-    throw new Error(`${provider.name} no longer takes this sign-in: it took too long, or was used before. ${AGAIN}`);
-  throw new Error(`${provider.name} gave no token: ${told.error ?? answer.status}. Tell whoever runs this server.`);
+  const body = (await response.json().catch(() => ({}))) as Tokens & { error?: string };
+  if (response.ok) return body;
+  if (body.error === "invalid_grant")
+    throw new Error(providerTexts.invalidGrant(provider.name));
+  throw new Error(providerTexts.failed(provider.name, body.error ?? response.status));
 }
 
-/** What a token says; the connection to the provider vouches for it here, the server checks its signature. */
+/** Read the claims of a token. The server verifies the signature; here the TLS connection is enough. */
 function claimsOf(token: string | undefined): Claims | null {
   try {
     const part = (token ?? "").split(".")[1] ?? "";

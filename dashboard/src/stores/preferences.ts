@@ -1,26 +1,21 @@
-/** How this person likes it; kept in this browser. */
+/** Display preferences, kept in the local storage of this browser. */
 
 import { useLocalStorage, usePreferredDark } from "@vueuse/core";
 import { defineStore } from "pinia";
 import { computed, watchEffect } from "vue";
 
-export type Theme = "system" | "light" | "dark";
+import { REFRESH_INTERVALS } from "../text/layout";
 
-/** How often figures are asked for while messages move. */
-export const INTERVALS = [
-  [5, "Figures every 5 seconds"],
-  [15, "Every 15 seconds"],
-  [60, "Every minute"],
-] as const;
+export type Theme = "system" | "light" | "dark";
 
 export const usePreferences = defineStore("preferences", () => {
   const theme = useLocalStorage<Theme>("queen.theme", "system");
   const isDense = useLocalStorage("queen.dense", false);
   const isUtc = useLocalStorage("queen.utc", false);
-  /** Keys that stand for themselves: whoever speaks to the machine, or shakes, may not want them. */
+  /** Single-key shortcuts can be turned off, because speech input and tremor trigger them by accident. */
   const hasKeys = useLocalStorage("queen.keys", true);
-  const interval = useLocalStorage<number>("queen.interval", INTERVALS[0][0]);
-  const seconds = computed(() => INTERVALS.find(([each]) => each === interval.value)?.[0] ?? INTERVALS[0][0]);
+  const interval = useLocalStorage<number>("queen.interval", REFRESH_INTERVALS[0][0]);
+  const seconds = computed(() => REFRESH_INTERVALS.find(([each]) => each === interval.value)?.[0] ?? REFRESH_INTERVALS[0][0]);
   const prefersDark = usePreferredDark();
   const shown = computed(() =>
     theme.value === "system" ? (prefersDark.value ? "dark" : "light") : theme.value,

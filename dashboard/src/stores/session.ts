@@ -1,12 +1,13 @@
-/** Who looks at the dashboard, and what that caller may do; the server judges anew in any case. */
+/** The signed-in user and their permissions. The server checks every request again. */
 
 import { useQueryClient } from "@tanstack/vue-query";
 import { defineStore } from "pinia";
 import { computed, ref } from "vue";
 
-import { unwrap, http, ApiError, type Schemas, setBearerToken } from "../api/client";
+import { ApiError, http, type Schemas, setBearerToken, unwrap } from "../api/client";
 import { prefix, provider } from "../lib/pageConfig";
-import { signOutUrl, finish, type Grant, renew, takeReturn } from "./oidc";
+import { texts } from "../text/signIn";
+import { finish, type Grant, renew, signOutUrl, takeReturn } from "./oidc";
 import { useStartedOperations } from "./startedOperations";
 
 export type Permission =
@@ -18,12 +19,10 @@ export type Permission =
   | "destroy"
   | "admin";
 
-/** Of this tab alone, and gone with it. */
+/** Session storage keys: each tab has its own, and closing the tab deletes them. */
 const KEY = "queen.token";
 const GRANT = "queen.grant";
 const MOST_MILLIS = 2 ** 31 - 1;
-const ELSEWHERE = "You signed out in another tab.";
-const OVER = "You were signed out: this key or token is no longer taken. Sign in again.";
 
 export const useSession = defineStore("session", () => {
   const queries = useQueryClient();
@@ -31,17 +30,17 @@ export const useSession = defineStore("session", () => {
   const me = ref<Schemas["Me"] | null>(null);
   const phase = ref<"starting" | "signed-out" | "ready" | "failed">("starting");
   const failure = ref<Error | null>(null);
-  /** Why somebody is asked to sign in. */
+  /** Why the user must sign in, shown on the sign-in page. */
   const reason = ref("");
   const isAnonymous = computed(() => me.value?.kind === "anonymous");
-  /** The id of the key that we are signed in with; no secret. */
+  /** The ID of the API key in use. It is not secret. */
   const keyId = ref<string | null>(null);
   let timer: ReturnType<typeof setTimeout> | undefined;
   let renewal: Promise<void> | null = null;
-  /** The others of this browser at this server. */
+  /** Reaches the other tabs of this browser that use the same server. */
   const tabs = new BroadcastChannel(`queen${prefix}`);
   tabs.onmessage = ({ data }: MessageEvent<string>) => {
-    if (data === me.value?.name) forget(ELSEWHERE);
+    if (data === me.value?.name) forget(texts.signedOutElsewhere);
   };
 
   async function become(token: string | null): Promise<void> {
@@ -53,7 +52,7 @@ export const useSession = defineStore("session", () => {
     reason.value = "";
   }
 
-  /** Find out who we are; a token that is wrong is forgotten. */
+  /** Load the current user. An invalid token is deleted. */
   async function start(): Promise<void> {
     const isNew = await comeBack();
     const token = sessionStorage.getItem(KEY);
@@ -63,7 +62,7 @@ export const useSession = defineStore("session", () => {
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) {
         if (isNew)
-          return forget(`${provider?.name} let you in, but this server does not take its token (${error.message}). Tell whoever runs it: see JWT_AUDIENCE and OIDC_TOKEN.`);
+          return forget(texts.rejected(provider?.name, error.message));
         return token === null ? forget(reason.value) : lapse();
       }
       failure.value = error as Error;
@@ -71,7 +70,7 @@ export const useSession = defineStore("session", () => {
     }
   }
 
-  /** Whether the tab came back from the provider with a grant. */
+  /** Finish a sign-in at the provider. True if it returned a grant. */
   async function comeBack(): Promise<boolean> {
     const returned = takeReturn();
     if (!returned) return false;
@@ -84,7 +83,7 @@ export const useSession = defineStore("session", () => {
     }
   }
 
-  /** Throws an ApiError when the server does not know the token. */
+  /** Throws an ApiError if the server rejects the token. */
   async function signIn(token: string): Promise<void> {
     try {
       await become(token);
@@ -104,7 +103,7 @@ export const useSession = defineStore("session", () => {
     return JSON.parse(sessionStorage.getItem(GRANT) ?? "null") as Grant | null;
   }
 
-  /** Ask for the next token in time, if the provider gives such. */
+  /** Renew the token before it expires, if the provider issued a refresh token. */
   function wait(): void {
     clearTimeout(timer);
     const grant = grantKept();
@@ -113,14 +112,14 @@ export const useSession = defineStore("session", () => {
     timer = setTimeout(() => void next().catch(() => undefined), millis);
   }
 
-  /** One at a time: a refresh token may be used once. */
+  /** Runs once at a time because a refresh token is valid for one use. */
   function next(): Promise<void> {
     renewal ??= (async () => {
       const grant = grantKept();
-      if (!grant) throw new Error(OVER);
+      if (!grant) throw new Error(texts.expired);
       const renewed = await renew(grant);
-      // Whoever signed out meanwhile stays out.
-      if (grantKept()?.bearer !== grant.bearer) throw new Error(OVER);
+      // The user may have signed out during the request and must stay signed out.
+      if (grantKept()?.bearer !== grant.bearer) throw new Error(texts.expired);
       keep(renewed);
       setBearerToken(renewed.bearer);
       wait();
@@ -128,13 +127,13 @@ export const useSession = defineStore("session", () => {
     return renewal;
   }
 
-  /** The server no longer takes the token: perhaps there is a next one. */
+  /** The server rejected the token. Try to renew it before signing out. */
   async function lapse(): Promise<void> {
     try {
       await next();
       await become(sessionStorage.getItem(KEY));
     } catch {
-      forget(OVER);
+      forget(texts.expired);
     }
   }
 
@@ -147,12 +146,12 @@ export const useSession = defineStore("session", () => {
     keyId.value = null;
     reason.value = why;
     phase.value = "signed-out";
-    // The next to sign in here is perhaps somebody else.
+    // The next user of this tab must not see cached data.
     queries.clear();
     work.forget();
   }
 
-  /** Here, in other tabs of the same caller, and at the provider if it has a page for it. */
+  /** Sign out in all tabs of this user, and at the provider if it has a logout page. */
   function signOut(): void {
     const grant = grantKept();
     const address = grant && provider?.endpoints ? signOutUrl(grant) : null;

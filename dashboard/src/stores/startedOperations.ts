@@ -1,4 +1,4 @@
-/** Long work that was begun in this tab, followed until somebody has seen its end. */
+/** Operations started in this tab, listed until the user dismisses them. */
 
 import { defineStore } from "pinia";
 import { shallowRef } from "vue";
