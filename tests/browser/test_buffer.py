@@ -23,7 +23,7 @@ async def buffered(own_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> As
 async def turn(page: Page, action: str) -> None:
     await page.get_by_role("button", name=f"{action} push maintenance").click()
     dialog = page.get_by_role("dialog")
-    if action == "Begin":
+    if action == "Start":
         await dialog.get_by_label("to confirm").fill("maintenance")
     await dialog.get_by_role("button", name=action, exact=True).click()
     await expect(dialog).to_have_count(0)
@@ -31,7 +31,7 @@ async def turn(page: Page, action: str) -> None:
 
 async def test_pushes_wait_on_disk_while_maintenance_lasts(page: Page, buffered: Server) -> None:
     await page.goto(f"{buffered.base_url}/system")
-    await turn(page, "Begin")
+    await turn(page, "Start")
     await expect(page.locator("[data-maintenance=push]")).to_contain_text("stopped")
     pushed = await buffered.post("/push", {"items": [{"queue": "late", "payload": 7}]})
     assert pushed.status == 202
@@ -58,7 +58,7 @@ async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Ser
     await page.goto(f"{buffered.base_url}/system")
     retry = page.get_by_role("button", name="Retry failed files")
     await expect(retry).to_be_disabled()
-    await turn(page, "Begin")
+    await turn(page, "Start")
     assert (await buffered.post("/push", {"items": [item]})).status == 202
     await order(is_ordered=True)
     await turn(page, "End")
@@ -75,7 +75,7 @@ async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Ser
 
 async def test_what_failed_is_told_and_tried_again(page: Page, buffered: Server) -> None:
     await page.goto(f"{buffered.base_url}/system")
-    await turn(page, "Begin")
+    await turn(page, "Start")
     pushed = await buffered.post("/push", {"items": [{"queue": "mended", "payload": 9}]})
     assert pushed.status == 202
     await turn(page, "End")

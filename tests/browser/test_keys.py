@@ -107,7 +107,7 @@ async def test_a_key_may_have_permissions_instead_of_a_role(page: Page, admin: C
     await page.get_by_role("button", name="Create API key").click()
     dialog = page.get_by_role("dialog")
     await page.get_by_label("Name", exact=True).fill("auditor")
-    await page.get_by_label("Role").select_option("some permissions")
+    await page.get_by_label("Role").select_option("custom permissions")
     await expect(dialog.get_by_role("button", name="Create", exact=True)).to_be_disabled()
     await page.get_by_role("checkbox", name="browse").check()
     await page.get_by_role("checkbox", name="operate").check()

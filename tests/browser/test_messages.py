@@ -95,7 +95,7 @@ async def test_a_payload_is_shown_whole_with_every_digit(page: Page, empty: Serv
     await page.get_by_placeholder("Search keys and values").fill("found me")
     await expect(tree.locator("[data-path='deep.a.b.c[1].d'][data-found]")).to_be_visible()
     await page.get_by_placeholder("Search keys and values").fill("")
-    await tree.get_by_role("button", name="Open many").click()
+    await tree.get_by_role("button", name="Expand many").click()
     await tree.get_by_role("button", name="Show more").click()
     await expect(tree.locator("[data-path='many[499]']")).to_be_attached()
     await page.get_by_role("button", name="text", exact=True).click()

@@ -170,7 +170,7 @@ async def test_every_page_has_its_key_and_its_place_in_the_menu(page: Page, demo
         await menu.get_by_role("link", name=label, exact=True).click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(title)
         await expect(page).to_have_url(demo.base_url + path)
-    await page.get_by_role("button", name="Keyboard shortcuts").click()
+    await page.get_by_role("button", name="Shortcuts").click()
     keys = page.get_by_role("dialog", name="Keyboard shortcuts")
     for key in PAGES:
         await expect(keys).to_contain_text(f"g {key}")

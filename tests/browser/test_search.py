@@ -147,7 +147,7 @@ async def test_a_payload_and_an_id_are_copied_whole(page: Page, empty: Server) -
     pushed = await push(empty, "whole", {"f": 1.0, "n": 12345678901234567890})
     await page.goto(f"{empty.base_url}/messages/{pushed['id']}")
     for label, text in {
-        "Copy the payload": '{"f": 1.0, "n": 12345678901234567890}',
+        "Copy payload": '{"f": 1.0, "n": 12345678901234567890}',
         "Copy Transaction": pushed["transactionId"],
     }.items():
         copy = page.get_by_role("button", name=label, exact=True)

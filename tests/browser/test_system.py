@@ -137,7 +137,7 @@ async def test_maintenance_begins_by_a_word_and_ends(page: Page, demo: Server) -
     await page.goto(f"{demo.base_url}/system")
     pops = page.locator("[data-maintenance=pop]")
     await pops.get_by_role("button", name="Start pop maintenance").click()
-    begin = page.get_by_role("dialog").get_by_role("button", name="Begin")
+    begin = page.get_by_role("dialog").get_by_role("button", name="Start")
     await expect(begin).to_be_disabled()
     await page.get_by_label("to confirm").fill("maintenance")
     await begin.click()
@@ -207,7 +207,7 @@ async def test_maintenance_that_is_refused_says_so_and_is_in_force_once_it_is_no
             else route.continue_()
         ),
     )
-    await dialog.get_by_role("button", name="Begin").click()
+    await dialog.get_by_role("button", name="Start").click()
     await expect(dialog.get_by_role("alert")).to_contain_text("the database is away")
     assert await push() == 201
     await page.unroute("**/system/maintenance")

@@ -98,7 +98,7 @@ async def test_the_palette_leads_to_what_failed(page: Page, demo: Server) -> Non
     await expect(page.get_by_role("heading", name="Workflows")).to_be_visible()
     await page.keyboard.press("Control+k")
     await expect(page.get_by_role("option").first).to_be_visible()
-    await page.keyboard.type("workflows that failed")
+    await page.keyboard.type("failed workflows")
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile("state=failed"))
 
@@ -152,7 +152,7 @@ async def test_a_step_leads_to_its_job_and_back(page: Page, demo: Server) -> Non
     await page.goto(f"{demo.base_url}/workflows/demo-trip-2?step=hotel")
     panel = page.get_by_role("region", name="Step hotel")
     await expect(panel.get_by_role("region", name="Tree of step result")).to_contain_text("done")
-    await panel.get_by_role("link", name="Its job").click()
+    await panel.get_by_role("link", name="Job and message").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("book")
     await page.get_by_role("link", name="Open workflow").click()
     await expect(panel).to_be_visible()

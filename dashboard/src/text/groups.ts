@@ -4,7 +4,7 @@ export const texts = {
   empty: "No consumer groups yet",
   emptyHelp: "The first pop of a group creates it.",
   noMatch: "No matching groups",
-  noMatchHelp: "No group reads this queue, or none is that far behind.",
+  noMatchHelp: "No group reads this queue, or no group is that far behind.",
   noPartition: "No matching partitions",
   noPartitionHelp: "No partition has this much lag, or the group has not read any yet.",
   notFound: (queue: string) => `Queue ${queue} has no such consumer group.`,

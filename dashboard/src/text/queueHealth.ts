@@ -5,7 +5,7 @@ import { count, duration, plural } from "../lib/format";
 export const texts = {
   paused: {
     label: "Paused",
-    why: "Consumers receive nothing until you resume the queue. Pushes are still accepted.",
+    why: "Consumers receive no messages until you resume the queue. Pushes are still accepted.",
   },
   deadLetters: {
     label: (many: number | null) => plural(many, "dead letter"),
@@ -38,6 +38,6 @@ export const texts = {
   noProgress: {
     label: "No progress",
     why: (leased: number | null, age: string) =>
-      `${plural(leased, "delivery is", "deliveries are")} leased and nothing is consumed. The oldest message has waited for ${age}.`,
+      `${plural(leased, "delivery is", "deliveries are")} leased, but no message is being consumed. The oldest message has waited for ${age}.`,
   },
 } as const;
