@@ -3,20 +3,20 @@ import vue from "@vitejs/plugin-vue";
 import { defineConfig } from "vite";
 
 export default defineConfig({
-  // The server says where the files are: it may stand behind a prefix.
+  // Relative URLs, because the server may run under a path prefix.
   base: "./",
   plugins: [vue(), tailwindcss()],
   build: {
     outDir: "../src/queen/server/dashboard",
     emptyOutDir: true,
-    // The policy allows files of ours alone: nothing inside others.
+    // The Content-Security-Policy forbids inlined assets.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: "es2022",
     rolldownOptions: {
       output: {
-        // What several pages use is one file, not a file each: a browser asks for it once, and for little else.
-        // What charts, dialogs and menus are made of is loaded with the first of them.
+        // Shared code is one file instead of one per module, so that a page needs few requests.
+        // Charts, dialogs and menus are loaded on first use.
         codeSplitting: {
           groups: [
             { name: "charts", test: /uplot|LineChart|ChartGrid/, priority: 2, includeDependenciesRecursively: false },

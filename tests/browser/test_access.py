@@ -34,7 +34,7 @@ async def guarded(own_dsn: str) -> AsyncIterator[Server]:
 
 async def sign_in(page: Page, server: Server, key: str, path: str = "/") -> None:
     await page.goto(server.base_url + path)
-    await page.get_by_label("Key or token").fill(key)
+    await page.get_by_label("API key or token").fill(key)
     await page.get_by_role("button", name="Sign in").click()
 
 
@@ -43,7 +43,7 @@ async def test_a_key_opens_the_dashboard_in_this_tab_alone(
 ) -> None:
     key = await make_key(own_dsn, role="read-only", name="reader")
     await page.goto(guarded.base_url)
-    await expect(page.get_by_label("Key or token")).to_be_visible()
+    await expect(page.get_by_label("API key or token")).to_be_visible()
     await keep(page, "sign-in-light-1440")
     assert await violations(page) == []
     await sign_in(page, guarded, "qk_aaaaaaaaaaaa_wrong")
@@ -56,7 +56,7 @@ async def test_a_key_opens_the_dashboard_in_this_tab_alone(
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await page.get_by_role("button", name="Account and appearance").click()
     await page.get_by_role("menuitem", name="Sign out").click()
-    await expect(page.get_by_label("Key or token")).to_be_visible()
+    await expect(page.get_by_label("API key or token")).to_be_visible()
 
 
 async def test_who_signs_in_next_sees_nothing_of_who_was_here_before(
@@ -66,7 +66,7 @@ async def test_who_signs_in_next_sees_nothing_of_who_was_here_before(
     await expect(page.get_by_role("link", name="secret")).to_be_visible()
     await page.get_by_role("button", name="Account and appearance").click()
     await page.get_by_role("menuitem", name="Sign out").click()
-    await page.get_by_label("Key or token").fill(
+    await page.get_by_label("API key or token").fill(
         await make_key(own_dsn, role="write-only", name="writer")
     )
     await page.get_by_role("button", name="Sign in").click()
@@ -156,12 +156,12 @@ async def test_who_signs_out_is_signed_out_in_all_tabs(
     await page.bring_to_front()
     await choose(page, "Sign out")
 
-    await expect(page.get_by_label("Key or token")).to_be_visible()
+    await expect(page.get_by_label("API key or token")).to_be_visible()
     await expect(page.get_by_role("alert")).to_have_count(0)
     await expect(same.get_by_role("alert")).to_have_text("You signed out in another tab.")
     assert await same.evaluate("sessionStorage.getItem('queen.token')") is None
     await same.reload()
-    await expect(same.get_by_label("Key or token")).to_be_visible()
+    await expect(same.get_by_label("API key or token")).to_be_visible()
     # Another caller stays, whoever else goes.
     await other.reload()
     await expect(other.get_by_role("heading", name="Overview")).to_be_visible()

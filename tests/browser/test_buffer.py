@@ -23,7 +23,7 @@ async def buffered(own_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> As
 async def turn(page: Page, action: str) -> None:
     await page.get_by_role("button", name=f"{action} push maintenance").click()
     dialog = page.get_by_role("dialog")
-    if action == "Begin":
+    if action == "Start":
         await dialog.get_by_label("to confirm").fill("maintenance")
     await dialog.get_by_role("button", name=action, exact=True).click()
     await expect(dialog).to_have_count(0)
@@ -31,15 +31,15 @@ async def turn(page: Page, action: str) -> None:
 
 async def test_pushes_wait_on_disk_while_maintenance_lasts(page: Page, buffered: Server) -> None:
     await page.goto(f"{buffered.base_url}/system")
-    await turn(page, "Begin")
+    await turn(page, "Start")
     await expect(page.locator("[data-maintenance=push]")).to_contain_text("stopped")
     pushed = await buffered.post("/push", {"items": [{"queue": "late", "payload": 7}]})
     assert pushed.status == 202
     await page.reload()
     await expect(page.locator("main")).to_contain_text("Messages on disk1, ")
     await turn(page, "End")
-    await page.get_by_role("button", name="Store what is on disk").click()
-    await expect(page.get_by_text("Stored what was on disk.")).to_be_visible()
+    await page.get_by_role("button", name="Flush buffer").click()
+    await expect(page.get_by_text("The buffered messages were stored.")).to_be_visible()
     assert (await buffered.get("/pop/queue/late")).body["messages"][0]["data"] == 7
 
 
@@ -56,9 +56,9 @@ async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Ser
     await order(is_ordered=False)
     assert (await buffered.post("/push", {"items": [item]})).status == 201
     await page.goto(f"{buffered.base_url}/system")
-    retry = page.get_by_role("button", name="Try failed files again")
+    retry = page.get_by_role("button", name="Retry failed files")
     await expect(retry).to_be_disabled()
-    await turn(page, "Begin")
+    await turn(page, "Start")
     assert (await buffered.post("/push", {"items": [item]})).status == 202
     await order(is_ordered=True)
     await turn(page, "End")
@@ -67,7 +67,7 @@ async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Ser
     await expect(retry).to_be_enabled()
     await order(is_ordered=False)
     await retry.click()
-    await expect(page.get_by_text("1 are tried again.")).to_be_visible()
+    await expect(page.get_by_text("Retrying 1 message.")).to_be_visible()
     for _ in range(2):
         reply = await buffered.get("/pop/queue/changed", wait="true", timeout=10_000)
         assert reply.body["messages"][0]["data"] == 8
@@ -75,19 +75,19 @@ async def test_what_could_not_be_stored_is_tried_again(page: Page, buffered: Ser
 
 async def test_what_failed_is_told_and_tried_again(page: Page, buffered: Server) -> None:
     await page.goto(f"{buffered.base_url}/system")
-    await turn(page, "Begin")
+    await turn(page, "Start")
     pushed = await buffered.post("/push", {"items": [{"queue": "mended", "payload": 9}]})
     assert pushed.status == 202
     await turn(page, "End")
     problem = {"code": "database_unavailable", "detail": "the database is away"}
     await page.route("**/buffer/flush", lambda route: route.fulfill(status=503, json=problem))
-    await page.get_by_role("button", name="Store what is on disk").click()
+    await page.get_by_role("button", name="Flush buffer").click()
     await expect(page.locator("[data-failure=failed]")).to_contain_text("the database is away")
-    await expect(page.get_by_text("Stored what was on disk.")).to_have_count(0)
+    await expect(page.get_by_text("The buffered messages were stored.")).to_have_count(0)
     await page.unroute("**/buffer/flush")
     async with page.expect_response("**/buffer/flush") as flushed:
         await page.get_by_role("button", name="Try again").click()
     assert (await flushed.value).status == 200
-    await expect(page.get_by_text("Stored what was on disk.")).to_be_visible()
+    await expect(page.get_by_text("The buffered messages were stored.")).to_be_visible()
     await expect(page.locator("[data-failure]")).to_have_count(0)
     assert (await buffered.get("/pop/queue/mended")).body["messages"][0]["data"] == 9

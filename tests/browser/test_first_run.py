@@ -40,6 +40,6 @@ async def test_waiting_turns_into_the_first_message(page: Page, empty: Server) -
     await page.get_by_role("link", name="demo", exact=True).click()
     await expect(page.get_by_role("heading", name="demo")).to_be_visible()
     await expect(other.locator("[data-first-message]")).to_be_visible()
-    await other.get_by_role("button", name="To the overview").click()
+    await other.get_by_role("button", name="Go to overview").click()
     await expect(other.get_by_role("heading", name="Overview")).to_be_visible()
     await expect(other.locator("[data-tile=Pending] [data-value]")).to_have_text("1")

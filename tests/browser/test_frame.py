@@ -77,7 +77,7 @@ async def test_keys_lead_from_page_to_page(page: Page, demo: Server) -> None:
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="demo.sms")).to_be_visible()
     await page.keyboard.press("?")
-    await expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
 
@@ -85,7 +85,7 @@ async def test_keys_lead_from_page_to_page(page: Page, demo: Server) -> None:
 async def test_the_menu_of_a_narrow_window_is_for_the_keyboard(page: Page, demo: Server) -> None:
     await page.set_viewport_size({"width": 375, "height": 812})
     await page.goto(demo.base_url)
-    opener = page.get_by_role("button", name="Open the menu")
+    opener = page.get_by_role("button", name="Open menu")
     await opener.press("Enter")
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("link", name="Overview")).to_be_focused()
@@ -104,7 +104,7 @@ async def test_the_menu_of_a_narrow_window_goes_to_a_page_and_closes(
     await page.set_viewport_size({"width": 375, "height": 812})
     await page.goto(demo.base_url)
     menu = page.get_by_role("navigation", name="Pages")
-    opener = page.get_by_role("button", name="Open the menu")
+    opener = page.get_by_role("button", name="Open menu")
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await expect(menu).to_be_hidden()
     await opener.click()
@@ -117,7 +117,7 @@ async def test_the_menu_of_a_narrow_window_goes_to_a_page_and_closes(
     await menu.get_by_role("link", name="Groups").click()
     await expect(menu).to_be_hidden()
     await opener.click()
-    await page.get_by_role("button", name="Close the menu").click()
+    await page.get_by_role("button", name="Close menu").click()
     await expect(menu).to_be_hidden()
     await expect(opener).to_be_focused()
 
@@ -125,7 +125,7 @@ async def test_the_menu_of_a_narrow_window_goes_to_a_page_and_closes(
 async def test_the_first_link_leads_past_the_menu(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/queues")
     await expect(page.locator("[data-row]").first).to_be_visible()
-    skip = page.get_by_role("link", name="To the content")
+    skip = page.get_by_role("link", name="Skip to content")
     await expect(skip).not_to_be_in_viewport(ratio=1)
     await page.keyboard.press("Tab")
     await expect(skip).to_be_focused()
@@ -155,7 +155,7 @@ async def test_keys_that_stand_for_themselves_can_be_turned_off(page: Page, demo
     await page.keyboard.press("Escape")
     await expect(page.locator("[data-live]")).to_contain_text("Live")
     await page.keyboard.press("?")
-    await page.get_by_label("Keys without").uncheck()
+    await page.get_by_label("Enable single-key shortcuts").uncheck()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await page.reload()
@@ -163,7 +163,7 @@ async def test_keys_that_stand_for_themselves_can_be_turned_off(page: Page, demo
     for key in ("g", "q", "p", "?"):
         await page.keyboard.press(key)
     await page.keyboard.press("Control+k")
-    await expect(page.get_by_role("dialog", name="Find a queue")).to_be_visible()
+    await expect(page.get_by_role("dialog", name="Search queues")).to_be_visible()
     await expect(page.locator("[data-live]")).to_contain_text("Live")
     await expect(page).to_have_url(f"{demo.base_url}/")
 
@@ -182,7 +182,7 @@ async def test_figures_are_asked_for_as_often_as_somebody_likes(page: Page, demo
     await page.goto(f"{demo.base_url}/queues")
     await expect(page.locator("[data-row]").first).to_be_visible()
     await page.get_by_role("button", name="Account and appearance").click()
-    await page.get_by_role("menuitemradio", name="Every minute").click()
+    await page.get_by_role("menuitemradio", name="Refresh every minute").click()
     await page.reload()
     await expect(page.locator("[data-row]").first).to_be_visible()
     await page.wait_for_load_state("networkidle")
@@ -280,14 +280,14 @@ async def test_rows_are_dense_and_times_in_utc_where_somebody_likes_them_so(
     box = await row.bounding_box()
     assert box is not None
     await page.get_by_role("button", name="Account and appearance").click()
-    await page.get_by_role("menuitemcheckbox", name="Dense rows").click()
+    await page.get_by_role("menuitemcheckbox", name="Compact rows").click()
     await page.reload()
     await expect(row).to_be_visible()
     dense = await row.bounding_box()
     assert dense is not None
     assert (round(box["height"]), round(dense["height"])) == (40, 30)
     await page.get_by_role("button", name="Account and appearance").click()
-    utc = page.get_by_role("menuitemcheckbox", name="Times in UTC")
+    utc = page.get_by_role("menuitemcheckbox", name="Show times in UTC")
     before = await utc.get_attribute("aria-checked")
     await utc.click()
     await page.reload()
@@ -312,7 +312,7 @@ async def test_a_part_that_cannot_be_loaded_says_so_and_is_asked_for_again(
 
     await pause.click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("Pause the queue")
+    await expect(dialog).to_contain_text("Pause queue")
     await page.keyboard.press("Escape")
     await expect(dialog).to_have_count(0)
     await menu.press("ArrowDown")

@@ -30,26 +30,26 @@ async def test_jobs_are_found_by_queue_status_and_name(page: Page, demo: Server)
     await page.get_by_label("Status").select_option("scheduled")
     await expect(rows).to_contain_text("cleanup")
     await page.get_by_label("Status").select_option("any")
-    await page.get_by_placeholder("Name of the processor").fill("publish")
-    await page.get_by_placeholder("Name of the processor").press("Enter")
+    await page.get_by_placeholder("Processor name").fill("publish")
+    await page.get_by_placeholder("Processor name").press("Enter")
     await expect(rows).to_have_count(1)
 
 
 async def test_a_job_shows_its_data_and_its_result(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/jobs?queue=media&status=completed")
     await page.get_by_role("table", name="Jobs", exact=True).locator("[data-row]").click()
-    await expect(page.get_by_role("region", name="Tree of the data")).to_contain_text(str(BIG))
-    await expect(page.get_by_role("region", name="Tree of the result")).to_contain_text("800")
-    await expect(page.get_by_label("Facts")).to_contain_text(f'"id":{BIG}')
+    await expect(page.get_by_role("region", name="Tree of data")).to_contain_text(str(BIG))
+    await expect(page.get_by_role("region", name="Tree of result")).to_contain_text("800")
+    await expect(page.get_by_label("Details")).to_contain_text(f'"id":{BIG}')
     await page.reload()
-    await expect(page.get_by_role("region", name="Tree of the result")).to_contain_text(str(BIG))
+    await expect(page.get_by_role("region", name="Tree of result")).to_contain_text(str(BIG))
 
 
 async def test_a_worker_is_listed_while_it_is_heard_of(page: Page, demo: Server) -> None:
     begun, goes_on = asyncio.Event(), asyncio.Event()
     await page.goto(f"{demo.base_url}/jobs")
     await page.get_by_role("link", name="workers").click()
-    await expect(page.locator("[data-empty]")).to_contain_text("No worker is heard of")
+    await expect(page.locator("[data-empty]")).to_contain_text("No workers connected")
     async with Queen(demo.base_url) as queen:
         jobs = QueueManager(queen)
 
@@ -92,7 +92,7 @@ async def test_a_job_is_cancelled(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/jobs/media/{added['id']}")
     await page.get_by_role("button", name="Cancel").click()
     await page.get_by_label("to confirm").fill("cancel")
-    await page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Cancel job").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("cancelled")
     shown = await demo.get(f"/jobs/media/{added['id']}")
     assert shown.body["status"] == "cancelled"
@@ -122,8 +122,8 @@ async def test_a_schedule_is_run_paused_resumed_and_deleted(page: Page, demo: Se
 async def test_a_job_leads_to_its_message_and_back_to_the_others(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/jobs?queue=media&status=completed")
     await page.get_by_role("table", name="Jobs", exact=True).locator("[data-row]").click()
-    await page.get_by_role("link", name="Its message").click()
-    await expect(page.get_by_role("region", name="Tree of the payload")).to_contain_text(str(BIG))
+    await page.get_by_role("link", name="Open message").click()
+    await expect(page.get_by_role("region", name="Tree of payload")).to_contain_text(str(BIG))
     await page.go_back()
-    await page.get_by_role("link", name="Jobs of media").click()
+    await page.get_by_role("link", name="Jobs in media").click()
     await expect(page).to_have_url(f"{demo.base_url}/jobs?queue=media")

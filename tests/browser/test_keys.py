@@ -36,16 +36,16 @@ async def admin(page: Page, guarded: Server, own_dsn: str) -> Caller:
 
 
 def row(page: Page, name: str) -> Locator:
-    return page.get_by_role("table", name="Keys").locator("[data-row]").filter(has_text=name)
+    return page.get_by_role("table", name="API keys").locator("[data-row]").filter(has_text=name)
 
 
 async def secret(page: Page, name: str) -> str:
     """What the page shows this once."""
-    await expect(page.get_by_role("dialog", name=f"The secret of {name}")).to_be_visible()
+    await expect(page.get_by_role("dialog", name=f"Secret of {name}")).to_be_visible()
     # A click beside it must not lose it.
     await page.mouse.click(5, 5)
     text = await page.locator("[data-secret]").inner_text()
-    await page.get_by_role("button", name="I have it").click()
+    await page.get_by_role("button", name="Done").click()
     await expect(page.get_by_role("dialog")).to_have_count(0)
     return text
 
@@ -66,25 +66,25 @@ async def test_a_key_is_made_with_all_that_narrows_it(
 ) -> None:
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     day = f"{datetime.now(UTC) + timedelta(days=30):%Y-%m-%d}"
-    await page.get_by_role("button", name="Create a key").click()
+    await page.get_by_role("button", name="Create API key").click()
     create = page.get_by_role("dialog").get_by_role("button", name="Create", exact=True)
     await expect(create).to_be_disabled()
     await page.get_by_label("Name", exact=True).fill("shop")
     await page.get_by_label("Role").select_option("read-write")
-    await page.get_by_role("button", name="Name queues").click()
+    await page.get_by_role("button", name="Limit to queues").click()
     await expect(create).to_be_disabled()
-    await page.get_by_label("Queue of line 1").fill("shop.*")
-    await page.get_by_role("button", name="Name queues").click()
-    await page.get_by_label("Namespace of line 2").fill("sales*")
+    await page.get_by_label("Queue, line 1").fill("shop.*")
+    await page.get_by_role("button", name="Limit to queues").click()
+    await page.get_by_label("Namespace, line 2").fill("sales*")
     await page.get_by_label("Expires").fill(day)
-    await page.get_by_label("Requests a second").fill("50")
+    await page.get_by_label("Requests per second").fill("50")
     await keep(page, "make-key-light-1440")
     assert await violations(page) == []
     await create.click()
     await expect(page.locator("[data-secret]")).to_be_visible()
     await keep(page, "secret-light-1440")
     assert await violations(page) == []
-    await page.get_by_role("button", name="Copy the secret").click()
+    await page.get_by_role("button", name="Copy secret").click()
     key = await secret(page, "shop")
 
     assert await page.evaluate("navigator.clipboard.readText()") == key
@@ -104,10 +104,10 @@ async def test_a_key_is_made_with_all_that_narrows_it(
 
 
 async def test_a_key_may_have_permissions_instead_of_a_role(page: Page, admin: Caller) -> None:
-    await page.get_by_role("button", name="Create a key").click()
+    await page.get_by_role("button", name="Create API key").click()
     dialog = page.get_by_role("dialog")
     await page.get_by_label("Name", exact=True).fill("auditor")
-    await page.get_by_label("Role").select_option("some permissions")
+    await page.get_by_label("Role").select_option("custom permissions")
     await expect(dialog.get_by_role("button", name="Create", exact=True)).to_be_disabled()
     await page.get_by_role("checkbox", name="browse").check()
     await page.get_by_role("checkbox", name="operate").check()
@@ -120,7 +120,7 @@ async def test_a_key_may_have_permissions_instead_of_a_role(page: Page, admin: C
 
 
 async def test_what_the_server_refuses_is_said_and_can_be_mended(page: Page, admin: Caller) -> None:
-    await page.get_by_role("button", name="Create a key").click()
+    await page.get_by_role("button", name="Create API key").click()
     dialog = page.get_by_role("dialog")
     await page.get_by_label("Name", exact=True).fill("late")
     await page.get_by_label("Expires").fill("2020-01-01")
@@ -138,7 +138,7 @@ async def test_a_rotated_key_has_a_new_secret_and_the_old_one_a_grace(
     old = await made(admin, "worker")
     await page.reload()
     await page.get_by_role("button", name="Rotate worker").click()
-    await page.get_by_label("The old secret is still taken").select_option("for an hour")
+    await page.get_by_label("Keep accepting the old secret").select_option("for 1 hour")
     await page.get_by_role("dialog").get_by_role("button", name="Rotate").click()
     new = await secret(page, "worker")
     for key in (old, new):
@@ -177,7 +177,7 @@ async def test_a_revoked_key_wants_its_name_typed_and_is_refused(page: Page, adm
     await expect(row(page, "stolen")).to_have_count(0)
     assert (await me(admin.server, key))["code"] == "unauthorized"
 
-    await page.get_by_label("Revoked ones too").check()
+    await page.get_by_label("Show revoked keys").check()
     await expect(row(page, "stolen")).to_contain_text("revoked")
     await expect(page).to_have_url(re.compile("revoked=true"))
     await page.reload()
@@ -210,20 +210,20 @@ async def test_without_authentication_the_page_says_that_keys_are_not_asked_for(
 ) -> None:
     async with Server(own_dsn, FAST) as server:
         await page.goto(server.base_url + ACCESS)
-        await expect(page.locator("main")).to_contain_text("asks nobody who they are")
+        await expect(page.locator("main")).to_contain_text("does not authenticate callers")
         # Before its server: it would miss what it still loads.
         await page.goto("about:blank")
 
 
 async def test_a_line_that_names_queues_is_taken_back(page: Page, admin: Caller) -> None:
-    await page.get_by_role("button", name="Create a key").click()
+    await page.get_by_role("button", name="Create API key").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Name", exact=True).fill("narrow")
     for line, queue in ((1, "wrong"), (2, "right")):
-        await dialog.get_by_role("button", name="Name queues").click()
-        await dialog.get_by_label(f"Queue of line {line}").fill(queue)
+        await dialog.get_by_role("button", name="Limit to queues").click()
+        await dialog.get_by_label(f"Queue, line {line}").fill(queue)
     await dialog.get_by_role("button", name="Remove line 1").click()
-    await expect(dialog.get_by_label("Queue of line 1")).to_have_value("right")
+    await expect(dialog.get_by_label("Queue, line 1")).to_have_value("right")
     await dialog.get_by_role("button", name="Create", exact=True).click()
 
     told = await me(admin.server, await secret(page, "narrow"))

@@ -44,9 +44,11 @@ async def many(empty: Server) -> Server:
 async def further(page: Page, table: Locator) -> None:
     """What is loaded is said not to be all; the rest comes when it is asked for."""
     await expect(table).to_have_attribute("aria-rowcount", "-1")
-    await page.get_by_role("button", name="Look further").click()
+    # A click would scroll to the button first, and scrolling loads the rest by itself.
+    await page.get_by_role("button", name="Load more").dispatch_event("click")
     await expect(table).to_have_attribute("aria-rowcount", str(MANY + 1))
-    await expect(page.get_by_role("button", name="Look further")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Load more")).to_have_count(0)
+    await page.evaluate("scrollTo(0, document.body.scrollHeight)")
 
 
 async def test_all_queues_with_dead_letters_are_listed(page: Page, many: Server) -> None:
@@ -59,7 +61,7 @@ async def test_all_queues_with_jobs_are_listed(page: Page, many: Server) -> None
     table = page.get_by_role("table", name="Queues with jobs")
     await further(page, table)
     await table.get_by_role("button", name="q104").click()
-    await expect(page.get_by_role("heading", name="Jobs of q104")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Jobs in q104")).to_be_visible()
 
 
 async def test_all_groups_of_a_queue_are_listed_and_sorted(page: Page, many: Server) -> None:
@@ -90,11 +92,11 @@ async def test_dead_letters_and_errors_are_sorted_by_time(page: Page, empty: Ser
     letters = page.get_by_role("table", name="Dead letters")
     first = letters.locator("tr[aria-rowindex]").first
     await expect(first).to_contain_text("a new one")
-    await letters.get_by_role("button", name="Gave up").click()
+    await letters.get_by_role("button", name="Failed").click()
     await expect(first).to_contain_text("an old one")
     await page.reload()
     await expect(first).to_contain_text("an old one")
-    await letters.get_by_role("button", name="Gave up").click()
+    await letters.get_by_role("button", name="Failed").click()
     await expect(first).to_contain_text("a new one")
 
     await bury(empty, "by time", 1, "an old one")

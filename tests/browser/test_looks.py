@@ -71,7 +71,7 @@ async def test_the_page_of_a_message_is_for_everybody(page: Page, demo: Server, 
     await page.set_viewport_size({"width": width, "height": 900})
     listed = await demo.get("/dlq", queue="demo.refunds", limit=1)
     await page.goto(f"{demo.base_url}/messages/{listed.body['messages'][0]['messageId']}")
-    await expect(page.get_by_role("list", name="Timeline")).to_contain_text("gave up after 1")
+    await expect(page.get_by_role("list", name="Timeline")).to_contain_text("after 1 attempt")
     await look(page, "message")
     await page.get_by_role("button", name="Move").click()
     await expect(page.get_by_role("dialog")).to_be_visible()

@@ -74,7 +74,7 @@ async def test_a_message_is_masked_and_revealed_once(page: Page, vault: Vault, w
     id_ = vault.ids[0]
     await sign_in(page, vault.server, vault.admin.token, f"/messages/{id_}")
     note = page.locator("[data-masked]")
-    await expect(note).to_contain_text("Encrypted: masked.")
+    await expect(note).to_contain_text("Encrypted and masked.")
     await expect(note).to_contain_text("audit log")
     await expect(page.get_by_text("Masked with the payload.")).to_be_visible()
     await expect(page.get_by_role("button", name="Push a copy")).to_be_disabled()
@@ -121,14 +121,14 @@ async def test_who_may_not_reveal_is_told_why(page: Page, vault: Vault) -> None:
 
     page.on("request", hear)
     await sign_in(page, vault.server, vault.reader.token, f"/messages/{vault.ids[0]}")
-    await expect(page.locator("[data-masked]")).to_contain_text("the permission to consume")
+    await expect(page.locator("[data-masked]")).to_contain_text("the consume permission")
     await expect(page.get_by_role("button", name="Reveal")).to_have_count(0)
     for path in ("/messages?queue=vault", "/tail?queue=vault", "/jobs?queue=vault"):
         await page.goto(vault.server.base_url + path)
         await expect(page.locator("main").get_by_text("masked", exact=True)).to_have_count(2)
         assert CANARY not in await page.content()
     await page.goto(f"{vault.server.base_url}/messages?queue=vault&q=payload.customer.id%3A42")
-    await expect(page.locator("[data-masked]")).to_contain_text("the permission to consume")
+    await expect(page.locator("[data-masked]")).to_contain_text("the consume permission")
     await page.goto(f"{vault.server.base_url}/tail?queue=vault&q={CANARY}")
     await expect(page.locator("[data-failure=masked]")).to_be_visible()
     assert not [url for url in asked if "reveal" in url]
@@ -167,7 +167,7 @@ async def test_two_messages_are_compared_when_both_are_revealed(page: Page, vaul
     a, b = vault.ids
     await sign_in(page, vault.server, vault.admin.token, f"/compare?a={a}&b={b}")
     await expect(page.locator("[data-masked]")).to_be_visible()
-    await expect(page.get_by_text("The payloads are the same")).to_have_count(0)
+    await expect(page.get_by_text("The payloads are identical")).to_have_count(0)
     await page.get_by_role("button", name="Reveal").click()
     table = page.get_by_role("table", name="Differences")
     await expect(table.locator("[data-row]")).to_have_count(2)

@@ -144,7 +144,7 @@ async def test_the_role_is_what_the_provider_says(
 
 async def test_a_return_that_nobody_began_is_refused(page: Page, guarded: Server) -> None:
     await page.goto(f"{guarded.base_url}/signed-in?code=stolen&state=forged")
-    await refused(page, "was not begun in this tab")
+    await refused(page, "was not started in this tab")
 
 
 async def caught(page: Page, url: str) -> str:
@@ -170,7 +170,7 @@ async def test_a_code_with_another_state_is_refused(page: Page, guarded: Server)
     url = await caught(page, guarded.base_url + WANTED)
     assert "&state=" in url
     await page.goto(url.partition("&state=")[0] + "&state=forged")
-    await refused(page, "was not begun in this tab")
+    await refused(page, "was not started in this tab")
     assert page.url == guarded.base_url + WANTED
 
 
@@ -180,7 +180,7 @@ async def test_a_code_is_of_the_tab_that_asked_for_it(
     url = await caught(page, guarded.base_url)
     other = await context.new_page()
     await other.goto(url)
-    await refused(other, "was not begun in this tab")
+    await refused(other, "was not started in this tab")
     await page.goto(url)
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
@@ -199,9 +199,9 @@ async def test_a_return_that_is_opened_again_changes_nothing(page: Page, guarded
 @pytest.mark.parametrize(
     ("user", "sentence"),
     [
-        ("mallory", "was not made for this sign-in. Sign in again."),
-        ("late", "took too long, or was used before. Sign in again."),
-        ("nobody", "Acme did not let you in"),
+        ("mallory", "was not issued for this sign-in. Sign in again."),
+        ("late", "took too long or was used before. Sign in again."),
+        ("nobody", "Acme denied the sign-in"),
     ],
 )
 async def test_what_goes_wrong_is_said_with_what_to_do(
@@ -217,14 +217,14 @@ async def test_a_path_that_looks_like_another_site_is_a_page_of_this_one(
 ) -> None:
     url = f"{guarded.base_url}//elsewhere.example/x"
     await begin(page, url, "ann")
-    await expect(page.locator("[data-empty]")).to_contain_text("There is no such page")
+    await expect(page.locator("[data-empty]")).to_contain_text("Page not found")
     assert page.url == url
 
 
 async def test_a_provider_that_the_page_cannot_ask_is_named(page: Page, guarded: Server) -> None:
     await page.route("**/token", lambda route: route.abort())
     await begin(page, guarded.base_url, "ann")
-    await refused(page, f"does not allow pages of {guarded.base_url} to ask for tokens (CORS)")
+    await refused(page, f"does not allow {guarded.base_url} to request tokens (CORS)")
 
 
 async def test_signing_out_ends_it_here_and_at_the_provider(page: Page, guarded: Server) -> None:
@@ -329,7 +329,7 @@ async def test_a_token_that_the_server_does_not_take_is_explained(
 ) -> None:
     async with served(page, own_dsn, site.settings(JWT_AUDIENCE="other")) as server:
         await begin(page, server.base_url, "ann")
-        await refused(page, "Acme let you in, but this server does not take its token")
+        await refused(page, "Acme signed you in, but this server rejected its token")
         await expect(page.get_by_role("alert")).to_contain_text("JWT_AUDIENCE")
 
 
@@ -338,10 +338,10 @@ async def test_a_provider_that_is_away_leaves_keys(page: Page, own_dsn: str, sit
     async with served(page, own_dsn, settings) as server:
         await page.goto(server.base_url)
         await expect(page.get_by_role("button", name="Sign in with Acme")).to_be_disabled()
-        await expect(page.get_by_role("status")).to_contain_text("does not answer")
+        await expect(page.get_by_role("status")).to_contain_text("cannot reach Acme")
         assert await violations(page) == []
         assert "issuer.silent" in server.log
-        await page.get_by_label("Key or token").fill(await make_key(own_dsn, role="read-only"))
+        await page.get_by_label("API key or token").fill(await make_key(own_dsn, role="read-only"))
         await page.get_by_role("button", name="Sign in", exact=True).click()
         await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 

@@ -22,7 +22,7 @@ async def test_old_figures_are_said_to_be_old_until_the_server_is_back(
     await expect(page.locator("[data-row]").first).to_be_visible()
     demo.kill()
     await page.clock.run_for(40_000)
-    await expect(page.get_by_role("alert")).to_contain_text("has not answered for")
+    await expect(page.get_by_role("alert")).to_contain_text("has not responded for")
     await expect(page.locator("[data-row]").first).to_be_visible()
 
     await demo.start()
@@ -123,7 +123,7 @@ async def test_a_tab_of_a_queue_says_nothing_of_what_has_not_come_yet(
     try:
         await page.goto(queue)
         await expect(page.locator("[data-chart] [data-loading]").first).to_be_visible()
-        await expect(page.get_by_text("Nothing was recorded")).to_have_count(0)
+        await expect(page.get_by_text("No data in this time range")).to_have_count(0)
         await page.goto(f"{queue}?tab=partitions")
         await expect(page.locator("[data-loading]:visible").first).to_be_visible()
         await expect(page.get_by_text("0 loaded")).to_have_count(0)

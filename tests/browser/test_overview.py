@@ -74,5 +74,5 @@ async def test_what_needs_attention_leads_to_what_is_wrong(page: Page, demo: Ser
 
 async def test_a_page_that_is_none_leads_back(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/nowhere")
-    await page.get_by_role("link", name="To the overview").click()
+    await page.get_by_role("link", name="Go to overview").click()
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()

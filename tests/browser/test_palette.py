@@ -27,12 +27,12 @@ PAGES = {
 """By the key after `g`: what the menu calls it, its path, its heading."""
 LEADS = {
     **{f"Go to {label.lower()}": (path, title) for label, path, title in PAGES.values()},
-    "Follow a queue: live tail": ("/tail", "Live tail"),
-    "Groups that are behind by a minute": ("/groups?behind=60", "Consumer groups"),
+    "Open live tail": ("/tail", "Live tail"),
+    "Groups more than a minute behind": ("/groups?behind=60", "Consumer groups"),
     "Queues with the most pending messages": ("/queues?sort=-pending", "Queues"),
     "Queues with the oldest messages": ("/queues?sort=-oldestAgeSeconds", "Queues"),
     "Queues with dead letters": ("/queues?sort=-deadLetters", "Queues"),
-    "Workflows that failed": ("/workflows?state=failed", "Workflows"),
+    "Failed workflows": ("/workflows?state=failed", "Workflows"),
 }
 SORTS = {"-pending": "Pending", "-oldestAgeSeconds": "Oldest", "-deadLetters": "Dead letters"}
 
@@ -44,60 +44,62 @@ def actions(page: Page) -> Locator:
 async def choose(page: Page, label: str) -> None:
     """By its name, with the keyboard alone."""
     await page.keyboard.press("Control+k")
-    await page.get_by_placeholder("Find a queue or an action").fill(label)
+    await page.get_by_placeholder("Search queues and actions").fill(label)
     await expect(page.get_by_role("option")).to_have_text([label])
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("dialog", name="Find a queue")).to_have_count(0)
+    await expect(page.get_by_role("dialog", name="Search queues")).to_have_count(0)
 
 
 async def pauses(page: Page) -> None:
     live = page.locator("[data-live]")
     await expect(live).to_contain_text("Live")
-    await choose(page, "Pause live figures")
+    await choose(page, "Pause live updates")
     await expect(live).to_contain_text("Paused")
-    await choose(page, "Resume live figures")
+    await choose(page, "Resume live updates")
     await expect(live).to_contain_text("Live")
 
 
 async def themes(page: Page) -> None:
-    await choose(page, "Dark theme")
+    await choose(page, "Use dark theme")
     await expect(page.locator("html[data-theme=dark]")).to_be_attached()
-    await choose(page, "Theme of the system")
+    await choose(page, "Use system theme")
     await expect(page.locator("html[data-theme=light]")).to_be_attached()
     await page.emulate_media(color_scheme="dark")
     await expect(page.locator("html[data-theme=dark]")).to_be_attached()
-    await choose(page, "Light theme")
+    await choose(page, "Use light theme")
     await expect(page.locator("html[data-theme=light]")).to_be_attached()
     assert await theme(page) == "light"
 
 
 async def times(page: Page) -> None:
     seen = page.get_by_role("table", name="Deliveries").locator("td[title]").nth(1)
-    await choose(page, "Times in UTC")
+    await choose(page, "Show times in UTC")
     await expect(seen).to_have_attribute("title", re.compile(r"\d\dZ$"))
-    await choose(page, "Times as this machine has them")
+    await choose(page, "Show local time")
     await expect(seen).to_have_attribute("title", re.compile(r"\d\d$"))
 
 
 async def rows(page: Page) -> None:
     row = page.locator("tr[data-row]").first
-    await choose(page, "Dense rows")
+    await choose(page, "Compact rows")
     await expect(row).to_have_css("height", "30px")
-    await choose(page, "Rows of 40 pixels")
+    await choose(page, "Comfortable rows")
     await expect(row).to_have_css("height", "40px")
 
 
 async def shows_keys(page: Page) -> None:
-    await choose(page, "Show the keys")
-    await expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Search in this list")
+    await choose(page, "Show keyboard shortcuts")
+    await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text(
+        "Search this list"
+    )
 
 
 DOES: dict[tuple[str, ...], Callable[[Page], Awaitable[None]]] = {
-    ("Pause live figures",): pauses,
-    ("Light theme", "Dark theme", "Theme of the system"): themes,
-    ("Times in UTC",): times,
-    ("Dense rows",): rows,
-    ("Show the keys",): shows_keys,
+    ("Pause live updates",): pauses,
+    ("Use light theme", "Use dark theme", "Use system theme"): themes,
+    ("Show times in UTC",): times,
+    ("Compact rows",): rows,
+    ("Show keyboard shortcuts",): shows_keys,
 }
 
 
@@ -129,12 +131,12 @@ async def test_an_action_changes_what_it_says(
 async def test_no_action_is_untried(page: Page, demo: Server) -> None:
     await page.goto(demo.base_url)
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
-    await page.get_by_role("button", name="Find a queue or an action").click()
+    await page.get_by_role("button", name="Search queues and actions").click()
     await expect(actions(page).first).to_be_visible()
     tried = {*LEADS, *(each for labels in DOES for each in labels)}
     assert set(await actions(page).all_inner_texts()) == tried
     await page.keyboard.type("nothing is called so")
-    await expect(page.get_by_role("dialog")).to_contain_text("Nothing is called so")
+    await expect(page.get_by_role("dialog")).to_contain_text("No matches")
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
 
@@ -146,7 +148,7 @@ async def test_enter_chooses_also_when_the_pointer_has_left_the_list(
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await page.keyboard.press("Control+k")
     async with page.expect_response("**/resources/queues?search=dark*theme*") as asked:
-        await page.get_by_placeholder("Find a queue or an action").fill("dark theme")
+        await page.get_by_placeholder("Search queues and actions").fill("dark theme")
     await (await asked.value).finished()
     await actions(page).hover()
     await page.mouse.move(5, 5)
@@ -168,7 +170,7 @@ async def test_every_page_has_its_key_and_its_place_in_the_menu(page: Page, demo
         await menu.get_by_role("link", name=label, exact=True).click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(title)
         await expect(page).to_have_url(demo.base_url + path)
-    await page.get_by_role("button", name="Keys").click()
-    keys = page.get_by_role("dialog", name="Keys")
+    await page.get_by_role("button", name="Shortcuts").click()
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts")
     for key in PAGES:
         await expect(keys).to_contain_text(f"g {key}")

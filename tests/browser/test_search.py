@@ -64,10 +64,12 @@ async def test_times_before_now_narrow_a_search_and_move_with_the_clock(
     await page.reload()
     await expect(rows(page)).to_have_count(1)
     await page.clock.fast_forward(20 * 60_000)
-    await expect(page.locator("[data-empty]")).to_contain_text("No message matches")
+    await expect(page.locator("[data-empty]")).to_contain_text("No matching messages")
     await words(page).fill("from:soon")
     await words(page).press("Enter")
-    await expect(page.get_by_role("alert")).to_contain_text("from:soon is no time; write -15m")
+    await expect(page.get_by_role("alert")).to_contain_text(
+        "from:soon is not a valid time. Enter -15m"
+    )
 
 
 async def test_the_words_before_a_colon_are_buttons_too(page: Page, empty: Server) -> None:
@@ -105,7 +107,7 @@ async def test_what_lies_further_back_is_searched_when_somebody_asks(
     await push(empty, "far", {"name": "needle"})
     await page.goto(f"{empty.base_url}/messages?queue=far&q=payload.name:needle")
     await expect(rows(page)).to_have_count(1)
-    further = page.get_by_role("button", name="Search further back")
+    further = page.get_by_role("button", name="Search older messages")
     await further.click()
     await expect(rows(page)).to_have_count(2)
     await expect(page.locator("[data-scanned]")).to_contain_text("searched all 6,002")
@@ -118,7 +120,7 @@ async def test_a_search_is_followed_and_a_tail_searched(page: Page, empty: Serve
     await page.goto(f"{empty.base_url}/messages?queue=both&q=payload.kind:a")
     await expect(rows(page)).to_have_count(1)
     await page.get_by_role("link", name="Follow").click()
-    lines = page.get_by_role("list", name="Messages as they come").locator("[data-row]")
+    lines = page.get_by_role("list", name="Incoming messages").locator("[data-row]")
     await expect(lines).to_have_count(1)
     await expect(lines).to_contain_text('"a"')
     await page.get_by_role("link", name="Search", exact=True).click()
@@ -129,14 +131,14 @@ async def test_a_search_is_followed_and_a_tail_searched(page: Page, empty: Serve
 async def test_a_queue_is_named_where_there_is_none(page: Page, empty: Server) -> None:
     await push(empty, "named", {"n": 7})
     await page.goto(f"{empty.base_url}/messages")
-    await expect(page.locator("[data-empty]")).to_contain_text("Whose messages?")
+    await expect(page.locator("[data-empty]")).to_contain_text("Choose a queue")
     await page.get_by_role("combobox", name="Queue").fill("named")
     await expect(rows(page)).to_have_count(1)
     assert page.url == f"{empty.base_url}/messages?queue=named"
     await page.goto(f"{empty.base_url}/tail")
-    await expect(page.locator("[data-empty]")).to_contain_text("Which queue?")
+    await expect(page.locator("[data-empty]")).to_contain_text("Choose a queue")
     await page.get_by_role("combobox", name="Queue").fill("named")
-    await page.get_by_role("list", name="Messages as they come").locator("[data-row]").click()
+    await page.get_by_role("list", name="Incoming messages").locator("[data-row]").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("Message 0 of Default")
 
 
@@ -145,7 +147,7 @@ async def test_a_payload_and_an_id_are_copied_whole(page: Page, empty: Server) -
     pushed = await push(empty, "whole", {"f": 1.0, "n": 12345678901234567890})
     await page.goto(f"{empty.base_url}/messages/{pushed['id']}")
     for label, text in {
-        "Copy the payload": '{"f": 1.0, "n": 12345678901234567890}',
+        "Copy payload": '{"f": 1.0, "n": 12345678901234567890}',
         "Copy Transaction": pushed["transactionId"],
     }.items():
         copy = page.get_by_role("button", name=label, exact=True)

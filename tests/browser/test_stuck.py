@@ -10,11 +10,11 @@ from tests.support.server import Server
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CASES = {
-    "demo.emails": ("paused", "Paused", "Pops get nothing until somebody resumes"),
-    "demo.reports": ("no-consumer", "No consumer", "Nobody has ever popped"),
+    "demo.emails": ("paused", "Paused", "Consumers receive no messages until you resume"),
+    "demo.reports": ("no-consumer", "No consumer", "No consumer has ever read"),
     "demo.payments": ("retrying", "Retrying", "wait"),
-    "demo.sms": ("rate-limit", "Rate limit", "at most 1 message in 10m"),
-    "demo.exports": ("held", "Held", "held and nothing moves"),
+    "demo.sms": ("rate-limit", "Rate limit", "at most 1 message per 10m"),
+    "demo.exports": ("held", "No progress", "leased, but no message is being consumed"),
 }
 
 
@@ -43,7 +43,9 @@ async def test_the_reason_is_found(page: Page, stuck: Server, queue: str) -> Non
     await page.goto(stuck.base_url)
     row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name=queue, exact=True))
     await expect(row).to_contain_text(label)
-    await expect(row.get_by_text("No consumer")).to_have_count(int(kind == "no-consumer"))
+    await expect(row.get_by_text("No consumer", exact=True)).to_have_count(
+        int(kind == "no-consumer")
+    )
     await row.get_by_role("link", name=queue, exact=True).click()
     trouble = page.locator(f"[data-trouble={kind}]")
     await expect(trouble).to_contain_text(why)

@@ -20,7 +20,7 @@ LONG = 205
 
 async def test_a_trace_leads_through_its_messages(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/traces")
-    await page.get_by_placeholder("Names that begin with").fill("checkout")
+    await page.get_by_placeholder("Name starts with").fill("checkout")
     await page.get_by_role("link", name="checkout/7").click()
     await expect(page.get_by_role("heading", name="checkout/7")).to_be_visible()
     await expect(page.locator("[data-event]")).to_have_count(6)
@@ -45,7 +45,7 @@ async def test_what_was_typed_does_not_call_back_who_leaves(page: Page, demo: Se
     await page.goto(f"{demo.base_url}/traces")
     link = page.get_by_role("link", name="checkout/7")
     await expect(link).to_be_visible()
-    await page.get_by_placeholder("Names that begin with").fill("checkout")
+    await page.get_by_placeholder("Name starts with").fill("checkout")
     async with page.expect_request("**/TracePage-*.js"):
         await link.click()
     await page.clock.run_for(1_000)
@@ -56,9 +56,9 @@ async def test_what_was_typed_does_not_call_back_who_leaves(page: Page, demo: Se
 async def test_figures_are_told_against_the_time_before(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/analytics?range=6h")
     tile = page.locator("[data-tile=In]")
-    await expect(tile).to_contain_text("against")
+    await expect(tile).to_contain_text("% from")
     await expect(page.locator("[data-chart=Wait] canvas")).to_be_visible()
-    rows = page.get_by_role("table", name="Queues in this time").locator("[data-row]")
+    rows = page.get_by_role("table", name="Queues in this time range").locator("[data-row]")
     await expect(rows.filter(has_text="demo.orders")).to_be_visible()
     await page.get_by_label("Namespace").select_option("shop")
     await expect(rows).to_have_text(["demo.orders"])
@@ -70,7 +70,7 @@ async def test_figures_are_told_against_the_time_before(page: Page, demo: Server
 
 async def test_any_range_is_shown(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/analytics")
-    await page.get_by_role("button", name="Between two times").click()
+    await page.get_by_role("button", name="Custom range").click()
     await page.get_by_label("From").fill("-20h")
     await page.get_by_label("To", exact=True).fill("-30h")
     await expect(page.get_by_role("button", name="Show", exact=True)).to_be_disabled()
@@ -84,13 +84,13 @@ async def test_pipelines_say_how_far_they_are(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/pipelines")
     archive = page.locator("[data-pipeline=archive-orders]")
     await expect(archive).to_contain_text("120 messages")
-    await expect(archive.get_by_role("link", name="Spark's page")).to_have_attribute(
+    await expect(archive.get_by_role("link", name="Spark UI")).to_have_attribute(
         "href", "http://spark.example:4040"
     )
     failed = page.locator("[data-pipeline=rollup]")
     await expect(failed).to_contain_text("no space left")
     # What it says of itself is no address of the web, and so no link.
-    await expect(failed.get_by_role("link", name="Spark's page")).to_have_count(0)
+    await expect(failed.get_by_role("link", name="Spark UI")).to_have_count(0)
 
 
 async def test_pipelines_beyond_the_first_page_are_read_too(page: Page, demo: Server) -> None:
@@ -101,7 +101,7 @@ async def test_pipelines_beyond_the_first_page_are_read_too(page: Page, demo: Se
     await page.route("**/api/v1/pipelines*", few)
     await page.goto(f"{demo.base_url}/pipelines")
     await expect(page.locator("[data-pipeline]")).to_have_count(1)
-    await page.get_by_role("button", name="Read further").click()
+    await page.get_by_role("button", name="Load more").click()
     await expect(page.locator("[data-pipeline]")).to_have_count(2)
 
 
@@ -109,9 +109,9 @@ async def test_the_system_is_seen_from_process_to_setting(page: Page, demo: Serv
     await page.goto(f"{demo.base_url}/system")
     await expect(page.get_by_role("table", name="Processes")).to_contain_text("alive")
     await expect(page.locator("main")).to_contain_text("connected")
-    await page.get_by_role("link", name="upkeep").click()
+    await page.get_by_role("link", name="Background tasks").click()
     await expect(
-        page.get_by_role("table", name="Upkeep").locator("[data-row]").first
+        page.get_by_role("table", name="Background tasks").locator("[data-row]").first
     ).to_be_visible()
     await page.get_by_role("link", name="database").click()
     await expect(page.get_by_role("table", name="Tables")).to_contain_text("segments")
@@ -136,8 +136,8 @@ async def test_what_was_done_is_in_the_audit_log(page: Page, demo: Server) -> No
 async def test_maintenance_begins_by_a_word_and_ends(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/system")
     pops = page.locator("[data-maintenance=pop]")
-    await pops.get_by_role("button", name="Begin pop maintenance").click()
-    begin = page.get_by_role("dialog").get_by_role("button", name="Begin")
+    await pops.get_by_role("button", name="Start pop maintenance").click()
+    begin = page.get_by_role("dialog").get_by_role("button", name="Start")
     await expect(begin).to_be_disabled()
     await page.get_by_label("to confirm").fill("maintenance")
     await begin.click()
@@ -158,9 +158,9 @@ async def test_the_audit_log_is_narrowed_by_what_is_typed(page: Page, demo: Serv
     await page.get_by_label("Queue").press("Enter")
     await expect(rows).to_have_count(1)
     await expect(rows).to_contain_text("second")
-    await page.get_by_label("Who").fill("nobody")
-    await page.get_by_label("Who").press("Enter")
-    await expect(page.locator("[data-empty]")).to_contain_text("No record matches")
+    await page.get_by_label("Actor").fill("nobody")
+    await page.get_by_label("Actor").press("Enter")
+    await expect(page.locator("[data-empty]")).to_contain_text("No matching records")
     await expect(page).to_have_url(re.compile("actor=nobody"))
 
 
@@ -177,7 +177,7 @@ async def test_a_long_trace_is_read_further(page: Page, demo: Server) -> None:
         assert (await demo.post("/traces", trace)).status == 201
     await page.goto(f"{demo.base_url}/traces/long")
     events = page.locator("[data-event]")
-    further = page.get_by_role("button", name="Read further")
+    further = page.get_by_role("button", name="Load more")
     await expect(events).to_have_count(200)
     await further.click()
     await expect(events).to_have_count(LONG)
@@ -197,7 +197,7 @@ async def test_maintenance_that_is_refused_says_so_and_is_in_force_once_it_is_no
     pushes = page.locator("[data-maintenance=push]")
     dialog = page.get_by_role("dialog")
     await page.goto(f"{demo.base_url}/system")
-    await pushes.get_by_role("button", name="Begin push maintenance").click()
+    await pushes.get_by_role("button", name="Start push maintenance").click()
     await dialog.get_by_label("to confirm").fill("maintenance")
     await page.route(
         "**/system/maintenance",
@@ -207,7 +207,7 @@ async def test_maintenance_that_is_refused_says_so_and_is_in_force_once_it_is_no
             else route.continue_()
         ),
     )
-    await dialog.get_by_role("button", name="Begin").click()
+    await dialog.get_by_role("button", name="Start").click()
     await expect(dialog.get_by_role("alert")).to_contain_text("the database is away")
     assert await push() == 201
     await page.unroute("**/system/maintenance")
@@ -226,10 +226,10 @@ async def test_maintenance_that_is_refused_says_so_and_is_in_force_once_it_is_no
 
 async def test_maintenance_that_nobody_confirms_does_not_begin(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/system")
-    await page.get_by_role("button", name="Begin pop maintenance").click()
+    await page.get_by_role("button", name="Start pop maintenance").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("to confirm").fill("maintenance")
-    await dialog.get_by_role("button", name="Leave it").click()
+    await dialog.get_by_role("button", name="Cancel").click()
     await expect(dialog).to_have_count(0)
     await expect(page.locator("[data-maintenance=pop]")).to_contain_text("normal")
     assert (await demo.get("/system/maintenance/pop")).body["enabled"] is False
@@ -237,7 +237,7 @@ async def test_maintenance_that_nobody_confirms_does_not_begin(page: Page, demo:
 
 async def test_a_comparison_is_sent_to_somebody_else_by_its_url(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/analytics")
-    await page.get_by_role("button", name="Between two times").click()
+    await page.get_by_role("button", name="Custom range").click()
     await page.get_by_label("From").fill("-6h")
     await page.get_by_label("To", exact=True).fill("-4h")
     await page.get_by_role("button", name="Show", exact=True).click()
@@ -258,12 +258,12 @@ async def test_a_comparison_is_sent_to_somebody_else_by_its_url(page: Page, demo
     change = round((pushed[0] - pushed[1]) / pushed[1] * 100)
     sign = "+" if change > 0 else ""
     tile = page.locator("[data-tile=In]")
-    await expect(tile).to_contain_text(f"{pushed[0]:,}{sign}{change} % against {pushed[1]:,}")
+    await expect(tile).to_contain_text(f"{pushed[0]:,}{sign}{change}% from {pushed[1]:,}")
     shown = await tile.inner_text()
 
     other = await page.context.new_page()
     await other.goto(page.url)
-    await expect(other.locator("[data-tile=In]")).to_contain_text("against")
+    await expect(other.locator("[data-tile=In]")).to_contain_text("% from")
     assert await other.locator("[data-tile=In]").inner_text() == shown
     await expect(other.locator("[data-zoom]")).to_be_visible()
 
@@ -272,7 +272,7 @@ async def test_analytics_are_narrowed_to_a_task_and_lead_to_a_queue(
     page: Page, demo: Server
 ) -> None:
     await page.goto(f"{demo.base_url}/analytics?range=6h")
-    rows = page.get_by_role("table", name="Queues in this time").locator("[data-row]")
+    rows = page.get_by_role("table", name="Queues in this time range").locator("[data-row]")
     await expect(rows.filter(has_text="demo.refunds")).to_be_visible()
     await page.get_by_label("Task").select_option("bill")
     await expect(rows).to_have_text(["demo.orders"])

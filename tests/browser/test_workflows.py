@@ -52,19 +52,19 @@ async def test_runs_are_found_by_state_name_and_tag(page: Page, demo: Server) ->
     await expect(rows.filter(has_text="demo-trip-1")).to_contain_text("customer-7")
     await page.get_by_label("State").select_option("failed")
     await expect(rows).to_have_count(2)
-    await page.get_by_placeholder("Name of the workflow").fill("refund")
-    await page.get_by_placeholder("Name of the workflow").press("Enter")
+    await page.get_by_placeholder("Workflow name").fill("refund")
+    await page.get_by_placeholder("Workflow name").press("Enter")
     await expect(rows).to_have_count(1)
     url = page.url
     await page.reload()
     await expect(rows).to_have_count(1)
     assert page.url == url
     await expect(page.get_by_label("State")).to_have_value("failed")
-    await page.get_by_role("button", name="Only tag money").click()
+    await page.get_by_role("button", name="Filter by tag money").click()
     await expect(page).to_have_url(re.compile("tag=money"))
     await page.get_by_placeholder("Tag").fill("none")
     await page.get_by_placeholder("Tag").press("Enter")
-    await expect(page.locator("[data-empty]")).to_contain_text("No run matches")
+    await expect(page.locator("[data-empty]")).to_contain_text("No matching runs")
 
 
 async def test_many_runs_come_in_pages(page: Page, demo: Server) -> None:
@@ -84,7 +84,7 @@ async def test_many_runs_come_in_pages(page: Page, demo: Server) -> None:
 async def test_a_refresh_leaves_what_is_being_typed_alone(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows")
     await expect(page.locator("tr[aria-rowindex]").first).to_be_visible()
-    await page.get_by_placeholder("Name of the workflow").fill("offe")
+    await page.get_by_placeholder("Workflow name").fill("offe")
     id_ = await start(demo, SIGNAL)
     # It is asked again every fifteen seconds.
     await expect(page.locator("main")).to_contain_text(id_, timeout=30_000)
@@ -98,7 +98,7 @@ async def test_the_palette_leads_to_what_failed(page: Page, demo: Server) -> Non
     await expect(page.get_by_role("heading", name="Workflows")).to_be_visible()
     await page.keyboard.press("Control+k")
     await expect(page.get_by_role("option").first).to_be_visible()
-    await page.keyboard.type("workflows that failed")
+    await page.keyboard.type("failed workflows")
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile("state=failed"))
 
@@ -151,10 +151,10 @@ async def test_a_step_is_opened_and_left_by_keyboard(page: Page, demo: Server) -
 async def test_a_step_leads_to_its_job_and_back(page: Page, demo: Server) -> None:
     await page.goto(f"{demo.base_url}/workflows/demo-trip-2?step=hotel")
     panel = page.get_by_role("region", name="Step hotel")
-    await expect(panel.get_by_role("region", name="Tree of the result")).to_contain_text("done")
-    await panel.get_by_role("link", name="Its job").click()
+    await expect(panel.get_by_role("region", name="Tree of step result")).to_contain_text("done")
+    await panel.get_by_role("link", name="Job and message").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("book")
-    await page.get_by_role("link", name="Its workflow").click()
+    await page.get_by_role("link", name="Open workflow").click()
     await expect(panel).to_be_visible()
 
 
@@ -165,7 +165,7 @@ async def test_parts_that_failed_are_shown_first(page: Page, demo: Server) -> No
     await expect(parts).to_contain_text("row 3 has no date")
     await page.get_by_role("region", name="Parts").get_by_label("State").select_option("any")
     await expect(parts).to_have_count(12)
-    await parts.first.get_by_role("link", name="Its job, of part 0").click()
+    await parts.first.get_by_role("link", name="Job of part 0").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("load-row")
 
 
@@ -176,7 +176,7 @@ async def test_a_run_is_cancelled_with_a_reason_and_deleted(page: Page, demo: Se
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Reason").fill("not wanted")
     await dialog.get_by_label("to confirm").fill("cancel")
-    await dialog.get_by_role("button", name="Cancel the run").click()
+    await dialog.get_by_role("button", name="Cancel run").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("cancelled")
     await expect(page.locator("main")).to_contain_text("not wanted")
     assert await state_of(demo, id_) == "cancelled"
@@ -223,18 +223,16 @@ async def test_a_signal_is_sent_as_it_was_written(page: Page, demo: Server) -> N
     id_ = await start(demo, SIGNAL)
     await page.goto(f"{demo.base_url}/workflows/{id_}")
     await node(page, "go").click()
-    await page.get_by_role("button", name="Send the signal").click()
+    await page.get_by_role("button", name="Send signal").click()
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_label("Data, JSON").fill('{"by": ')
+    await dialog.get_by_label("Data (JSON)").fill('{"by": ')
     await expect(dialog.get_by_role("button", name="Send")).to_be_disabled()
-    await dialog.get_by_label("Data, JSON").fill(f'{{"by": {BIG}}}')
+    await dialog.get_by_label("Data (JSON)").fill(f'{{"by": {BIG}}}')
     await dialog.get_by_role("button", name="Send").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("completed")
     shown = await demo.get(f"/workflows/{id_}")
     assert shown.body["result"] == {"go": {"by": BIG}}
-    await expect(page.get_by_role("region", name="Tree of the result").first).to_contain_text(
-        str(BIG)
-    )
+    await expect(page.get_by_role("region", name="Tree of result").first).to_contain_text(str(BIG))
 
 
 async def test_script_in_names_and_errors_does_not_run(page: Page, demo: Server) -> None:
@@ -270,15 +268,15 @@ async def test_only_who_may_act_is_offered_to(
     id_ = await start(demo, SIGNAL)
     key = await make_key(own_dsn, role=role, name=role)
     await page.goto(f"{guarded.base_url}/workflows/{id_}?step=go")
-    await page.get_by_label("Key or token").fill(key)
+    await page.get_by_label("API key or token").fill(key)
     await page.get_by_role("button", name="Sign in").click()
     await expect(page.get_by_role("region", name="Step go")).to_be_visible()
     offered = [
         name
-        for name in ("Send the signal", "Cancel", "Retry", "Delete")
+        for name in ("Send signal", "Cancel", "Retry", "Delete")
         if await page.locator("main").get_by_role("button", name=name).count()
     ]
-    assert offered == (["Send the signal", "Cancel"] if role == "read-write" else [])
+    assert offered == (["Send signal", "Cancel"] if role == "read-write" else [])
     reply = await Caller(guarded, key).post(f"/workflows/{id_}/cancel", {})
     assert reply.status == (200 if role == "read-write" else 403)
 
@@ -300,7 +298,7 @@ async def test_parts_beyond_the_first_page_are_read_too(page: Page, demo: Server
     id_ = await start(demo, step)
     await page.goto(f"{demo.base_url}/workflows/{id_}?step=load")
     parts = page.locator("[data-part]")
-    further = page.get_by_role("region", name="Parts").get_by_role("button", name="Read further")
+    further = page.get_by_role("region", name="Parts").get_by_role("button", name="Load more")
     await expect(parts).to_have_count(50)
     await further.click()
     await expect(parts).to_have_count(60)
@@ -328,7 +326,7 @@ async def test_the_state_of_the_parts_is_in_the_url_and_of_one_step(
     await expect(state).to_have_value("failed")
     await state.select_option("any")
     await expect(parts).to_have_count(12)
-    await page.get_by_role("button", name="Close the step").click()
+    await page.get_by_role("button", name="Close step").click()
     await expect(page).to_have_url(f"{demo.base_url}/workflows/demo-import-1")
     await page.goto(f"{demo.base_url}/workflows/demo-import-1?step=load&parts=odd")
     await expect(state).to_have_value("failed")
@@ -353,11 +351,11 @@ async def test_runs_of_one_correlation_id_stand_together(page: Page, demo: Serve
     rows = page.get_by_role("table", name="Workflows").locator("tr[aria-rowindex]")
     await page.get_by_role("button", name="customer-7").first.click()
     await expect(page).to_have_url(re.compile("correlationId=customer-7"))
-    await expect(page.get_by_placeholder("Correlation id")).to_have_value("customer-7")
+    await expect(page.get_by_placeholder("Correlation ID")).to_have_value("customer-7")
     await expect(rows).to_have_count(2)
-    await page.get_by_placeholder("Correlation id").fill("customer-8")
-    await page.get_by_placeholder("Correlation id").press("Enter")
-    await expect(page.locator("[data-empty]")).to_contain_text("No run matches")
+    await page.get_by_placeholder("Correlation ID").fill("customer-8")
+    await page.get_by_placeholder("Correlation ID").press("Enter")
+    await expect(page.locator("[data-empty]")).to_contain_text("No matching runs")
 
 
 async def test_a_signal_of_failure_fails_its_step_and_a_second_one_is_refused(
@@ -365,19 +363,19 @@ async def test_a_signal_of_failure_fails_its_step_and_a_second_one_is_refused(
 ) -> None:
     id_ = await start(demo, SIGNAL, {"signal": "later"})
     await page.goto(f"{demo.base_url}/workflows/{id_}?step=go")
-    await page.get_by_role("button", name="Send the signal").click()
+    await page.get_by_role("button", name="Send signal").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Outcome").select_option("failure")
-    await dialog.get_by_label("Data, JSON").fill('"not wanted"')
+    await dialog.get_by_label("Data (JSON)").fill('"not wanted"')
     # Somebody was faster.
     assert (await demo.post(f"/workflows/{id_}/signal", {"signal": "go"})).status == 200
     await dialog.get_by_role("button", name="Send").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("No step took it")
+    await expect(dialog.get_by_role("alert")).to_contain_text("No step accepted the signal")
     await page.keyboard.press("Escape")
     await node(page, "later").click()
-    await page.get_by_role("button", name="Send the signal").click()
+    await page.get_by_role("button", name="Send signal").click()
     await dialog.get_by_label("Outcome").select_option("failure")
-    await dialog.get_by_label("Data, JSON").fill('"not wanted"')
+    await dialog.get_by_label("Data (JSON)").fill('"not wanted"')
     await dialog.get_by_role("button", name="Send").click()
     await expect(dialog).to_have_count(0)
     await expect(page.get_by_role("region", name="Step later")).to_contain_text("not wanted")
@@ -396,9 +394,9 @@ async def test_a_cancelled_run_is_undone_or_left_as_it_is(
     await page.goto(f"{demo.base_url}/workflows/{id_}")
     await page.get_by_role("button", name="Cancel").click()
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_label("Undo what was done").set_checked(is_undone)
+    await dialog.get_by_label("Compensate completed steps").set_checked(is_undone)
     await dialog.get_by_label("to confirm").fill("cancel")
-    await dialog.get_by_role("button", name="Cancel the run").click()
+    await dialog.get_by_role("button", name="Cancel run").click()
     await expect(dialog).to_have_count(0)
     if is_undone:
         await settle(demo, await take(demo))
