@@ -28,7 +28,7 @@ from typing import Any, Generic, Self, overload
 
 from queen.client.config import Config
 from queen.client.durations import Duration
-from queen.client.transport.http import Transport
+from queen.client.transport.base import Transport
 from queen.wire import access as _access
 from queen.wire import analytics as _analytics
 from queen.wire import resources as _resources

@@ -6,8 +6,8 @@ import re
 import urllib.request
 
 from queen import Queen
-from queen.client.consume.long_poll import LongPoll
 from queen.client.queue import pop_runs
+from queen.client.transport.long_poll import LongPoll
 from tests.support.server import Server, until
 
 

@@ -21,7 +21,7 @@ from queen.client.push.buffer_pool import Buffers
 from queen.client.push.push import Pushing
 from queen.client.queue import Queue
 from queen.client.transaction import Transaction
-from queen.client.transport.http import Transport
+from queen.client.transport.base import Transport
 
 if TYPE_CHECKING:
     from queen.client.admin.admin import Admin

@@ -18,7 +18,7 @@ from queen.client.message import Message, Popped, T
 from queen.client.options import options_of
 from queen.client.payloads import Codec
 from queen.client.push.items import item_of
-from queen.client.transport.http import Reply, decoded
+from queen.client.transport.base import Reply, decoded
 from queen.wire.messages import MessageRun, Pushed, PushItem
 from queen.wire.options import Configured, ConfigureRequest
 

@@ -10,7 +10,7 @@ from queen import errors
 from queen.client import tracing
 from queen.client.message import Message
 from queen.client.named import Settleable, message_of
-from queen.client.transport.http import Reply, decoded
+from queen.client.transport.base import Reply, decoded
 from queen.wire.messages import (
     AckOperation,
     AdvanceOperation,

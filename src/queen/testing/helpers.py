@@ -10,7 +10,7 @@ import msgspec
 from queen import errors
 from queen.client.client import Queen
 from queen.client.consume.dispatch import Handling
-from queen.client.transport.http import Reply, Transport
+from queen.client.transport.base import Reply, Transport
 
 _MOST_ROUNDS: Final = 1_000
 """Handlers that push to each other for ever end the test, not the day."""

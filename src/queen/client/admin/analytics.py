@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from queen.client.admin.base import Calls, name_of
-from queen.client.transport.http import decoded
+from queen.client.transport.base import decoded
 from queen.wire import analytics as wire
 
 

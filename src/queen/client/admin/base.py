@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from queen.client.transport.http import Reply, decoded
+from queen.client.transport.base import Reply, decoded
 
 if TYPE_CHECKING:
     from queen.client.client import Queen

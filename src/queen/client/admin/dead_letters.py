@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from queen.client.transport.http import decoded
+from queen.client.transport.base import decoded
 
 if TYPE_CHECKING:
     from queen.client.client import Queen

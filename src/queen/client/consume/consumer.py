@@ -12,7 +12,7 @@ from queen.client.consume.dispatch import Handling
 from queen.client.consume.pop import Popping
 from queen.client.message import Message
 from queen.client.queue import messages_of
-from queen.client.transport.http import may_succeed_later
+from queen.client.transport.base import may_succeed_later
 
 if TYPE_CHECKING:
     from queen.client.queue import Queue, Signal

@@ -7,9 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from queen import errors
-from queen.client.consume.long_poll import LongPoll
 from queen.client.queue import Queue, pop_runs
-from queen.client.transport.http import Reply, seconds_of_retry_after
+from queen.client.transport.base import Reply, seconds_of_retry_after
+from queen.client.transport.long_poll import LongPoll
 from queen.wire.messages import MessageRun
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from queen.client.connection import Connection
 from queen.client.durations import LONG_SECONDS, Duration, explicit_or, seconds_of
 from queen.client.message import Message
 from queen.client.named import Settleable, message_of
-from queen.client.transport.http import Reply, decoded
+from queen.client.transport.base import Reply, decoded
 from queen.wire.messages import (
     Acknowledged,
     Acknowledgment,

@@ -14,7 +14,7 @@ from queen import errors
 from queen.client.durations import millis_of
 from queen.client.producer_ids import Producer
 from queen.client.push.push import refused_items, size_of
-from queen.client.transport.http import may_succeed_later
+from queen.client.transport.base import may_succeed_later
 from queen.wire.messages import Pushed, PushItem
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from queen import errors
 from queen.client.connection import Connection
 from queen.client.producer_ids import Producer
 from queen.client.push.items import items_of
-from queen.client.transport.http import decoded
+from queen.client.transport.base import decoded
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
 
 _ENCODE: Final = msgspec.json.Encoder().encode

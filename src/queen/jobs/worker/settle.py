@@ -12,7 +12,7 @@ import msgspec
 
 from queen import errors
 from queen.client import tracing
-from queen.client.transport.http import decoded, may_succeed_later
+from queen.client.transport.base import decoded, may_succeed_later
 from queen.jobs.worker.leases import Held, Holding
 from queen.wire.messages import (
     Acknowledgment,
