@@ -11,7 +11,7 @@ from queen.client.admin.dead_letters import DeadLetters
 from queen.client.client import Queen
 from queen.client.consume.consumer import Consumption
 from queen.client.message import Message
-from queen.client.push.buffer import Buffered
+from queen.client.push.buffered import Buffered
 from queen.client.queue import BufferedQueue, Queue
 from queen.client.transaction import Transaction
 
@@ -65,8 +65,8 @@ FIELDS = {
 }
 SPECIAL = {"__init__", "__enter__", "__exit__", "__getitem__", "__iter__", "__len__", "__hash__"}
 PLUMBING = {
-    "acknowledgment", "after_fork", "at_exit", "began", "codec", "complete", "dependency", "done",
-    "ended", "fail", "lifespan", "outlasts", "producers", "rebind", "send", "warn_of_loss",
+    "acknowledgment", "after_fork", "at_exit", "codec", "complete", "dependency", "done", "fail",
+    "lifespan", "pop_request", "producers", "rebind", "send", "warn_of_loss",
 }  # fmt: skip
 """What the parts of the SDK tell each other, and what belongs to an event loop."""
 NAMES = {

@@ -20,7 +20,7 @@ from queen.client.client import Queen
 from queen.client.config import Config
 from queen.client.consume.consumer import Consumption
 from queen.client.message import Message
-from queen.client.push.buffer import Buffered
+from queen.client.push.buffered import Buffered
 from queen.client.queue import BufferedQueue, Queue
 from queen.client.transaction import Transaction
 

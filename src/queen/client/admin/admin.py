@@ -151,9 +151,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
 
     async def _begin(self, path: str, request: object) -> wire.Counted | wire.Operation:
         body = msgspec.json.encode(request)
-        reply = await self._queen.transport.exchange(
-            "POST", f"{API}{path}", body, is_repeatable=False
-        )
+        reply = await self._transport.exchange("POST", f"{API}{path}", body, is_repeatable=False)
         if reply.status == 202:
             return answer(reply, wire.OperationStarted).operation
         return answer(reply, wire.Counted)

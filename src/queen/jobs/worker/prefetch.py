@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from queen import errors
-from queen.client.consume.pop import Popping
+from queen.client.consume.pop import Poller
 from queen.client.queue import Queue
 from queen.jobs.worker.leases import Held
 from queen.wire.jobs import Envelope
@@ -85,7 +85,7 @@ class Lane:
         self._is_limited = is_limited
         """What is popped counts, and must not wait here while others could run it."""
         self._hold = hold
-        self._popping = Popping(queue.queen, stopping)
+        self._poller = Poller(queue.queen, stopping)
         self._idle: deque[asyncio.Future[None]] = deque()
         self._wanted = asyncio.Event()
 
@@ -139,7 +139,7 @@ class Lane:
             except errors.QueenError as error:
                 _LOG.warning("jobs.pop_failed: %s: %s", self.queue.name, error)
             if not runs:
-                await self._popping.rest()
+                await self._poller.pause()
                 continue
             jobs = self._hold(runs)
             self.waiting.extend(jobs)
@@ -162,4 +162,4 @@ class Lane:
         batch = 1 if self._is_one_by_one else room
         partitions = min(batch, _MOST_PARTITIONS)
         queue = self.queue.batch(batch).partitions(partitions)
-        return await self._popping.pop(queue.wait(True).timeout_millis(_WAIT_MILLIS))
+        return await self._poller.pop(queue.wait(True).timeout_millis(_WAIT_MILLIS).pop_request)

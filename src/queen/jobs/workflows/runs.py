@@ -28,7 +28,7 @@ class WorkflowCalls(Calls):
         """Start it; with its id it may be sent again, so a lost answer costs nothing."""
         named = msgspec.structs.replace(request, id=request.id or str(uuid4()))
         with tracing.starting(request.name):
-            reply = await self._queen.transport.exchange(
+            reply = await self._transport.exchange(
                 "POST", f"{API}/workflows", msgspec.json.encode(named)
             )
         return answer(reply, wire.WorkflowStarted)
@@ -38,7 +38,7 @@ class WorkflowCalls(Calls):
         query: dict[str, Any] = {}
         if wait_seconds > 0:
             query = {"wait": "true", "timeout": round(wait_seconds * 1000)}
-        reply = await self._queen.transport.exchange(
+        reply = await self._transport.exchange(
             "GET", f"{API}{_path(id_)}{query_of(query)}", wait_seconds=wait_seconds
         )
         return answer(reply, wire.WorkflowDetail)
@@ -54,7 +54,7 @@ class WorkflowCalls(Calls):
 
     async def signal(self, id_: str, request: wire.SignalRequest) -> wire.Signalled:
         """Sent again it changes nothing: each step takes one."""
-        reply = await self._queen.transport.exchange(
+        reply = await self._transport.exchange(
             "POST", f"{API}{_path(id_)}/signal", msgspec.json.encode(request)
         )
         return answer(reply, wire.Signalled)
