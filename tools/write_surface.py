@@ -28,6 +28,8 @@ from tests.cli.tree import COMMANDS, ROOT
 REPOSITORY = Path(__file__).parents[1]
 SURFACE = REPOSITORY / "tests" / "docs" / "surface.txt"
 PACKAGES = ("queen", "queen.jobs", "queen.testing", "queen.errors")
+_GIVEN = ("Consumption", "Message", "Processor", "SyncMessage")
+"""Classes that users are given and do not create."""
 _OF_TEXT = ("description", "summary")
 
 
@@ -45,7 +47,8 @@ def _python() -> Iterator[str]:
         for name in names:
             found = getattr(module, name)
             if inspect.isclass(found):
-                yield f"python {package}.{name}{_signature(found)}"
+                created = "" if name in _GIVEN else _signature(found)
+                yield f"python {package}.{name}{created}"
                 yield from (f"python {package}.{name}.{each}" for each in _members(found))
             elif inspect.isfunction(found):
                 yield f"python {package}.{name}{_signature(found)}"
@@ -69,10 +72,11 @@ def _members(type_: type[Any]) -> Iterator[str]:
 def _signature(found: Any) -> str:  # noqa: ANN401 - a class or a function
     try:
         text = str(inspect.signature(found))
-    except (ValueError, NameError):
+    except (ValueError, NameError, TypeError):
         return ""  # Built in, or a struct that users are given and do not create.
     if re.search(r"[(,]\s*_", text):
         return ""  # Created by Queen, not by users.
+    text = text.replace("'", "").replace("~", "")
     text = re.sub(r"<[\w.]+ object at 0x[0-9a-f]+>", "...", text)
     return re.sub(r"\b(?:queen|typing|collections\.abc|datetime)(?:\.\w+)*\.(\w+)", r"\1", text)
 

@@ -11,7 +11,7 @@ from queen.client.admin.dead_letters import DeadLetters
 from queen.client.client import Queen
 from queen.client.consume.consumer import Consumption
 from queen.client.message import Message
-from queen.client.push.buffer import Buffered
+from queen.client.push.buffered import Buffered
 from queen.client.queue import BufferedQueue, Queue
 from queen.client.transaction import Transaction
 
@@ -28,7 +28,7 @@ from typing import Any, Generic, Self, overload
 
 from queen.client.config import Config
 from queen.client.durations import Duration
-from queen.client.transport.http import Transport
+from queen.client.transport.base import Transport
 from queen.wire import access as _access
 from queen.wire import analytics as _analytics
 from queen.wire import resources as _resources
@@ -65,8 +65,8 @@ FIELDS = {
 }
 SPECIAL = {"__init__", "__enter__", "__exit__", "__getitem__", "__iter__", "__len__", "__hash__"}
 PLUMBING = {
-    "acknowledgment", "after_fork", "at_exit", "began", "codec", "complete", "dependency", "done",
-    "ended", "fail", "lifespan", "outlasts", "producers", "rebind", "send", "warn_of_loss",
+    "acknowledgment", "after_fork", "at_exit", "codec", "complete", "dependency", "done", "fail",
+    "lifespan", "pop_request", "producers", "rebind", "send", "warn_of_loss",
 }  # fmt: skip
 """What the parts of the SDK tell each other, and what belongs to an event loop."""
 NAMES = {
@@ -83,11 +83,11 @@ NAMES = {
     "AsyncGenerator": "AbstractContextManager",
 }
 WIRES = {
-    "access": "_access",
-    "admin": "_resources",
-    "analytics": "_analytics",
-    "pipelines": "_resources",
-    "schedules": "_resources",
+    "admin.admin": "_resources",
+    "admin.analytics": "_analytics",
+    "admin.pipelines": "_resources",
+    "admin.schedules": "_resources",
+    "admin.tokens": "_access",
 }
 """Not by their own names: methods have the same."""
 DECORATORS = {"overload", "property", "classmethod"}
@@ -137,7 +137,7 @@ def declared(function: ast.FunctionDef | ast.AsyncFunctionDef, module: str) -> a
 
 
 def methods(module: str, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    tree = ast.parse((CLIENT / f"{module}.py").read_text("utf-8"))
+    tree = ast.parse(CLIENT.joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8"))
     (found,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name)
     return [each for each in found.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
 
@@ -162,7 +162,7 @@ def written_in(class_: type, stub: str) -> list[tuple[str, str]]:
     """The module and name of a class and of its bases that are ours; not those of other stubs."""
     others = {each for name, _, classes in CLASSES if name != stub for each in classes}
     return [
-        (each.__module__.rpartition(".")[2], each.__name__)
+        (each.__module__.removeprefix("queen.client."), each.__name__)
         for each in class_.__mro__
         if each.__module__.startswith("queen.client.") and each not in others
     ]

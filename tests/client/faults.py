@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from queen import errors
-from queen.client.transport.http import Reply, Transport
+from queen.client.transport.base import Reply, Transport
 
 
 class Faulty:

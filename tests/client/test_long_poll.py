@@ -6,8 +6,8 @@ import re
 import urllib.request
 
 from queen import Queen
-from queen.client.consume.long_poll import LongPoll
-from queen.client.queue import pop_runs
+from queen.client.consume.pop import pop_runs
+from queen.client.transport.long_poll import LongPoll
 from tests.support.server import Server, until
 
 
@@ -27,7 +27,8 @@ async def test_a_response_that_was_sent_before_the_client_hung_up_arrives(
 ) -> None:
     await queen.queue(name).create()
     poll = LongPoll()
-    task = poll.start(pop_runs(queen.queue(name).wait(True).timeout_millis(30_000)))
+    queue = queen.queue(name).wait(True).timeout_millis(30_000)
+    task = poll.start(pop_runs(queen, queue.pop_request))
 
     async def is_waiting() -> bool:
         metrics = (await server.get("/metrics")).body.decode()
@@ -47,7 +48,8 @@ async def test_the_server_withdraws_a_pop_whose_client_hung_up(
 ) -> None:
     await queen.queue(name).create()
     poll = LongPoll()
-    task = poll.start(pop_runs(queen.queue(name).wait(True).timeout_millis(30_000)))
+    queue = queen.queue(name).wait(True).timeout_millis(30_000)
+    task = poll.start(pop_runs(queen, queue.pop_request))
 
     async def is_sent() -> bool:
         return poll.connection is not None

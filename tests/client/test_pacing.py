@@ -30,6 +30,7 @@ async def consume(queue: "Queue[Any]") -> None:
 
 
 async def work(queue: "Queue[Any]") -> None:
+    assert isinstance(queue.queen, Queen)
     jobs = QueueManager(queue.queen)
     ran = asyncio.Event()
 
@@ -46,6 +47,7 @@ async def work(queue: "Queue[Any]") -> None:
 
 async def send(queue: "Queue[Any]", is_job: bool) -> None:
     if is_job:
+        assert isinstance(queue.queen, Queen)
         await QueueManager(queue.queen).add_job(queue.name or "", "step", 1)
     else:
         await queue.push({"data": 1})

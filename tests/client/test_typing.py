@@ -18,7 +18,7 @@ AWAITED = """
 from typing import Any, assert_type
 
 from queen import Message, Queen, Queue
-from queen.client.push.buffer import Buffered
+from queen.client.push.buffered import Buffered
 from queen.wire.messages import Pushed
 
 class Order:

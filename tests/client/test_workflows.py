@@ -8,7 +8,7 @@ import pytest
 
 from queen import Message, Queen, errors
 from queen.jobs import Step, Workflow, WorkflowHandle, execute_workflow
-from queen.jobs.workflows.runs import WorkflowCalls
+from queen.jobs.workflows.api import WorkflowCalls
 from queen.wire.workflows import WorkflowPlace
 
 

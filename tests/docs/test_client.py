@@ -61,8 +61,8 @@ SEED = [
     "on_error",
 ]
 PLUMBING = {
-    "acknowledgment", "after_fork", "began", "codec", "complete", "done", "ended", "outlasts",
-    "producers", "send", "warn_of_loss", "get", "items", "keys", "values",
+    "acknowledgment", "after_fork", "codec", "complete", "done", "pop_request", "producers",
+    "send", "warn_of_loss", "get", "items", "keys", "values",
 }  # fmt: skip
 """What the parts of the SDK tell each other, and what a mapping has."""
 

@@ -19,6 +19,7 @@ from queen.jobs import (
     WorkerManager,
     WorkerStats,
 )
+from queen.jobs.options import ProcessorOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "jobs.md").read_text("utf-8")
 WORDS = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", PAGE))))
@@ -45,6 +46,7 @@ def test_every_name_is_in_the_page() -> None:
 
 def test_every_option_is_in_the_page() -> None:
     assert set(JobOptions.__annotations__) - WORDS == set()
+    assert set(ProcessorOptions.__annotations__) - WORDS == set()
     assert {each.name for each in JobPriority} - WORDS == set()
     for function in (
         QueueManager.register_queue,

@@ -8,14 +8,14 @@ import pytest
 
 from queen import errors
 from queen.jobs import WorkerManager
-from queen.jobs.pool.autoscaling import Figures, Limits, Scaling
+from queen.jobs.pool.autoscaling import Autoscaler, Limits, Load
 
-CALM = Figures(workers=4, backlog=0, busy=0.1, drain_seconds=0.0, cpu=0.2, memory=0.3)
-PILED = Figures(workers=4, backlog=5_000, busy=1.0, drain_seconds=500.0, cpu=0.5, memory=0.3)
+CALM = Load(workers=4, backlog=0, busy=0.1, drain_seconds=0.0, cpu=0.2, memory=0.3)
+PILED = Load(workers=4, backlog=5_000, busy=1.0, drain_seconds=500.0, cpu=0.5, memory=0.3)
 
 
-def decided(seen: Figures, scaling: Scaling | None = None, **changed: object) -> int:
-    scaling = scaling or Scaling(Limits())
+def decided(seen: Load, scaling: Autoscaler | None = None, **changed: object) -> int:
+    scaling = scaling or Autoscaler(Limits())
     seen = msgspec.structs.replace(seen, **changed)
     return scaling.decide(seen, interval_seconds=30).workers
 
@@ -54,32 +54,32 @@ def test_few_jobs_that_take_long_are_a_reason_too() -> None:
 
 
 def test_workers_go_after_three_calm_looks_and_never_below_the_least() -> None:
-    scaling = Scaling(Limits(min_workers=2))
+    scaling = Autoscaler(Limits(min_workers=2))
     assert [decided(CALM, scaling) for _ in range(3)] == [4, 4, 2]
     assert [decided(CALM, scaling, workers=2) for _ in range(5)] == [2] * 5
 
 
 def test_one_look_that_is_not_calm_begins_the_count_anew() -> None:
-    scaling = Scaling(Limits())
+    scaling = Autoscaler(Limits())
     busy = [0.1, 0.1, 0.9, 0.1, 0.1, 0.1]
     assert [decided(CALM, scaling, busy=each) for each in busy] == [4, 4, 4, 4, 4, 2]
 
 
 def test_those_that_are_left_have_time_to_spare() -> None:
     """2.5 workers' worth of load: three would be above 0.7 of their time."""
-    scaling = Scaling(Limits())
+    scaling = Autoscaler(Limits())
     assert {decided(CALM, scaling, busy=0.625) for _ in range(10)} == {4}
 
 
 def test_a_pool_outside_its_bounds_is_brought_inside() -> None:
     assert decided(CALM, workers=20) == 16
-    assert decided(CALM, Scaling(Limits(min_workers=6))) == 6
+    assert decided(CALM, Autoscaler(Limits(min_workers=6))) == 6
 
 
 @pytest.mark.parametrize("load", [0.3, 0.9, 1.0, 1.6, 2.5, 4.4, 7.0, 11.3])
 def test_a_steady_load_settles_and_does_not_flap(load: float) -> None:
     """``load`` is in workers; each does ten jobs a second, and a look comes every 30 s."""
-    scaling, rng = Scaling(Limits()), random.Random(7)
+    scaling, rng = Autoscaler(Limits()), random.Random(7)
     workers, backlog, seconds, rate = 1, 0.0, 30.0, 10.0
     history: list[int] = []
     for _ in range(400):
@@ -87,7 +87,7 @@ def test_a_steady_load_settles_and_does_not_flap(load: float) -> None:
         can = workers * rate * seconds
         done = min(backlog + arrived, can)
         backlog += arrived - done
-        seen = Figures(
+        seen = Load(
             workers=workers,
             backlog=int(backlog),
             busy=done / can,
@@ -104,14 +104,14 @@ def test_a_steady_load_settles_and_does_not_flap(load: float) -> None:
 
 
 def test_a_recorded_burst_goes_up_and_comes_back() -> None:
-    """Figures of a pool of 10 jobs a worker, 50 ms each, and 10,000 of them at once."""
-    scaling, workers, backlog = Scaling(Limits(max_workers=8)), 1, 10_000.0
+    """Load of a pool of 10 jobs a worker, 50 ms each, and 10,000 of them at once."""
+    scaling, workers, backlog = Autoscaler(Limits(max_workers=8)), 1, 10_000.0
     history: list[int] = []
     for _ in range(60):
         done = min(backlog, workers * 200.0)
         busy = done / (workers * 200.0)
         backlog -= done
-        seen = Figures(
+        seen = Load(
             workers=workers,
             backlog=int(backlog),
             busy=busy,

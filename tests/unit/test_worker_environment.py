@@ -7,7 +7,7 @@ import pytest
 
 from queen import Queen, errors
 from queen.jobs import QueueManager, Worker
-from queen.jobs.pool.environment import log_to_stderr, set_log_level
+from queen.jobs.environment import log_to_stderr, set_log_level
 
 LOGGERS = [logging.getLogger(name) for name in ("queen.jobs", "queen.client")]
 

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from queen.client.config import Config
 from queen.client.payloads import Codec
 from queen.client.producer_ids import Producers
-from queen.client.transport.http import HttpTransport, Transport
+from queen.client.transport.base import Transport
+from queen.client.transport.http import HttpTransport
 
 T = TypeVar("T")
 

@@ -1,19 +1,17 @@
-"""A delivered message: attributes for Python, and the mapping that older code knows."""
+"""A delivered message: attributes for Python, and a mapping under the names of the wire."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol
 
 import msgspec
 
 from queen.client.durations import Duration
 from queen.client.payloads import Codec
-from queen.wire.messages import Acknowledgment, MessageRun, RunExtra, Wire
+from queen.wire.messages import Acknowledgment, MessageRun, RunExtra
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
-
-    from queen.client.client import Queen
 
     T = TypeVar("T", default=Any)
 else:
@@ -27,10 +25,21 @@ _TAIL: Final = -12
 _PLAIN: Final = RunExtra()
 
 
-class Popped(Wire, frozen=True, kw_only=True):
-    """What a pop answers."""
+class MessageClient(Protocol):
+    """The calls that a message makes on its client."""
 
-    runs: list[MessageRun]
+    async def ack(
+        self,
+        messages: "Message[Any]",
+        status: "bool | str" = True,
+        context: Mapping[str, Any] | None = None,
+    ) -> object: ...
+
+    async def renew(
+        self, messages: "Message[Any]", *, seconds: Duration | None = None
+    ) -> list[datetime]: ...
+
+    async def record_trace(self, message: "Message[Any]", event: Mapping[str, Any]) -> None: ...
 
 
 class Message(Mapping[str, Any], Generic[T]):
@@ -46,34 +55,34 @@ class Message(Mapping[str, Any], Generic[T]):
 
     __slots__ = (
         "_at",
+        "_client",
         "_codec",
         "_data",
         "_headers",
-        "_queen",
         "_run",
         "is_delivery_over",
         "is_lost",
         "is_settled",
     )
 
-    def __init__(self, run: MessageRun, at: int, codec: Codec[T], queen: "Queen") -> None:
-        """That of a run at a place in it."""
+    def __init__(self, run: MessageRun, at: int, codec: Codec[T], client: MessageClient) -> None:
+        """The message at an index of a run."""
         self._run = run
         self._at = at
         self._codec = codec
-        self._queen = queen
+        self._client = client
         self._data: T | msgspec.UnsetType = msgspec.UNSET
         self._headers: dict[str, str] | None = None
         self.is_lost = False
-        """The lease is gone: another consumer has the message, or will."""
+        """The lease expired: another consumer has the message, or will get it."""
         self.is_settled = False
-        """This process has said what became of it."""
+        """This process has acknowledged or nacked it."""
         self.is_delivery_over = False
-        """Nothing more is held under its lease."""
+        """Its lease holds no other message."""
 
     @property
     def data(self) -> T:
-        """The payload, decoded when it is first looked at; raises UndecodablePayload."""
+        """The payload, decoded on first access; raises UndecodablePayload."""
         data = self._data
         if data is msgspec.UNSET:
             data = self._data = self._codec.decode(self._run.data[self._at])
@@ -142,7 +151,7 @@ class Message(Mapping[str, Any], Generic[T]):
 
     @property
     def lease_id(self) -> str | None:
-        """None for a message that was settled when it was popped."""
+        """None for a message that was acknowledged by its pop."""
         return self._run.lease_id
 
     @property
@@ -159,7 +168,7 @@ class Message(Mapping[str, Any], Generic[T]):
         return self._run.consumer_group
 
     def done(self) -> Acknowledgment:
-        """What says that it is done; always with its lease."""
+        """The acknowledgment that it is completed; always with its lease."""
         run = self._run
         return Acknowledgment(
             id=self.id,
@@ -169,24 +178,24 @@ class Message(Mapping[str, Any], Generic[T]):
         )
 
     async def ack(self) -> None:
-        """Settle: this message is done."""
-        await self._queen.ack(self)
+        """Acknowledge the message as completed."""
+        await self._client.ack(self)
 
     async def nack(self, error: str | None = None, *, delay: Duration | None = None) -> None:
-        """Give it back: it comes again after its backoff, or after ``delay``."""
-        await self._queen.ack(self, False, {"error": error, "delay": delay})
+        """Reject the message: it is redelivered after its backoff, or after ``delay``."""
+        await self._client.ack(self, False, {"error": error, "delay": delay})
 
     async def extend(self, seconds: Duration | None = None) -> datetime:
-        """Keep it longer; until when. Raises AlreadySettled if its pop has settled it."""
-        (until,) = await self._queen.renew(self, seconds=seconds)
+        """Extend the lease and return its new end. Raises AlreadySettled if the pop acked it."""
+        (until,) = await self._client.renew(self, seconds=seconds)
         return until
 
     async def trace(self, event: Mapping[str, Any]) -> None:
         """Record an event of this message: ``traceName``, ``eventType``, ``data``."""
-        await self._queen.record_trace(self, event)
+        await self._client.record_trace(self, event)
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - of many types
-        return (_FIELDS.get(name) or _BESIDES[name])(self)
+        return (_FIELDS.get(name) or _OTHERS[name])(self)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_FIELDS)
@@ -205,7 +214,7 @@ class Message(Mapping[str, Any], Generic[T]):
 
 
 def part(run: MessageRun, at: int) -> MessageRun:
-    """One message of a run as a run, for those who send it on."""
+    """One message of a run as a run of its own, to be sent on."""
     return msgspec.structs.replace(
         run,
         id=_id_of(run, at),
@@ -219,8 +228,8 @@ def _id_of(run: MessageRun, at: int) -> str:
     return f"{run.id[:_TAIL]}{int(run.id[_TAIL:], 16) + at:012x}" if at else run.id
 
 
-def _text(instant: datetime | None) -> str | None:
-    return None if instant is None else msgspec.to_builtins(instant)
+def _text(timestamp: datetime | None) -> str | None:
+    return None if timestamp is None else msgspec.to_builtins(timestamp)
 
 
 _FIELDS: Final[dict[str, Callable[[Message[Any]], Any]]] = {
@@ -242,7 +251,7 @@ _FIELDS: Final[dict[str, Callable[[Message[Any]], Any]]] = {
     "consumerGroup": lambda m: m.consumer_group,
 }
 """Under the names of the wire, as JSON has them."""
-_BESIDES: Final[dict[str, Callable[[Message[Any]], Any]]] = {
+_OTHERS: Final[dict[str, Callable[[Message[Any]], Any]]] = {
     "payload": lambda m: m.data,
     "trace": lambda m: m.trace,
 }

@@ -32,7 +32,7 @@ class Codec(Generic[T]):
         except msgspec.DecodeError as error:
             raise errors.UndecodablePayload(_placed(str(error))) from error
         except ValueError as error:  # Pydantic's ValidationError is one.
-            raise errors.UndecodablePayload(_told(error)) from error
+            raise errors.UndecodablePayload(_describe(error)) from error
 
 
 def _placed(text: str) -> str:
@@ -40,8 +40,8 @@ def _placed(text: str) -> str:
     return text if " - at `$" in text else f"{text} - at `$`"
 
 
-def _told(error: ValueError) -> str:
-    """The first fault that pydantic found, in the words of msgspec: what, and its JSON path."""
+def _describe(error: ValueError) -> str:
+    """The first error of pydantic as msgspec would write it: the problem and its JSON path."""
     listed: list[dict[str, Any]] = getattr(error, "errors", list[dict[str, Any]])()
     if not listed:
         return _placed(str(error))

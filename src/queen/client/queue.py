@@ -1,65 +1,35 @@
-"""The fluent handle: each step returns a new value, and only the last word does I/O."""
+"""`Queue`: an immutable builder. Only its last method does I/O."""
 
 import asyncio
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
-from urllib.parse import quote, urlencode
+from typing import Any, Final, Generic, Self, TypeVar, overload
+from urllib.parse import quote
 
 import msgspec
 
 from queen import errors
 from queen.client import tracing
+from queen.client.admin.dead_letters import DeadLetters
+from queen.client.consume.consumer import Consumption, Signal
+from queen.client.consume.dispatch import Handler
+from queen.client.consume.options import ConsumeOptions, PopRequest
 from queen.client.consume.outcomes import outcome
+from queen.client.consume.pop import Poller, messages_of, pop_runs
 from queen.client.durations import Duration, millis_of, seconds_of
-from queen.client.message import Message, Popped, T
+from queen.client.message import Message, T
 from queen.client.options import options_of
-from queen.client.payloads import Codec
+from queen.client.push.buffered import Buffered, BufferOptions
 from queen.client.push.items import item_of
-from queen.client.transport.http import Reply, decoded
-from queen.wire.messages import MessageRun, Pushed, PushItem
+from queen.client.session import Session
+from queen.client.transport.base import decoded
+from queen.wire.messages import Pushed, PushItem
 from queen.wire.options import Configured, ConfigureRequest
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from queen.client.admin.dead_letters import DeadLetters
-    from queen.client.client import Queen
-    from queen.client.consume.consumer import Consumption
-    from queen.client.push.buffer import Buffered, BufferOptions
-
 H = TypeVar("H", bound=Callable[..., Any])
-Signal = asyncio.Event | threading.Event
 
-_DECODE_CONFIGURED = msgspec.json.Decoder(Configured).decode
-_DECODE_POP = msgspec.json.Decoder(Popped).decode
-
-
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pop or a consumer asks for; the defaults of a pop."""
-
-    batch: int = 1
-    partitions: int | None = None
-    """None is one of a queue, and of a namespace or task as many as fill the batch."""
-    wait: bool | None = None
-    timeout_millis: int = 30_000
-    auto_ack: bool | None = None
-    group: str | None = None
-    subscription_mode: str | None = None
-    subscription_from: str | None = None
-    lease_seconds: float | None = None
-    concurrency: int | None = None
-    """None is what the client's configuration says."""
-    limit: int | None = None
-    idle_millis: int | None = None
-    renews_lease: bool = False
-    renew_interval_millis: int | None = None
-    is_each: bool = False
-    on_success: "Callable[[Any], Any] | None" = None
-    on_error: "Callable[[Any, BaseException], Any] | None" = None
-    on_lease_lost: "Callable[[Message[Any]], Any] | None" = None
+_DECODE_CONFIGURED: Final = msgspec.json.Decoder(Configured).decode
 
 
 class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -74,15 +44,15 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             await queen.ack(message)
     """
 
-    queen: "Queen"
+    queen: Session
     name: str | None
     type: "type[T] | None" = None
     partition_name: str | None = None
     namespace_name: str | None = None
     task_name: str | None = None
     options: Mapping[str, Any] = {}
-    choice: Choice = Choice()
-    buffering: "BufferOptions | None" = None
+    choice: ConsumeOptions = ConsumeOptions()
+    buffering: BufferOptions | None = None
 
     # What it is.
 
@@ -102,7 +72,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return msgspec.structs.replace(self, options={**self.options, **options})
 
     async def create(self) -> Configured:
-        """Make the queue, or change the options given to `config`."""
+        """Create the queue, or change the options given to `config`."""
         request = ConfigureRequest(
             queue=self._own_name(),
             namespace=self.namespace_name,
@@ -123,7 +93,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         except errors.QueueNotFound as error:
             if not error.members.get("is_repeated"):
                 raise
-            # It was our own call, whose answer got lost, that deleted it.
+            # An earlier attempt of this call, whose response got lost, deleted it.
 
     # Push.
 
@@ -133,12 +103,10 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         **others: Any,  # noqa: ANN401 - fields of BufferOptions
     ) -> "BufferedQueue[T]":
         """
-        Gather pushes: sent when so many wait, or after so long, whichever comes first.
+        Buffer pushes: sent at a message count or after an interval, whichever comes first.
 
         ``message_count`` 100, ``time_millis`` 1000, ``when_full`` ``wait`` or ``raise``.
         """
-        from queen.client.push.buffer import BufferOptions
-
         return BufferedQueue(
             queen=self.queen,
             name=self.name,
@@ -154,14 +122,14 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     @overload
     async def push(
         self: "BufferedQueue[T]", items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]"
-    ) -> "Buffered": ...
+    ) -> Buffered: ...
     @overload
     async def push(
         self, items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]"
     ) -> list[Pushed]: ...
     async def push(self, items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> list[Pushed]:
         """
-        Store messages, durably, before this returns; ``[{"data": …, "transactionId": …}]``.
+        Store messages durably before this returns; ``[{"data": …, "transactionId": …}]``.
 
         Raises PushError with each item that was not stored. On a buffered queue it returns as soon
         as the items have room in the buffer, with ``status`` ``buffered``; ``await
@@ -175,11 +143,12 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     async def _push(self, built: list[PushItem]) -> list[Pushed]:
         if self.buffering is not None:
-            return await self.queen.buffers.here().push(self, built)
+            buffers = self.queen.buffers.here()
+            return await buffers.push(self._buffer_key, built, self.buffering, key=self.key)
         return await self.queen.push(built, key=self.key)
 
     def items(self, given: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> list[PushItem]:
-        """What would be pushed."""
+        """The items of a push."""
         name, partition = self._own_name(), self.partition_name or "Default"
         return [
             item_of(each, name, partition)
@@ -187,8 +156,8 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         ]
 
     async def flush_buffer(self) -> None:
-        """Send what is buffered for this queue and partition, and wait until it is stored."""
-        await self.queen.buffers.here().flush(self)
+        """Send the buffered messages of this queue and partition, and wait for their storage."""
+        await self.queen.buffers.here().flush(self._buffer_key)
 
     # Pop and consume.
 
@@ -208,7 +177,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self._choose(timeout_millis=millis_of(millis, "timeout_millis"))
 
     def auto_ack(self, is_on: bool = True) -> Self:
-        """A pop: settled by the pop itself. A consumer: ack when the handler returns."""
+        """A pop: acknowledged by the pop itself. A consumer: ack when the handler returns."""
         return self._choose(auto_ack=is_on)
 
     def concurrency(self, count: int) -> Self:
@@ -244,43 +213,21 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self._choose(subscription_from=text)
 
     def on_success(self, callback: "Callable[[Any], Any]") -> Self:
-        """Called with what was handled, after its ack."""
+        """Called with the handled message or list, after its ack."""
         return self._choose(on_success=callback)
 
     def on_error(self, callback: "Callable[[Any, BaseException], Any]") -> Self:
-        """Called with what failed and the exception, after the nack."""
+        """Called with the failed message or list and the exception, after the nack."""
         return self._choose(on_error=callback)
 
     def on_lease_lost(self, callback: "Callable[[Message[T]], Any]") -> Self:
-        """Called at once with a message that was lost; its handler is then not cancelled."""
+        """Called at once with a message whose lease is lost; its handler is then not cancelled."""
         return self._choose(on_lease_lost=callback)
 
     async def pop(self) -> list[Message[T]]:
-        """Messages that are there; none is an empty list, and a failure raises."""
-        return messages_of(self, await pop_runs(self))
-
-    def _pop_path(self, is_auto: bool) -> str:
-        choice = self.choice
-        given: dict[str, Any] = {
-            "batch": choice.batch,
-            "partitions": choice.partitions,
-            "wait": "true" if choice.wait else None,
-            "timeout": choice.timeout_millis if choice.wait else None,
-            "consumerGroup": choice.group,
-            "autoAck": "true" if is_auto else None,
-            "subscriptionMode": choice.subscription_mode,
-            "subscriptionFrom": choice.subscription_from,
-            "leaseSeconds": choice.lease_seconds,
-            "layout": "runs",
-        }
-        if self.name is None:
-            path = "/api/v1/pop"
-            given |= {"namespace": self.namespace_name, "task": self.task_name}
-        else:
-            path = f"/api/v1/pop/queue/{quote(self.name, safe='')}"
-            if self.partition_name is not None:
-                path += f"/partition/{quote(self.partition_name, safe='')}"
-        return f"{path}?{urlencode({k: v for k, v in given.items() if v is not None})}"
+        """Pop messages; an empty list if there are none."""
+        runs = await pop_runs(self.queen, self.pop_request)
+        return messages_of(self.queen, runs, self.type)
 
     @overload
     async def consume(
@@ -298,40 +245,37 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         self, handler: "Callable[[Any], object]", signal: Signal | None = None
     ) -> None:
         """
-        Hand messages to the handler until stopped: its return is the ack, its exception the nack.
+        Hand messages to the handler until stopped: its return acks, its exception nacks.
 
-        When ``signal`` is set, popping stops at once, and what is being handled is finished. It is
-        an asyncio.Event, or a threading.Event that another thread sets. With batch 1 or `each` the
+        When ``signal`` is set, popping stops at once, and handlers finish their messages. It is an
+        asyncio.Event, or a threading.Event that another thread sets. With batch 1 or `each` the
         handler gets a message, else a list. A plain function runs in a thread.
         """
         await self.start(handler, signal=signal)
 
     def start(
         self, handler: "Callable[[Any], object]", *, signal: Signal | None = None
-    ) -> "Consumption":
+    ) -> Consumption:
         """Consume in the background; the handle can be awaited, and stopped."""
-        from queen.client.consume.consumer import Consumption
-
-        return Consumption(self, handler, signal)
+        return self.queen.consumers.start(self._handler(handler), signal)
 
     def handler(self, function: H) -> H:
-        """Register a function that `queen.run` consumes with; it stays a plain function."""
-        self.queen.handlers.append((self, function))
+        """Register a function that `queen.run` consumes with; returns it unchanged."""
+        self.queen.handlers.append(self._handler(function))
         return function
 
     @asynccontextmanager
-    async def receive(self) -> "AsyncGenerator[Message[T]]":
-        """One message: ack when the block ends, nack when it raises. Waits for it."""
-        from queen.client.consume.pop import Popping
-
-        popping = Popping(self.queen, asyncio.Event())
-        while not (runs := await popping.pop(self._choose(batch=1, wait=True))):
-            await popping.rest()
-        (message,) = messages_of(self, runs)
+    async def receive(self) -> AsyncGenerator[Message[T]]:
+        """Wait for one message: ack when the block ends, nack when it raises."""
+        poller = Poller(self.queen, asyncio.Event())
+        request = self.pop_request.replaced(batch=1, wait=True)
+        while not (runs := await poller.pop(request)):
+            await poller.pause()
+        (message,) = messages_of(self.queen, runs, self.type)
         try:
             yield message
         except asyncio.CancelledError:
-            # Nobody's failure: it goes back at once, uncounted.
+            # Not a failure: release the message without counting an attempt.
             if not message.is_settled and message.lease_id is not None:
                 await asyncio.shield(self.queen.release(message.lease_id))
             raise
@@ -342,57 +286,41 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         if not message.is_settled:
             await message.ack()
 
-    def dlq(self, group: str | None = None) -> "DeadLetters":
+    def dlq(self, group: str | None = None) -> DeadLetters:
         """The queue's dead letters, of one group or all."""
-        from queen.client.admin.dead_letters import DeadLetters
-
         return DeadLetters(queen=self.queen, queue=self._own_name(), group=group)
 
     @property
     def key(self) -> str:
-        """What belongs together on one server."""
-        name = self.name or f"{self.namespace_name or ''}/{self.task_name or ''}"
-        return f"{name}:{self.partition_name or '*'}:{self.choice.group or ''}"
+        """Affinity key: requests with the same key go to the same server."""
+        return self.pop_request.key
+
+    @property
+    def pop_request(self) -> PopRequest:
+        """The pop that this builder describes."""
+        return PopRequest(
+            queue=self.name,
+            partition=self.partition_name,
+            namespace=self.namespace_name,
+            task=self.task_name,
+            options=self.choice,
+        )
+
+    @property
+    def _buffer_key(self) -> tuple[str, str]:
+        return self.name or "", self.partition_name or "Default"
+
+    def _handler(self, function: Callable[[Any], object]) -> Handler:
+        return Handler(function, self.pop_request, self.type)
 
     def _own_name(self) -> str:
         if self.name is None:
             raise errors.BadRequest("name a queue: queen.queue(name)")
         return self.name
 
-    def _choose(self, **changes: Any) -> Self:  # noqa: ANN401 - fields of Choice
-        for name in ("batch", "partitions", "concurrency"):
-            if changes.get(name, 1) < 1:
-                raise errors.BadRequest(f"{name} must be at least 1")
-        return msgspec.structs.replace(self, choice=msgspec.structs.replace(self.choice, **changes))
+    def _choose(self, **changes: Any) -> Self:  # noqa: ANN401 - fields of ConsumeOptions
+        return msgspec.structs.replace(self, choice=self.choice.replaced(**changes))
 
 
 class BufferedQueue(Queue[T], Generic[T], frozen=True, kw_only=True):
-    """A queue whose pushes are gathered."""
-
-
-async def pop_runs(
-    queue: Queue[Any], on_empty: "Callable[[Reply], None] | None" = None
-) -> list[MessageRun]:
-    """Pop without making a `Message` of each; ``on_empty`` gets the response without messages."""
-    choice = queue.choice
-    path = queue._pop_path(bool(choice.auto_ack))  # pyright: ignore[reportPrivateUsage] - of this file
-    with tracing.receiving(queue.name, choice.group) as came:
-        reply = await queue.queen.transport.exchange(
-            "GET",
-            path,
-            key=queue.key,
-            wait_seconds=choice.timeout_millis / 1000 if choice.wait else 0.0,
-        )
-        if reply.status == 204:
-            if on_empty is not None:
-                on_empty(reply)
-            return []
-        runs = decoded(reply, _DECODE_POP).runs
-        came(sum(len(run.data) for run in runs))
-    return runs
-
-
-def messages_of(queue: Queue[T], runs: Sequence[MessageRun]) -> list[Message[T]]:
-    """The messages of a pop, each able to settle itself."""
-    codec: Codec[T] = queue.queen.codec(queue.type)
-    return [Message(run, at, codec, queue.queen) for run in runs for at in range(len(run.data))]
+    """A queue whose pushes are buffered."""

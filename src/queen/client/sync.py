@@ -20,7 +20,7 @@ from queen.client.client import Queen
 from queen.client.config import Config
 from queen.client.consume.consumer import Consumption
 from queen.client.message import Message
-from queen.client.push.buffer import Buffered
+from queen.client.push.buffered import Buffered
 from queen.client.queue import BufferedQueue, Queue
 from queen.client.transaction import Transaction
 
@@ -79,7 +79,7 @@ class SyncQueen:
         """Run all registered handlers until `stop`, or with ``handle_signals`` until SIGTERM."""
         numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
         # A loop that is not in the main thread hears of no signal: the caller's thread tells it.
-        before = {number: signal.signal(number, self._told) for number in numbers}
+        before = {number: signal.signal(number, self._on_signal) for number in numbers}
         try:
             self._loop.run(self._queen.run())
         finally:
@@ -105,7 +105,7 @@ class SyncQueen:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever Queen has
         return _plain(getattr(self._queen, name), self._loop)
 
-    def _told(self, *_: object) -> None:
+    def _on_signal(self, *_: object) -> None:
         self._loop.call(lambda: self._queen.stop(now=self._queen.is_stopping))
 
 

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 
 from queen.client.config import Config
 from queen.client.durations import Duration
-from queen.client.transport.http import Transport
+from queen.client.transport.base import Transport
 from queen.wire import access as _access, analytics as _analytics, resources as _resources
 from queen.wire.messages import (
     Acknowledged,
@@ -48,49 +48,49 @@ class SyncQueen:
     ) -> None: ...
     @property
     def admin(self) -> SyncAdmin:
-        """Everything that an operator may do."""
+        """The admin API."""
     @overload
     def queue(self, name: str | None = None) -> SyncQueue[Any]: ...
     @overload
     def queue(self, name: str | None = None, *, type: type[T]) -> SyncQueue[T]: ...
     def transaction(self) -> SyncTransaction: ...
     def flush_all_buffers(self) -> None:
-        """Send what is buffered, and wait until it is stored."""
+        """Send all buffered messages, and wait until they are stored."""
     def get_buffer_stats(self) -> dict[str, Any]:
-        """How much waits in buffers, and how their flushes went."""
+        """How many messages wait in buffers, and counts of their flushes."""
     @property
     def is_stopping(self) -> bool:
-        """Whether `run` was told to end."""
+        """Whether `stop` was called."""
     def push(
         self,
         items: Sequence[PushItem | Mapping[str, Any]] | Mapping[str, Any],
         *,
         key: str | None = None,
     ) -> list[Pushed]:
-        """Store items, durably; a repeat after a lost answer stores nothing twice."""
+        """Store items durably; a repeat after a lost response stores nothing twice."""
     def ack(
         self,
         messages: Settleable | Sequence[Settleable],
         status: bool | str = True,
         context: Mapping[str, Any] | None = None,
     ) -> Acknowledged | list[AckResult]:
-        """Say what became of messages: True is done, False failed; or ``retry``, ``dlq``."""
+        """Acknowledge messages: True is completed, False failed; or ``retry``, ``dlq``."""
     def settle(
         self, outcomes: Sequence[tuple[Settleable, bool | str, Mapping[str, Any] | None]]
     ) -> list[AckResult]:
-        """Say of each message what became of it, in one call; raises the first refusal."""
+        """Acknowledge each message with its own status, in one call; raises the first rejection."""
     def renew(
         self, messages: Settleable | Sequence[Settleable], *, seconds: Duration | None = None
     ) -> list[datetime]:
-        """Keep messages longer, by one call; raises LeaseLost when a lease is gone."""
+        """Extend the leases of messages, in one call; raises LeaseLost if a lease is lost."""
     def extend(
         self, lease_ids: Sequence[str], *, seconds: Duration | None = None
     ) -> dict[str, datetime | None]:
-        """Move the ends of leases; None for one that is lost."""
+        """Extend leases and return their new ends; None for a lease that is lost."""
     def release(self, lease_id: str) -> None:
-        """Give back what is left of a delivery, at once and uncounted."""
+        """Return the rest of a delivery to the queue at once, without counting an attempt."""
     def record_trace(self, message: SyncMessage[Any], event: Mapping[str, Any]) -> None:
-        """Record an event of a message."""
+        """Record a trace event of a message."""
 
 class SyncQueue(Generic[T]):
     name: str | None
@@ -100,13 +100,13 @@ class SyncQueue(Generic[T]):
     def config(self, options: Mapping[str, Any]) -> Self:
         """Options for `create`; what is not named keeps its value."""
     def create(self) -> Configured:
-        """Make the queue, or change the options given to `config`."""
+        """Create the queue, or change the options given to `config`."""
     def delete(self) -> None:
         """Delete the queue with its messages; dead letters stay."""
     def buffer(
         self, options: Mapping[str, Any] | None = None, **others: Any
     ) -> SyncBufferedQueue[T]:
-        """Gather pushes: sent when so many wait, or after so long, whichever comes first."""
+        """Buffer pushes: sent at a message count or after an interval, whichever comes first."""
     @overload
     def push(
         self: SyncBufferedQueue[T], items: Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -114,16 +114,16 @@ class SyncQueue(Generic[T]):
     @overload
     def push(self, items: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[Pushed]: ...
     def items(self, given: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[PushItem]:
-        """What would be pushed."""
+        """The items of a push."""
     def flush_buffer(self) -> None:
-        """Send what is buffered for this queue and partition, and wait until it is stored."""
+        """Send the buffered messages of this queue and partition, and wait for their storage."""
     def group(self, name: str) -> Self: ...
     def batch(self, size: int) -> Self: ...
     def partitions(self, count: int) -> Self: ...
     def wait(self, is_waiting: bool = True) -> Self: ...
     def timeout_millis(self, millis: Duration) -> Self: ...
     def auto_ack(self, is_on: bool = True) -> Self:
-        """A pop: settled by the pop itself. A consumer: ack when the handler returns."""
+        """A pop: acknowledged by the pop itself. A consumer: ack when the handler returns."""
     def concurrency(self, count: int) -> Self: ...
     def limit(self, count: int | None) -> Self: ...
     def idle_millis(self, millis: Duration | None) -> Self: ...
@@ -135,13 +135,13 @@ class SyncQueue(Generic[T]):
     def subscription_mode(self, mode: str) -> Self: ...
     def subscription_from(self, instant: str | datetime) -> Self: ...
     def on_success(self, callback: Callable[[Any], Any]) -> Self:
-        """Called with what was handled, after its ack."""
+        """Called with the handled message or list, after its ack."""
     def on_error(self, callback: Callable[[Any, BaseException], Any]) -> Self:
-        """Called with what failed and the exception, after the nack."""
+        """Called with the failed message or list and the exception, after the nack."""
     def on_lease_lost(self, callback: Callable[[SyncMessage[T]], Any]) -> Self:
-        """Called at once with a message that was lost; its handler is then not cancelled."""
+        """Called at once with a message whose lease is lost; its handler is then not cancelled."""
     def pop(self) -> list[SyncMessage[T]]:
-        """Messages that are there; none is an empty list, and a failure raises."""
+        """Pop messages; an empty list if there are none."""
     @overload
     def consume(
         self, handler: Callable[[SyncMessage[T]], object], signal: Event | None = None
@@ -155,14 +155,14 @@ class SyncQueue(Generic[T]):
     ) -> SyncConsumption:
         """Consume in the background; the handle can be awaited, and stopped."""
     def handler(self, function: H) -> H:
-        """Register a function that `queen.run` consumes with; it stays a plain function."""
+        """Register a function that `queen.run` consumes with; returns it unchanged."""
     def receive(self) -> AbstractContextManager[SyncMessage[T]]:
-        """One message: ack when the block ends, nack when it raises. Waits for it."""
+        """Wait for one message: ack when the block ends, nack when it raises."""
     def dlq(self, group: str | None = None) -> SyncDeadLetters:
         """The queue's dead letters, of one group or all."""
     @property
     def key(self) -> str:
-        """What belongs together on one server."""
+        """Affinity key: requests with the same key go to the same server."""
 
 class SyncBufferedQueue(SyncQueue[T], Generic[T]): ...
 
@@ -172,7 +172,7 @@ class SyncMessage(Mapping[str, Any], Generic[T]):
     is_delivery_over: bool
     @property
     def data(self) -> T:
-        """The payload, decoded when it is first looked at; raises UndecodablePayload."""
+        """The payload, decoded on first access; raises UndecodablePayload."""
     @property
     def raw(self) -> bytes:
         """The payload, byte for byte as it was pushed."""
@@ -203,7 +203,7 @@ class SyncMessage(Mapping[str, Any], Generic[T]):
     def created_at(self) -> datetime: ...
     @property
     def lease_id(self) -> str | None:
-        """None for a message that was settled when it was popped."""
+        """None for a message that was acknowledged by its pop."""
     @property
     def lease_expires_at(self) -> datetime | None: ...
     @property
@@ -212,11 +212,11 @@ class SyncMessage(Mapping[str, Any], Generic[T]):
     @property
     def consumer_group(self) -> str | None: ...
     def ack(self) -> None:
-        """Settle: this message is done."""
+        """Acknowledge the message as completed."""
     def nack(self, error: str | None = None, *, delay: Duration | None = None) -> None:
-        """Give it back: it comes again after its backoff, or after ``delay``."""
+        """Reject the message: it is redelivered after its backoff, or after ``delay``."""
     def extend(self, seconds: Duration | None = None) -> datetime:
-        """Keep it longer; until when. Raises AlreadySettled if its pop has settled it."""
+        """Extend the lease and return its new end. Raises AlreadySettled if the pop acked it."""
     def trace(self, event: Mapping[str, Any]) -> None:
         """Record an event of this message: ``traceName``, ``eventType``, ``data``."""
     def __getitem__(self, name: str) -> Any: ...
@@ -226,9 +226,9 @@ class SyncMessage(Mapping[str, Any], Generic[T]):
 
 class SyncConsumption:
     def wait(self) -> None:
-        """Return when it has ended; raises what it could not deal with."""
+        """Wait until it has ended; raises the error that ended it."""
     def stop(self, *, now: bool = False) -> None:
-        """No new messages at once; handlers get their time to end; what is left is released."""
+        """Stop popping at once, wait for the handlers, and release unhandled messages."""
 
 class SyncBuffered(Sequence[Pushed]):
     @overload
@@ -237,7 +237,7 @@ class SyncBuffered(Sequence[Pushed]):
     def __getitem__(self, index: slice) -> Sequence[Pushed]: ...
     def __len__(self) -> int: ...
     def stored(self) -> None:
-        """Return when all of it is durable; raises PushError with those of it that are not."""
+        """Wait until all items are durable; raises PushError with those that are not."""
 
 class SyncTransaction:
     def ack(
@@ -246,15 +246,15 @@ class SyncTransaction:
         status: bool | str = True,
         context: Mapping[str, Any] | None = None,
     ) -> SyncTransaction:
-        """Settle messages with it; every ack carries its lease."""
+        """Acknowledge messages in the transaction; every ack carries its lease."""
     def queue(self, name: str) -> SyncTransaction:
-        """Where the next push goes."""
+        """The queue of the next pushes."""
     def partition(self, name: str) -> SyncTransaction: ...
     def push(self, items: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> SyncTransaction: ...
     def advance(self, step: AdvanceOperation) -> SyncTransaction:
-        """Settle the step of a workflow that an acked message is."""
+        """Complete the workflow step of an acked message."""
     def commit(self) -> TransactionResponse:
-        """Apply all of it, or raise why nothing was applied."""
+        """Apply all operations, or raise the reason why none was applied."""
 
 class SyncDeadLetters:
     def limit(self, count: int) -> SyncDeadLetters: ...
@@ -332,7 +332,7 @@ class SyncAdmin:
     def operation(self, id_: str) -> _resources.Operation: ...
     def cancel_operation(self, id_: str) -> _resources.Operation: ...
     def finished(self, operation: _resources.Operation) -> _resources.Operation:
-        """Wait until long work has ended, well or not."""
+        """Wait until an operation has ended, successfully or not."""
     def settings(self) -> _resources.Config:
         """The server's settings in force; secrets are masked."""
     def maintenance(self, *, of_pops: bool = False) -> _resources.Maintenance: ...

@@ -1,16 +1,18 @@
-"""Acks, pushes and steps of workflows that are applied together or not at all."""
+"""Transactions: acks, pushes and workflow steps that are applied together or not at all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from queen import errors
 from queen.client import tracing
 from queen.client.message import Message
-from queen.client.named import Settleable, message_of
-from queen.client.transport.http import Reply, decoded
+from queen.client.message_reference import Settleable, message_of
+from queen.client.queue import Queue
+from queen.client.session import Session
+from queen.client.transport.base import Reply, decoded
 from queen.wire.messages import (
     AckOperation,
     AdvanceOperation,
@@ -19,11 +21,6 @@ from queen.wire.messages import (
     TransactionRequest,
     TransactionResponse,
 )
-
-if TYPE_CHECKING:
-    from queen.client.client import Queen
-    from queen.client.queue import Queue
-
 
 _DECODE: Final = msgspec.json.Decoder(TransactionResponse).decode
 
@@ -36,12 +33,12 @@ class Transaction:
         await queen.transaction().ack(message).queue("out").push([{"data": 1}]).commit()
     """
 
-    queen: "Queen"
+    queen: Session
     operations: tuple[AckOperation | PushOperation | AdvanceOperation, ...] = ()
     acked: tuple[Message[Any], ...] = ()
-    target: "Queue[Any] | None" = None
+    target: Queue[Any] | None = None
     _commits: list[None] = field(default_factory=list[None], init=False, repr=False, compare=False)
-    """Not empty once it was, or perhaps was, applied; what is built from it has its own."""
+    """Not empty once it may have been applied. Transactions built from it have their own."""
 
     def ack(
         self,
@@ -49,7 +46,7 @@ class Transaction:
         status: "bool | str" = True,
         context: Mapping[str, Any] | None = None,
     ) -> "Transaction":
-        """Settle messages with it; every ack carries its lease."""
+        """Acknowledge messages in the transaction; every ack carries its lease."""
         many = [messages] if isinstance(messages, str | Mapping) else messages
         given = [message_of(each) for each in many]
         acks = [
@@ -59,8 +56,8 @@ class Transaction:
         return replace(self, operations=(*self.operations, *acks), acked=(*self.acked, *given))
 
     def queue(self, name: str) -> "Transaction":
-        """Where the next push goes."""
-        return replace(self, target=self.queen.queue(name))
+        """The queue of the next pushes."""
+        return replace(self, target=Queue(queen=self.queen, name=name))
 
     def partition(self, name: str) -> "Transaction":
         if self.target is None:
@@ -75,7 +72,7 @@ class Transaction:
 
     def advance(self, step: AdvanceOperation) -> "Transaction":
         """
-        Settle the step of a workflow that an acked message is.
+        Complete the workflow step of an acked message.
 
         Usage::
 
@@ -85,10 +82,10 @@ class Transaction:
 
     async def commit(self) -> TransactionResponse:
         """
-        Apply all of it, or raise why nothing was applied.
+        Apply all operations, or raise the reason why none was applied.
 
-        A second time it is refused. It may be repeated after an error that says that nothing was
-        applied, and where an ack is part of it, whose lease lets only one of them through.
+        A second commit is rejected. You can repeat it after an error with ``applied`` False, and
+        always if it has an ack, whose lease admits only one of the commits.
         """
         if not self.operations:
             raise errors.BadRequest("the transaction is empty")
@@ -97,7 +94,7 @@ class Transaction:
         self._commits.append(None)
         try:
             with tracing.committing(self.acked, self.operations) as operations:
-                reply = await self._sent(operations)
+                reply = await self._send(operations)
         except BaseException as error:
             is_unapplied = isinstance(error, errors.QueenError) and error.applied is False
             if is_unapplied or any(each.lease_id is not None for each in self.acked):
@@ -106,11 +103,11 @@ class Transaction:
         acks = (each for each in self.operations if isinstance(each, AckOperation))
         for message, ack in zip(self.acked, acks, strict=True):
             message.is_settled = True
-            # The answer does not tell of leases: what comes again ends the delivery.
+            # The response has no leases. A redelivered message ends its delivery.
             message.is_delivery_over = ack.status in ("failed", "retry")
         return decoded(reply, _DECODE)
 
-    async def _sent(
+    async def _send(
         self, operations: "Sequence[AckOperation | PushOperation | AdvanceOperation]"
     ) -> Reply:
         queen = self.queen

@@ -8,10 +8,10 @@ from queen.jobs.job import Job, JobTransaction
 from queen.jobs.options import Backoff, JobOptions, JobPriority, Rate
 from queen.jobs.pool.manager import WorkerManager
 from queen.jobs.processor import Processor
-from queen.jobs.worker.attempt import WorkerStats
+from queen.jobs.worker.stats import WorkerStats
 from queen.jobs.worker.worker import Worker
 from queen.jobs.workflows.definition import Step, Workflow, execute_workflow
-from queen.jobs.workflows.runs import WorkflowHandle
+from queen.jobs.workflows.handle import WorkflowHandle
 from queen.wire.jobs import JobInfo, Link, QueueMetrics, WorkerInfo
 
 __all__ = [

@@ -40,7 +40,7 @@ class JobCalls(Calls):
         query: dict[str, Any] = {"key": key, "reveal": reveal or None}
         if wait_seconds > 0:
             query |= {"wait": "true", "timeout": round(wait_seconds * 1000)}
-        reply = await self._queen.transport.exchange(
+        reply = await self._transport.exchange(
             "GET", f"{API}{_job(queue, id_)}{query_of(query)}", wait_seconds=wait_seconds
         )
         return answer(reply, JobInfo)
@@ -64,7 +64,7 @@ class JobCalls(Calls):
     ) -> None:
         """Say how far a job has come; repeated, it says the same."""
         body = {"leaseId": lease_id, "progress": progress, "key": key}
-        await self._queen.transport.exchange(
+        await self._transport.exchange(
             "POST", f"{API}{_job(queue, id_)}/progress", msgspec.json.encode(body)
         )
 
@@ -79,7 +79,7 @@ class JobCalls(Calls):
         body = RenewRequest(
             lease_ids=list(lease_ids), seconds=seconds, jobs=list(jobs), report=report
         )
-        reply = await self._queen.transport.exchange(
+        reply = await self._transport.exchange(
             "POST", f"{API}/jobs/renew", msgspec.json.encode(body)
         )
         return answer(reply, RenewResponse)

@@ -1,4 +1,4 @@
-"""What a processor is given: one job, its data, and what may be done while it runs."""
+"""`Job`: the argument of a processor."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from queen import errors
 from queen.client.message import Message, part
 from queen.client.payloads import Codec, encode
+from queen.jobs.api import JobCalls
 from queen.jobs.envelope import child_of, item_of
 from queen.jobs.options import JobOptions, JobPriority
 from queen.wire.jobs import PRIORITIES, Envelope, Link, Parent
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
 
     from queen.client.client import Queen
-    from queen.jobs.app import QueueManager
 
     T = TypeVar("T", default=Any)
 else:
@@ -92,10 +92,10 @@ class Job(msgspec.Struct, Generic[T], eq=False):
     envelope: Envelope
     _codec: Codec[T]
     max_attempts: int
-    _app: "QueueManager | None" = None
-    """None in a process of its own, which has no connection."""
+    _queen: "Queen | None" = None
+    """None with ``process=True``: that process has no connection."""
     is_cancelled: bool = False
-    """It was cancelled, another worker has it, or its time is over: for threads to look at."""
+    """It was cancelled, another worker has it, or it timed out. Threads can check this."""
     _loop: asyncio.AbstractEventLoop | None = None
     _transaction: JobTransaction | None = None
     _data: T | UnsetType = UNSET
@@ -105,8 +105,7 @@ class Job(msgspec.Struct, Generic[T], eq=False):
     def message(self) -> Message[Envelope]:
         """The message that it is."""
         if self._message is None:
-            none: Any = None  # A process of its own has no connection.
-            queen = none if self._app is None else self._app.queen
+            queen: Any = self._queen
             self._message = Message(self._run, self._at, ENVELOPES, queen)
             if self.is_cancelled:
                 self._message.is_lost = True
@@ -187,9 +186,9 @@ class Job(msgspec.Struct, Generic[T], eq=False):
     async def progress(self, value: object) -> None:
         """Say how far it has come: any JSON, often a share from 0 to 1. Raises LeaseLost."""
         lease_id = self._run.lease_id
-        if lease_id is None or self._app is None:
+        if lease_id is None or self._queen is None:
             raise errors.LeaseLost("a job without a lease reports nothing")
-        await self._app.calls.report_progress(
+        await JobCalls(self._queen).report_progress(
             self.queue, self.id, lease_id, encode(value), self._run.partition
         )
 
@@ -210,12 +209,12 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
         Raises BadRequest in a process of its own: what it gathers there would reach nobody.
         """
-        if self._app is None:
+        if self._queen is None:
             raise errors.BadRequest(
                 "a processor with process=True has no transaction: return what is to follow"
             )
         if self._transaction is None:
-            self._transaction = JobTransaction(self._app.queen)
+            self._transaction = JobTransaction(self._queen)
         return self._transaction
 
     # For the worker.

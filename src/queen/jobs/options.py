@@ -188,6 +188,17 @@ class JobOptions(LinkOptions, total=False):
     """A job that waits longer than this is dropped."""
 
 
+class ProcessorOptions(TypedDict, total=False):
+    """How a processor runs its jobs."""
+
+    attempts: int
+    backoff: BackoffRule | Mapping[str, Any] | None
+    timeout: Duration | None
+    result_ttl: Duration | None
+    process: bool
+    """Run a plain function in its own process instead of a thread."""
+
+
 def metadata_of(options: Mapping[str, Any]) -> dict[str, Any] | None:
     """The metadata of a job: what it was given, its correlation id and its tags."""
     found: dict[str, Any] = dict(options.get("metadata") or {})

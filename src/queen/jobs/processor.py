@@ -1,9 +1,8 @@
-"""Processors: plain typed functions that run the jobs of a name, with what is said of them."""
+"""Processors: typed functions that run the jobs of a name."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import (
-    TYPE_CHECKING,
     Any,
     Final,
     Generic,
@@ -34,9 +33,6 @@ from queen.jobs.options import (
 )
 from queen.wire.jobs import Link
 
-if TYPE_CHECKING:
-    from queen.jobs.app import QueueManager
-
 T = TypeVar("T")
 R = TypeVar("R")
 X = TypeVar("X")
@@ -45,7 +41,7 @@ DEFAULT_ATTEMPTS: Final = 3
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How jobs of a processor are run, where they do not say it themselves."""
+    """How a processor runs jobs that have no such options of their own."""
 
     attempts: int = DEFAULT_ATTEMPTS
     backoff: BackoffRule = Backoff()
@@ -57,11 +53,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def of(
         cls,
         *,
-        attempts: int,
-        backoff: BackoffRule | Mapping[str, Any] | None,
-        timeout: Duration | None,
-        result_ttl: Duration | None,
-        process: bool,
+        attempts: int = DEFAULT_ATTEMPTS,
+        backoff: BackoffRule | Mapping[str, Any] | None = None,
+        timeout: Duration | None = None,
+        result_ttl: Duration | None = None,
+        process: bool = False,
     ) -> "Settings":
         if attempts < 1:
             raise errors.BadRequest("a job has at least one attempt")
@@ -84,13 +80,13 @@ class Processor(Generic[T, R, X]):
 
     def __init__(
         self,
-        app: "QueueManager",
+        add_job: Callable[..., Awaitable[JobHandle[Any]]],
         queue: str,
         name: str | None,
         function: Callable[[Job[T]], R],
         settings: Settings,
     ) -> None:
-        self._app = app
+        self._add_job = add_job
         self.queue = queue
         self.name = name
         """None: of every name in the queue that has no processor of its own."""
@@ -113,7 +109,7 @@ class Processor(Generic[T, R, X]):
 
     async def add(self, data: T, **options: Unpack[JobOptions]) -> JobHandle[X]:
         """Add a job for this processor."""
-        return await self._app.add_job(
+        return await self._add_job(
             self.queue, self._own_name(), data, codec=self.result_codec, **options
         )
 
@@ -145,12 +141,12 @@ class Processor(Generic[T, R, X]):
 
 
 class Decorator:
-    """What `QueueManager.processor` returns: it makes a processor of a function."""
+    """The result of `QueueManager.processor`: it registers a function as a processor."""
 
-    def __init__(self, make: Callable[[Callable[..., Any]], Processor[Any, Any, Any]]) -> None:
-        self._make = make
+    def __init__(self, register: Callable[[Callable[..., Any]], Processor[Any, Any, Any]]) -> None:
+        self._register = register
 
-    # A function that is awaited has the result that comes of it.
+    # The result of a coroutine function is the result of its coroutine.
     @overload
     def __call__(
         self, function: Callable[[Job[T]], Awaitable[X]]
@@ -158,15 +154,15 @@ class Decorator:
     @overload
     def __call__(self, function: Callable[[Job[T]], X]) -> "Processor[T, X, X]": ...
     def __call__(self, function: Callable[..., Any]) -> Processor[Any, Any, Any]:
-        return self._make(function)
+        return self._register(function)
 
 
 def _types_of(function: Callable[..., Any]) -> tuple[type[Any] | None, type[Any] | None]:
-    """The types of data and result, as far as the function says them."""
+    """The types of data and result, as far as the function has annotations."""
     try:
         hints = get_type_hints(function)
     except (NameError, TypeError):
-        # Names that only a type checker knows, or something that is no function: any JSON.
+        # Names that only a type checker knows, or not a function: any JSON.
         return None, None
     result = hints.pop("return", None)
     data: Any = None

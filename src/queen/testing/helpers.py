@@ -9,8 +9,8 @@ import msgspec
 
 from queen import errors
 from queen.client.client import Queen
-from queen.client.consume.dispatch import Handling
-from queen.client.transport.http import Reply, Transport
+from queen.client.consume.pop import messages_of, pop_runs
+from queen.client.transport.base import Reply, Transport
 
 _MOST_ROUNDS: Final = 1_000
 """Handlers that push to each other for ever end the test, not the day."""
@@ -45,17 +45,19 @@ async def drain(queen: Queen) -> int:
     try:
         for _ in range(_MOST_ROUNDS):
             before = count
-            for queue, function in list(queen.handlers):
+            for handler in list(queen.handlers):
+                request = handler.request.replaced(wait=False, auto_ack=False)
                 try:
-                    messages = await queue.wait(False).auto_ack(False).pop()
+                    runs = await pop_runs(queen, request)
                 except errors.QueueNotFound:
                     continue  # Nothing was pushed to it yet.
+                messages = messages_of(queen, runs, handler.type)
                 if messages:
-                    handling = Handling(queue, function)
+                    dispatcher = queen.consumers.dispatcher(handler)
                     try:
-                        await handling.deal_with(messages)
+                        await dispatcher.dispatch(messages)
                     finally:
-                        handling.close()
+                        dispatcher.close()
                     count += len(messages)
             if count == before:
                 return count

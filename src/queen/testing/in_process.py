@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from queen.client.transport.http import Reply, of_reply
+from queen.client.transport.base import Reply, error_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message
@@ -45,7 +45,7 @@ class AppTransport:
             self._loop.call_soon_threadsafe(gone.set)
             raise
         if reply.status >= 400:
-            raise of_reply(reply)
+            raise error_of(reply)
         return reply
 
     async def _call(self, scope: dict[str, Any], body: bytes, gone: asyncio.Event) -> Reply:

@@ -59,7 +59,7 @@ def worker(
     Example: queen worker shop.jobs:app --concurrency 20 --queues email,reports
     """
     from queen.client.durations import seconds_of
-    from queen.jobs.pool.environment import concurrency_of, log_to_stderr
+    from queen.jobs.environment import concurrency_of, log_to_stderr
     from queen.jobs.pool.loader import load
     from queen.jobs.pool.process import Task, leave, new_loop
 

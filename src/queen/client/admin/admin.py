@@ -12,6 +12,7 @@ from queen.client.admin.base import API, answer, name_of, query_of
 from queen.client.admin.pipelines import Pipelines
 from queen.client.admin.schedules import Schedules
 from queen.client.admin.tokens import Access
+from queen.client.backoff import Backoff
 from queen.wire import resources as wire
 
 
@@ -151,9 +152,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
 
     async def _begin(self, path: str, request: object) -> wire.Counted | wire.Operation:
         body = msgspec.json.encode(request)
-        reply = await self._queen.transport.exchange(
-            "POST", f"{API}{path}", body, is_repeatable=False
-        )
+        reply = await self._transport.exchange("POST", f"{API}{path}", body, is_repeatable=False)
         if reply.status == 202:
             return answer(reply, wire.OperationStarted).operation
         return answer(reply, wire.Counted)
@@ -203,11 +202,10 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return (await self._send("DELETE", path, None, wire.OperationStarted)).operation
 
     async def finished(self, operation: wire.Operation) -> wire.Operation:
-        """Wait until long work has ended, well or not."""
-        pause = 0.05
+        """Wait until an operation has ended, successfully or not."""
+        backoff = Backoff(first_seconds=0.05, max_seconds=1.0)
         while operation.state == "running":
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 1.0)
+            await asyncio.sleep(backoff.next())
             operation = await self.operation(operation.id)
         return operation
 

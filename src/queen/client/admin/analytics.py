@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from queen.client.admin.base import Calls, name_of
-from queen.client.transport.http import decoded
+from queen.client.transport.base import decoded
 from queen.wire import analytics as wire
 
 
@@ -32,10 +32,10 @@ class Analytics(Calls):
 
     async def health(self) -> dict[str, Any]:
         """Raises DatabaseUnavailable, or whatever else is wrong."""
-        reply = await self._queen.transport.exchange("GET", "/health")
+        reply = await self._transport.exchange("GET", "/health")
         return decoded(reply, msgspec.json.decode)
 
     async def metrics(self, *, per_object: bool = False) -> str:
         """Prometheus text."""
         path = "/metrics/per-object" if per_object else "/metrics"
-        return (await self._queen.transport.exchange("GET", path)).body.decode()
+        return (await self._transport.exchange("GET", path)).body.decode()

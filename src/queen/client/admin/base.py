@@ -1,17 +1,15 @@
-"""How management is asked for: paths, parameters, pages."""
+"""Requests of the admin API: paths, parameters, pages."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from queen.client.transport.http import Reply, decoded
-
-if TYPE_CHECKING:
-    from queen.client.client import Queen
+from queen.client.connection import Connection
+from queen.client.transport.base import Reply, Transport, decoded
 
 T = TypeVar("T")
 
@@ -19,19 +17,23 @@ API = "/api/v1"
 
 
 class Calls:
-    """What the parts of `queen.admin` share."""
+    """Calls of the admin API."""
 
-    def __init__(self, queen: "Queen") -> None:
-        self._queen = queen
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def _transport(self) -> Transport:
+        return self._connection.transport
 
     async def _get(self, path: str, type_: type[T], query: dict[str, Any] | None = None) -> T:
-        reply = await self._queen.transport.exchange("GET", API + path + query_of(query or {}))
+        reply = await self._transport.exchange("GET", API + path + query_of(query or {}))
         return answer(reply, type_)
 
     async def _send(self, method: str, path: str, body: object, type_: type[T]) -> T:
-        """Sent again only if nothing was applied: most of this must not be done twice."""
+        """Send a request; it is repeated only if it was surely not applied."""
         sent = None if body is None else msgspec.json.encode(body)
-        reply = await self._queen.transport.exchange(method, API + path, sent, is_repeatable=False)
+        reply = await self._transport.exchange(method, API + path, sent, is_repeatable=False)
         return answer(reply, type_)
 
     async def _pages(
@@ -49,17 +51,17 @@ class Calls:
 
 
 def answer(reply: Reply, type_: type[T]) -> T:
-    """What a server answered, as a struct."""
+    """The body of a reply, as a struct."""
     return decoded(reply, partial(msgspec.json.decode, type=type_))
 
 
 def name_of(text: str) -> str:
-    """A name as one step of a path."""
+    """A name as one segment of a path."""
     return quote(text, safe="")
 
 
 def query_of(given: dict[str, Any]) -> str:
-    """Parameters in the names of the wire; what is None is left out."""
+    """A query string in the names of the wire, without parameters that are None."""
     pairs = {_camel(name): _text(value) for name, value in given.items() if value is not None}
     return f"?{urlencode(pairs)}" if pairs else ""
 

@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 
-from queen.client.transport.http import decoded
-
-if TYPE_CHECKING:
-    from queen.client.client import Queen
+from queen.client.connection import Connection
+from queen.client.transport.base import decoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +20,7 @@ class DeadLetters:
         await queen.queue("orders").dlq("billing").redrive(rate=10)
     """
 
-    queen: "Queen"
+    queen: Connection
     queue: str
     group: str | None = None
     most: int = 100

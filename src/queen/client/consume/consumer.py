@@ -1,21 +1,21 @@
-"""Pop and hand on: bounded in concurrency, and stopped without loss."""
+"""Consume messages: pop and dispatch with bounded concurrency, and stop without loss."""
 
 import asyncio
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from queen import errors
-from queen.client.consume.dispatch import Handling
-from queen.client.consume.pop import Popping
+from queen.client.consume.dispatch import Dispatcher, Handler
+from queen.client.consume.pop import Poller, messages_of
+from queen.client.consume.settle import Settler
 from queen.client.message import Message
-from queen.client.queue import messages_of
-from queen.client.transport.http import may_succeed_later
+from queen.client.transport.base import may_succeed_later
 
-if TYPE_CHECKING:
-    from queen.client.queue import Queue, Signal
+Signal = asyncio.Event | threading.Event
 
 _LOG: Final = logging.getLogger("queen.client")
 _SIGNAL_SECONDS: Final = 0.05
@@ -34,49 +34,55 @@ class Consumption:
 
     def __init__(
         self,
-        queue: "Queue[Any]",
-        handler: Callable[[Any], Any],
-        signal: "Signal | None",
+        settler: Settler,
+        handler: Handler,
+        dispatcher: Dispatcher,
+        signal: Signal | None,
+        *,
+        on_end: "Callable[[Consumption], None]",
     ) -> None:
-        choice = queue.choice
-        self._queen = queue.queen
-        self._queue = queue.wait(True if choice.wait is None else choice.wait).auto_ack(False)
-        if choice.idle_millis is not None:
-            # Whether something is there must be answered within the time, not guessed at its end.
-            patience = min(choice.timeout_millis, max(choice.idle_millis, 1))
-            self._queue = self._queue.timeout_millis(patience)
-        self._choice = choice
-        self._handling = Handling(queue, handler)
-        self._stopping = self._handling.stopping
+        options = handler.request.options
+        self._settler = settler
+        self._type = handler.type
+        self._request = handler.request.replaced(
+            wait=True if options.wait is None else options.wait, auto_ack=False
+        )
+        if options.idle_millis is not None:
+            # The server must respond within the idle time, so that an empty queue is known as such.
+            timeout = min(options.timeout_millis, max(options.idle_millis, 1))
+            self._request = self._request.replaced(timeout_millis=timeout)
+        self._options = options
+        self._dispatcher = dispatcher
+        self._stopping = dispatcher.stopping
         self._now = asyncio.Event()
         self._signal = signal
-        self._left = choice.limit
+        self._on_end = on_end
+        self._left = options.limit
         self._seen_at = time.monotonic()
         self._failure: errors.QueenError | None = None
-        """Why the last pop failed; None after one that did not."""
+        """Why the last pop failed; None if it succeeded."""
         self._has_popped = False
         """Whether a pop has ever succeeded."""
         self._is_answered = asyncio.Event()
-        """Set when a pop has ended since something was last handled."""
-        self._asked = 0
-        """How many messages the pops under way may bring."""
+        """Set when a pop has ended since the last message was handled."""
+        self._requested = 0
+        """How many messages the pops under way may return."""
         self._returned = asyncio.Event()
         """Set when a pop has ended."""
         self._task = asyncio.create_task(self._run())
-        self._queen.began(self)
 
     def __await__(self) -> Generator[Any, None, None]:
         return self._task.__await__()
 
     async def wait(self) -> None:
-        """Return when it has ended; raises what it could not deal with."""
+        """Wait until it has ended; raises the error that ended it."""
         await self._task
 
     async def stop(self, *, now: bool = False) -> None:
         """
-        No new messages at once; handlers get their time to end; what is left is released.
+        Stop popping at once, wait for the handlers, and release unhandled messages.
 
-        With ``now`` handlers get no time: they are cancelled.
+        With ``now`` handlers are cancelled.
         """
         self._stopping.set()
         if now:
@@ -85,11 +91,11 @@ class Consumption:
             await self._task
 
     async def _run(self) -> None:
-        count = self._choice.concurrency or self._queen.config.concurrency
+        count = self._options.concurrency or self._settler.config.concurrency
         workers = [asyncio.create_task(self._work()) for _ in range(count)]
         helpers = [asyncio.create_task(self._watch())]
-        if self._choice.renews_lease:
-            helpers.append(asyncio.create_task(self._handling.leases.renew_for_ever()))
+        if self._options.renews_lease:
+            helpers.append(asyncio.create_task(self._dispatcher.leases.renew_forever()))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             running = {*workers}
@@ -100,7 +106,7 @@ class Consumption:
                 )
                 running -= done
                 helping -= done
-                # One that cannot go on, say for a key that never worked, ends all, in order.
+                # A worker that fails, for example with an invalid API key, stops the others.
                 if any(task is not stopping and task.exception() is not None for task in done):
                     break
             self._stopping.set()
@@ -113,17 +119,17 @@ class Consumption:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._handling.close()
-            self._queen.ended(self)
+            self._dispatcher.close()
+            self._on_end(self)
 
     async def _end(self, workers: list[asyncio.Task[None]]) -> None:
-        """Let workers end in their time; then cancel them, which releases what they hold."""
+        """Wait for the workers up to the timeout; then cancel them, which releases messages."""
         now = asyncio.create_task(self._now.wait())
         all_ = asyncio.ensure_future(asyncio.wait(workers))
         try:
             await asyncio.wait(
                 [all_, now],
-                timeout=self._queen.config.shutdown_timeout,
+                timeout=self._settler.config.shutdown_timeout,
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
@@ -137,8 +143,8 @@ class Consumption:
                 worker.result()
 
     async def _watch(self) -> None:
-        """Stop when the caller's signal is set, or when nothing came for long enough."""
-        idle = self._choice.idle_millis
+        """Stop when the caller's signal is set, or when no message came for the idle time."""
+        idle = self._options.idle_millis
         waits: set[asyncio.Task[Any]] = set()
         if self._signal is not None:
             waits.add(asyncio.create_task(_until_set(self._signal)))
@@ -156,11 +162,11 @@ class Consumption:
                 task.cancel()
 
     async def _until_idle(self, seconds: float) -> None:
-        """Return when nothing was handled for so long, and a server has said that nothing came."""
+        """Wait until no message was handled for this time, and a pop has returned none."""
         left = seconds
         while left > 0 or not self._is_answered.is_set():
             await asyncio.sleep(max(left, 0))
-            if len(self._handling.leases):
+            if len(self._dispatcher.leases):
                 left = seconds
                 continue
             left = self._seen_at + seconds - time.monotonic()
@@ -168,20 +174,21 @@ class Consumption:
                 await self._is_answered.wait()
                 left = self._seen_at + seconds - time.monotonic()
         if self._failure is not None:
-            # Nobody could say that nothing is there.
+            # No server could confirm that the queue is empty.
             raise self._failure
 
     async def _work(self) -> None:
-        popping = Popping(self._queen, self._stopping)
+        poller = Poller(self._settler, self._stopping)
         while not self._stopping.is_set() and await self._may_pop():
-            size = self._choice.batch if self._left is None else min(self._choice.batch, self._left)
-            self._asked += size
+            batch = self._options.batch
+            size = batch if self._left is None else min(batch, self._left)
+            self._requested += size
             if self._left is not None:
                 self._left -= size  # Taken before the pop, so that workers together keep the limit.
             messages: list[Message[Any]] = []
             try:
-                runs = await popping.pop(self._queue.batch(size))
-                messages = messages_of(self._queue, runs)
+                runs = await poller.pop(self._request.replaced(batch=size))
+                messages = messages_of(self._settler, runs, self._type)
                 self._failure = None
                 self._has_popped = True
             except errors.QueenError as error:
@@ -190,42 +197,91 @@ class Consumption:
                 self._failure = error
                 _LOG.warning("consume.pop_failed: %s", error)
             finally:
-                self._give_back(size, len(messages))
+                self._pop_ended(size, len(messages))
             if not messages:
-                await popping.rest()
+                await poller.pause()
                 continue
-            await self._handling.deal_with(messages)
+            await self._dispatcher.dispatch(messages)
             self._seen_at = time.monotonic()
             self._is_answered.clear()
 
     def _survives(self, error: errors.QueenError) -> bool:
-        """Whether to pop again; a key that never worked is a mistake to report at once."""
+        """Whether to pop again. An API key that never worked is reported at once."""
         if isinstance(error, errors.ServiceError | errors.OutcomeUnknown | errors.QueueNotFound):
             return True
         return self._has_popped and may_succeed_later(error)
 
     async def _may_pop(self) -> bool:
-        """Whether the limit leaves something; waits while others may still give back of theirs."""
-        while self._left == 0 and self._asked and not self._stopping.is_set():
+        """Whether the limit allows another pop; waits while pops under way may return less."""
+        while self._left == 0 and self._requested and not self._stopping.is_set():
             self._returned.clear()
             await self._returned.wait()
         return self._left != 0 and not self._stopping.is_set()
 
-    def _give_back(self, asked: int, came: int) -> None:
-        """What a pop did not bring is left for others."""
-        self._asked -= asked
+    def _pop_ended(self, requested: int, received: int) -> None:
+        """Leave the messages that a pop did not return to the other workers."""
+        self._requested -= requested
         if self._left is not None:
-            self._left += asked - came
+            self._left += requested - received
         self._returned.set()
-        if came:
+        if received:
             self._seen_at = time.monotonic()
         else:
             self._is_answered.set()
 
 
-async def _until_set(signal: "Signal") -> None:
+async def _until_set(signal: Signal) -> None:
     if isinstance(signal, asyncio.Event):
         await signal.wait()
         return
     while not signal.is_set():  # noqa: ASYNC110 - a thread's event wakes no event loop
         await asyncio.sleep(_SIGNAL_SECONDS)
+
+
+class Consumers:
+    """The consumers of one client, and handler threads that go on after their consumer."""
+
+    def __init__(self, settler: Settler) -> None:
+        self._settler = settler
+        self._running: set[Consumption] = set()
+        self._outlasting: set[asyncio.Task[None]] = set()
+        self._stops: set[asyncio.Task[None]] = set()
+        """The event loop keeps only weak references to tasks."""
+
+    def start(self, handler: Handler, signal: Signal | None = None) -> Consumption:
+        """Consume with a handler in the background."""
+        consumption = Consumption(
+            self._settler, handler, self.dispatcher(handler), signal, on_end=self._running.discard
+        )
+        self._running.add(consumption)
+        return consumption
+
+    def dispatcher(self, handler: Handler) -> Dispatcher:
+        """A dispatcher for messages that the caller pops."""
+        return Dispatcher(self._settler, handler, on_outlasting=self._outlasts)
+
+    async def stop(self) -> list[BaseException | None]:
+        """Stop all consumers; how each of them ended."""
+        stops = (each.stop() for each in list(self._running))
+        return await asyncio.gather(*stops, return_exceptions=True)
+
+    def stop_now(self) -> None:
+        """Cancel all handlers, without waiting for the end of their consumers."""
+        for consumption in list(self._running):
+            self._stops.add(task := asyncio.ensure_future(consumption.stop(now=True)))
+            task.add_done_callback(self._stops.discard)
+
+    async def wait_for_threads(self, timeout_seconds: float) -> None:
+        """Wait for threads of this event loop whose consumer has stopped; then abandon them."""
+        loop = asyncio.get_running_loop()
+        works = [work for work in self._outlasting if work.get_loop() is loop]
+        if not works:
+            return
+        await asyncio.wait(works, timeout=timeout_seconds)
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+    def _outlasts(self, work: "asyncio.Task[None]") -> None:
+        self._outlasting.add(work)
+        work.add_done_callback(self._outlasting.discard)

@@ -1,4 +1,4 @@
-"""What is done with messages that were popped: the handler, then ack, nack or nothing."""
+"""Call the handler with popped messages, then acknowledge, nack or release them."""
 
 import asyncio
 import contextlib
@@ -7,72 +7,90 @@ import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import msgspec
 
 from queen import errors
 from queen.client import tracing
 from queen.client.consume.leases import Leases
+from queen.client.consume.options import PopRequest
 from queen.client.consume.outcomes import Outcome, outcome
+from queen.client.consume.settle import Settler
 from queen.client.message import Message
-
-if TYPE_CHECKING:
-    from queen.client.queue import Queue
 
 _LOG: Final = logging.getLogger("queen.client")
 
 
-class Handling:
-    """One handler of one queue; knows nothing of pops."""
+class Handler(msgspec.Struct, frozen=True):
+    """A function with the messages that it is called with."""
 
-    def __init__(self, queue: "Queue[Any]", handler: Callable[[Any], Any]) -> None:
-        choice = queue.choice
-        self._queen = queue.queen
-        self._type = queue.type
-        self._choice = choice
-        self._handler = handler
-        self._is_async = _is_async(handler)
-        self._is_single = choice.is_each or choice.batch == 1
-        self._acks = choice.auto_ack is not False
+    function: Callable[[Any], Any]
+    request: PopRequest
+    type: "type[Any] | None" = None
+    """The type of the payloads; None for any JSON."""
+
+
+class Dispatcher:
+    """Hands the messages of one consumer to its handler. It does not pop."""
+
+    def __init__(
+        self,
+        settler: Settler,
+        handler: Handler,
+        *,
+        on_outlasting: "Callable[[asyncio.Task[None]], None]",
+    ) -> None:
+        """``on_outlasting`` gets a task that waits for a thread after the consumer has stopped."""
+        options = handler.request.options
+        self._settler = settler
+        self._type = handler.type
+        self._options = options
+        self._function = handler.function
+        self._on_outlasting = on_outlasting
+        self._is_async = _is_async(handler.function)
+        self._is_single = options.is_each or options.batch == 1
+        self._acks = options.auto_ack is not False
         self._threads: ThreadPoolExecutor | None = None
         self._in_thread: dict[asyncio.Task[None], Future[Any]] = {}
-        """What plain functions do for those that wait for them."""
+        """The threads of plain functions, by the tasks that wait for them."""
         self._outlasting: set[str] = set()
-        """Leases under which a thread works that nobody waits for any more."""
+        """Leases of threads that go on after the consumer has stopped waiting for them."""
         self._renewing: asyncio.Task[None] | None = None
         self.leases = Leases(
-            self._queen,
-            seconds=choice.lease_seconds,
-            interval_millis=choice.renew_interval_millis,
-            on_lost=None if choice.on_lease_lost is None else self._noticed,
+            settler,
+            seconds=options.lease_seconds,
+            interval_millis=options.renew_interval_millis,
+            on_lost=None if options.on_lease_lost is None else self._notify_lost,
         )
-        self._telling: set[asyncio.Future[None]] = set()
+        self._callbacks: set[asyncio.Future[None]] = set()
         self.stopping = asyncio.Event()
-        """When it is set, what has not begun is given back."""
+        """If it is set, messages whose handler has not begun are released."""
 
     def close(self) -> None:
         if self._threads is not None:
             self._threads.shutdown(wait=False)
 
-    async def deal_with(self, messages: list[Message[Any]]) -> None:
-        """Hand messages to the handler, one by one or together, and settle them."""
-        held = self.leases.hold(messages)
+    async def dispatch(self, messages: list[Message[Any]]) -> None:
+        """Hand messages to the handler, one by one or together, and acknowledge them."""
+        lease_ids = self.leases.add(messages)
         try:
             readable = await self._readable(messages)
             if not readable:
                 return
             if not self._is_single:
-                await self._handle(readable, readable, held)
+                await self._handle(readable, readable, lease_ids)
                 return
             await self._each(readable)
         finally:
-            self.leases.let_go(lease for lease in held if lease not in self._outlasting)
+            self.leases.remove(id_ for id_ in lease_ids if id_ not in self._outlasting)
 
     async def release(self, messages: Iterable[Message[Any]]) -> None:
-        """Give back what is left of their deliveries, at once and uncounted."""
+        """Return the rest of their deliveries to the queue, without counting an attempt."""
         leases = {m.lease_id for m in messages if m.lease_id is not None and not m.is_lost}
         for lease in leases - self._outlasting:
             with contextlib.suppress(errors.QueenError):
-                await self._queen.release(lease)
+                await self._settler.release(lease)
 
     async def _each(self, messages: list[Message[Any]]) -> None:
         over: set[str | None] = set()
@@ -80,7 +98,7 @@ class Handling:
         for at, message in enumerate(messages):
             if message.lease_id in over or message.is_lost:
                 skipped.append(message)
-                continue  # Its delivery ended with the one before: it comes again.
+                continue  # Its delivery ended with the message before: it is redelivered.
             if self.stopping.is_set():
                 rest = (m for m in messages[at:] if m.lease_id not in over)
                 await self.release(rest)
@@ -89,17 +107,17 @@ class Handling:
                 under = [] if message.lease_id is None else [message.lease_id]
                 goes_on = await self._handle(message, [message], under)
             except asyncio.CancelledError:
-                # The handler was told to end: the messages behind it go back with its own.
+                # The handler was cancelled: the messages after it are released with its own.
                 rest = [m for m in messages[at + 1 :] if m.lease_id not in over]
                 await asyncio.shield(self.release(rest))
                 raise
             if not goes_on:
                 over.add(message.lease_id)
-        # Mostly nothing is held any more; where it is, it need not wait for the lease's end.
+        # Mostly their leases ended. The others need not wait for the end of theirs.
         await self.release(m for m in skipped if not m.is_settled)
 
     async def _readable(self, messages: list[Message[Any]]) -> list[Message[Any]]:
-        """Those that are what the consumer's type says; the others become dead letters."""
+        """The messages that decode as the consumer's type; the others are dead-lettered."""
         if self._type is None:
             return messages
         good: list[Message[Any]] = []
@@ -113,7 +131,7 @@ class Handling:
                 bad.append((message, "dlq", {"error": f"undecodable: {error}"}))
         if bad:
             with contextlib.suppress(errors.QueenError):
-                await self._queen.settle(bad)
+                await self._settler.settle(bad)
         return good
 
     async def _handle(
@@ -122,14 +140,14 @@ class Handling:
         messages: list[Message[Any]],
         leases: list[str],
     ) -> bool:
-        """Run the handler; False when the delivery is over before its end."""
+        """Run the handler; False if the delivery has ended early."""
         task = asyncio.ensure_future(self._call(given, messages))
-        # A thread cannot be cancelled: it goes on to its end, and then nothing is acked.
-        self.leases.work(leases, task if self._is_async else None)
+        # A thread cannot be cancelled. It runs to its end, and its messages are not acked.
+        self.leases.set_task(leases, task if self._is_async else None)
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
-            # The grace time is over: what is not done goes back at once.
+            # The shutdown timeout is over: release the messages at once.
             thread = self._in_thread.get(task)
             if thread is not None and not thread.cancel():
                 self._leave(task, given, messages, leases)
@@ -139,7 +157,7 @@ class Handling:
             await asyncio.shield(self.release(messages))
             raise
         finally:
-            self.leases.work(leases, None)
+            self.leases.set_task(leases, None)
         return await self._conclude(task, given, messages)
 
     async def _conclude(
@@ -148,18 +166,18 @@ class Handling:
         given: Any,  # noqa: ANN401 - a message or a list
         messages: list[Message[Any]],
     ) -> bool:
-        """Say what became of messages whose handler has ended."""
+        """Acknowledge messages whose handler has ended."""
         failure = asyncio.CancelledError() if task.cancelled() else task.exception()
         if any(message.is_lost for message in messages):
-            await self._lost(given, messages)
+            await self._report_lost(given, messages)
             return False
         if isinstance(failure, asyncio.CancelledError) and self.stopping.is_set():
             await self.release(messages)
             return False
-        # One that cancels itself, without being told to, has failed like any other.
+        # A handler that cancels itself has failed like any other.
         if self._acks and not await self._settle(given, messages, failure):
             return False
-        await self._tell(given, failure)
+        await self._report(given, failure)
         if failure is not None and not self._acks:
             return False
         return not any(message.is_delivery_over for message in messages)
@@ -171,15 +189,15 @@ class Handling:
         messages: list[Message[Any]],
         leases: list[str],
     ) -> None:
-        """A thread works on: nobody waits for it, and nobody else may get its messages."""
+        """Stop waiting for a thread, and keep its leases until it ends."""
         _LOG.warning(
             "consume.still_working: %s: a thread cannot be stopped; it keeps its lease to its end",
             messages[0],
         )
         self._outlasting.update(leases)
         if self._renewing is None:
-            self._renewing = asyncio.create_task(self.leases.renew_for_ever())
-        self._queen.outlasts(asyncio.create_task(self._outlast(task, given, messages, leases)))
+            self._renewing = asyncio.create_task(self.leases.renew_forever())
+        self._on_outlasting(asyncio.create_task(self._outlast(task, given, messages, leases)))
 
     async def _outlast(
         self,
@@ -188,7 +206,7 @@ class Handling:
         messages: list[Message[Any]],
         leases: list[str],
     ) -> None:
-        """Settle what a thread has done, late; until then its leases are renewed."""
+        """Wait for a thread, renew its leases meanwhile, and acknowledge its messages."""
         try:
             await asyncio.wait([task])
             goes_on = await self._conclude(task, given, messages)
@@ -198,23 +216,23 @@ class Handling:
             raise
         finally:
             self._outlasting.difference_update(leases)
-            self.leases.let_go(leases)
+            self.leases.remove(leases)
             if not self._outlasting and self._renewing is not None:
                 self._renewing.cancel()
                 self._renewing = None
         if goes_on:
-            await self.release(messages)  # Behind them in the delivery are some that wait.
+            await self.release(messages)  # Their delivery has messages after them.
 
     async def _call(self, given: Any, messages: list[Message[Any]]) -> None:  # noqa: ANN401
         with tracing.processing(messages):
             if self._is_async:
-                await self._handler(given)
+                await self._function(given)
                 return
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(
-                    self._choice.concurrency or self._queen.config.concurrency, "queen-handler"
+                    self._options.concurrency or self._settler.config.concurrency, "queen-handler"
                 )
-            work = partial(tracing.carried(self._handler), given)
+            work = partial(tracing.carried(self._function), given)
             task = asyncio.current_task()
             assert task is not None
             thread = self._in_thread[task] = self._threads.submit(work)
@@ -231,60 +249,60 @@ class Handling:
         messages: list[Message[Any]],
         failure: BaseException | None,
     ) -> bool:
-        """Say what became of those that the handler did not settle itself; False if refused."""
-        # A nack of its own may have ended a delivery: what else was in that comes again.
+        """Acknowledge the messages that the handler did not; False if that is rejected."""
+        # A nack by the handler may have ended a delivery: its other messages are redelivered.
         over = {each.lease_id for each in messages if each.is_settled and each.is_delivery_over}
         left = [message for message in messages if not message.is_settled]
         try:
             if failure is None:
-                await self._queen.complete(left)
+                await self._settler.complete(left)
             else:
-                await self._queen.settle([outcome(message, failure) for message in left])
+                await self._settler.settle([outcome(message, failure) for message in left])
         except errors.LeaseLost:
             lost = [m for m in left if not m.is_settled and m.lease_id not in over]
             if not lost:
                 return True
             for message in lost:
                 message.is_lost = True
-            if self._choice.on_lease_lost is not None:
-                self._noticed(lost)
-            await self._lost(given, messages)
+            if self._options.on_lease_lost is not None:
+                self._notify_lost(lost)
+            await self._report_lost(given, messages)
             return False
         except Exception as error:
-            # The lease ends by itself, and the messages come again.
+            # The lease expires, and the messages are redelivered.
             _LOG.warning("consume.ack_failed: %s: %s", messages[0], error)
-            await self._tell(given, error)
+            await self._report(given, error)
             return False
         return True
 
-    async def _lost(self, given: Any, messages: list[Message[Any]]) -> None:  # noqa: ANN401
+    async def _report_lost(self, given: Any, messages: list[Message[Any]]) -> None:  # noqa: ANN401
         lost = next(message for message in messages if message.is_lost)
         error = errors.LeaseLost(f"{lost}: its lease was lost; nothing was acked")
         _LOG.warning("consume.lease_lost: %s", error)
-        if self._choice.on_error is not None:
-            await _told(self._choice.on_error, given, error)
+        if self._options.on_error is not None:
+            await _call_back(self._options.on_error, given, error)
 
-    def _noticed(self, messages: list[Message[Any]]) -> None:
-        """Tell of each message that another consumer has it by now; the handler goes on."""
-        assert self._choice.on_lease_lost is not None
+    def _notify_lost(self, messages: list[Message[Any]]) -> None:
+        """Call ``on_lease_lost`` with each message; the handler goes on."""
+        assert self._options.on_lease_lost is not None
         for message in messages:
-            task = asyncio.ensure_future(_told(self._choice.on_lease_lost, message))
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+            task = asyncio.ensure_future(_call_back(self._options.on_lease_lost, message))
+            self._callbacks.add(task)
+            task.add_done_callback(self._callbacks.discard)
 
-    async def _tell(self, given: Any, failure: BaseException | None) -> None:  # noqa: ANN401
-        choice = self._choice
+    async def _report(self, given: Any, failure: BaseException | None) -> None:  # noqa: ANN401
+        options = self._options
         if failure is None:
-            if choice.on_success is not None:
-                await _told(choice.on_success, given)
-        elif choice.on_error is not None:
-            await _told(choice.on_error, given, failure)
+            if options.on_success is not None:
+                await _call_back(options.on_success, given)
+        elif options.on_error is not None:
+            await _call_back(options.on_error, given, failure)
         else:
             _LOG.warning("consume.handler_failed", exc_info=failure)
 
 
-async def _told(callback: Callable[..., Any], *given: Any) -> None:  # noqa: ANN401
-    """Call back; what goes wrong there is logged, for the message is settled already."""
+async def _call_back(callback: Callable[..., Any], *given: Any) -> None:  # noqa: ANN401
+    """Call back; errors are only logged, because the message is acknowledged already."""
     try:
         result = callback(*given)
         if inspect.isawaitable(result):
@@ -294,7 +312,7 @@ async def _told(callback: Callable[..., Any], *given: Any) -> None:  # noqa: ANN
 
 
 def _is_async(handler: Callable[[Any], Any]) -> bool:
-    """Plain functions run in threads: they would stop everything else."""
+    """Whether the handler is awaited. Plain functions would block the event loop."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
         getattr(handler, "__call__", None)  # noqa: B004 - what it does, not whether it has one
     )

@@ -1,4 +1,4 @@
-"""What a handler says of a message by returning or raising, and how that is told to the server."""
+"""How a handler's return or exception becomes the status of a message."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +7,12 @@ from queen.client.durations import LONG_SECONDS, Duration, seconds_of
 from queen.client.message import Message
 
 Outcome = tuple[Message[Any], bool | str, Mapping[str, Any] | None]
-"""A message, its status, and what is said besides."""
+"""A message, its status, and the context of the acknowledgment."""
 
 
 class Retry(Exception):
     """
-    Raised by a handler: try this again, at once or after ``delay``; no attempt is counted.
+    Raised by a handler: redeliver at once or after ``delay``, without counting an attempt.
 
     A ``delay`` that is not a duration fails the handler.
     """
@@ -25,11 +25,11 @@ class Retry(Exception):
 
 
 class DeadLetter(Exception):
-    """Raised by a handler: this will never work, keep it with the dead letters."""
+    """Raised by a handler: dead-letter the message, because it can never succeed."""
 
 
 class BatchError(Exception):
-    """Raised by a handler of a batch: these messages failed, the others are done."""
+    """Raised by a handler of a batch: these messages failed, the others are completed."""
 
     def __init__(self, failed: "Mapping[Any, BaseException | str]") -> None:
         # By messages, also those of SyncQueen: a mapping of either kind would not be one of both.
@@ -38,7 +38,7 @@ class BatchError(Exception):
 
 
 def outcome(message: Message[Any], failure: BaseException | None) -> Outcome:
-    """What is said of a message after its handler has returned or raised."""
+    """The outcome of a message after its handler has returned or raised."""
     if isinstance(failure, BatchError):
         failed = failure.failed.get(message)
         failure = RuntimeError(failed) if isinstance(failed, str) else failed
@@ -52,7 +52,7 @@ def outcome(message: Message[Any], failure: BaseException | None) -> Outcome:
 
 
 def _text(failure: BaseException) -> str:
-    """What it says, as JSON can carry it; an error that cannot even be told is still one."""
+    """The text of an error, as JSON can carry it."""
     try:
         text = str(failure)
     except Exception:

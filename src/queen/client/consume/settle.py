@@ -1,4 +1,4 @@
-"""What became of messages: ack, nack, extend, release; always with their lease."""
+"""Acknowledge messages, extend and release their leases."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,8 +12,8 @@ from queen.client import tracing
 from queen.client.connection import Connection
 from queen.client.durations import LONG_SECONDS, Duration, explicit_or, seconds_of
 from queen.client.message import Message
-from queen.client.named import Settleable, message_of
-from queen.client.transport.http import Reply, decoded
+from queen.client.message_reference import Settleable, message_of
+from queen.client.transport.base import Reply, decoded
 from queen.wire.messages import (
     Acknowledged,
     Acknowledgment,
@@ -34,24 +34,24 @@ _STATUSES: Final = frozenset(
 )
 
 
-class _Brief(msgspec.Struct, rename="camel", gc=False):
-    """Of the answer to an acknowledgment what a consumer needs if all went well."""
+class _BriefResult(msgspec.Struct, rename="camel", gc=False):
+    """The fields of an `AckResult` that a consumer needs if all went well."""
 
     index: int
     success: bool
     lease_released: bool = False
 
 
-class _Briefly(msgspec.Struct, gc=False):
+class _BriefResponse(msgspec.Struct, gc=False):
     success: bool
-    results: list[_Brief]
+    results: list[_BriefResult]
 
 
-_DECODE_BRIEFLY: Final = msgspec.json.Decoder(_Briefly).decode
+_DECODE_BRIEF: Final = msgspec.json.Decoder(_BriefResponse).decode
 
 
-class Settling(Connection):
-    """The part of a client that says what became of messages."""
+class Settler(Connection):
+    """The part of a client that acknowledges messages and renews their leases."""
 
     async def ack(
         self,
@@ -60,20 +60,20 @@ class Settling(Connection):
         context: Mapping[str, Any] | None = None,
     ) -> "Acknowledged | list[AckResult]":
         """
-        Say what became of messages: True is done, False failed; or ``retry``, ``dlq``.
+        Acknowledge messages: True is completed, False failed; or ``retry``, ``dlq``.
 
-        ``context``: ``error`` (why), ``group``, ``delay``. Raises LeaseLost when another consumer
-        has a message by now; of several, the others are settled all the same.
+        ``context``: ``error``, ``group``, ``delay``. Raises LeaseLost if another consumer has a
+        message by now. The other messages of the call are acknowledged.
 
         A message may be given as ``dict(message)`` or by its transactionId. Without ``leaseId``
-        the server settles the current delivery of the group.
+        the server acknowledges the current delivery of the group.
         """
         if isinstance(messages, str | Mapping):
             message = message_of(messages)
             body = _ENCODE(self.acknowledgment(message, status, context))
             with tracing.settling([message]):
                 answer = await self._ack(message, status, body)
-            _note(message, answer)
+            _mark_settled(message, answer)
             return answer
         return await self.settle([(each, status, context) for each in messages])
 
@@ -88,22 +88,22 @@ class Settling(Connection):
                 is_repeatable=message.lease_id is not None,
             )
         except errors.LeaseLost as error:
-            if error.members.get("is_repeated") and _is_so(status, error.problem.settled):
-                # It was our own ack, whose answer got lost, that ended the lease.
+            if error.members.get("is_repeated") and _is_as_wanted(status, error.problem.settled):
+                # An earlier attempt of this ack, whose response got lost, ended the lease.
                 return Acknowledged(
                     transaction_id=message.transaction_id,
                     success=True,
                     noop=True,
                     lease_released=True,
                 )
-            why = _why(message, error, error.problem.settled)
-            raise errors.LeaseLost(why, **error.members) from error
+            reason = _reason(message, error, error.problem.settled)
+            raise errors.LeaseLost(reason, **error.members) from error
         return decoded(reply, _DECODE_ACK)
 
     async def settle(
         self, outcomes: "Sequence[tuple[Settleable, bool | str, Mapping[str, Any] | None]]"
     ) -> list[AckResult]:
-        """Say of each message what became of it, in one call; raises the first refusal."""
+        """Acknowledge each message with its own status, in one call; raises the first rejection."""
         if not outcomes:
             return []
         messages = [message_of(message) for message, _, _ in outcomes]
@@ -112,16 +112,16 @@ class Settling(Connection):
             for message, (_, status, context) in zip(messages, outcomes, strict=True)
         ]
         replies = await self._send_acks(messages, acks)
-        return _noted(replies, messages, [status for _, status, _ in outcomes])
+        return _applied(replies, messages, [status for _, status, _ in outcomes])
 
     async def complete(self, messages: "Sequence[Message[Any]]") -> None:
-        """Say that messages are done, as `settle` would; cheaper, for no result is made of each."""
+        """Acknowledge messages as completed; cheaper than `settle`, without their results."""
         if not messages:
             return
         replies = await self._send_acks(messages, [message.done() for message in messages])
-        briefs = [(first, decoded(reply, _DECODE_BRIEFLY)) for first, reply in replies]
+        briefs = [(first, decoded(reply, _DECODE_BRIEF)) for first, reply in replies]
         if not all(brief.success for _, brief in briefs):
-            _noted(replies, messages, [True] * len(messages))
+            _applied(replies, messages, [True] * len(messages))
             return
         for first, brief in briefs:
             for result in brief.results:
@@ -159,7 +159,7 @@ class Settling(Connection):
     def acknowledgment(
         self, message: Message[Any], status: "bool | str", context: Mapping[str, Any] | None
     ) -> Acknowledgment:
-        """What is said of a message; always with its lease."""
+        """The acknowledgment of a message; always with its lease."""
         if isinstance(status, bool):
             status = "completed" if status else "failed"
         elif status not in _STATUSES:
@@ -180,9 +180,9 @@ class Settling(Connection):
         self, messages: "Settleable | Sequence[Settleable]", *, seconds: Duration | None = None
     ) -> list[datetime]:
         """
-        Keep messages longer, by one call; raises LeaseLost when a lease is gone.
+        Extend the leases of messages, in one call; raises LeaseLost if a lease is lost.
 
-        Its member ``lost`` lists the messages that were under such a lease; the others are kept.
+        Its member ``lost`` lists the messages of lost leases. The other leases are extended.
         """
         many = [messages] if isinstance(messages, str | Mapping) else messages
         given = [message_of(each) for each in many]
@@ -201,7 +201,7 @@ class Settling(Connection):
     async def extend(
         self, lease_ids: Sequence[str], *, seconds: Duration | None = None
     ) -> dict[str, datetime | None]:
-        """Move the ends of leases; None for one that is lost."""
+        """Extend leases and return their new ends; None for a lease that is lost."""
         if not lease_ids:
             return {}
         request = ExtendManyRequest(
@@ -220,34 +220,34 @@ class Settling(Connection):
         return {each.lease_id: each.expires_at for each in results}
 
     async def release(self, lease_id: str) -> None:
-        """Give back what is left of a delivery, at once and uncounted."""
+        """Return the rest of a delivery to the queue at once, without counting an attempt."""
         await self.transport.exchange("POST", f"/api/v1/lease/{quote(lease_id, safe='')}/release")
 
     async def record_trace(self, message: Message[Any], event: Mapping[str, Any]) -> None:
-        """Record an event of a message."""
+        """Record a trace event of a message."""
         body = {
             "transactionId": message.transaction_id,
             "partitionId": message.partition_id,
             "consumerGroup": message.consumer_group,
             **event,
         }
-        # Repeated after a lost answer it would stand there twice.
+        # Repeated after a lost response, it would be recorded twice.
         await self.transport.exchange("POST", "/api/v1/traces", _ENCODE(body), is_repeatable=False)
 
 
-def _noted(
+def _applied(
     replies: Sequence[tuple[int, Reply]],
     messages: "Sequence[Message[Any]]",
     statuses: "Sequence[bool | str]",
 ) -> list[AckResult]:
-    """Note on each message what the answers say of it; raises the first refusal."""
+    """Mark the messages as acknowledged and return the results; raises the first rejection."""
     results: list[AckResult] = []
     for first, reply in replies:
         some = decoded(reply, _DECODE_ACKS).results
         if first:
             some = [msgspec.structs.replace(each, index=first + each.index) for each in some]
         if reply.is_repeated:
-            some = [_ours(each, statuses[each.index]) for each in some]
+            some = [_accepted(each, statuses[each.index]) for each in some]
         results += some
     refused: AckResult | None = None
     for result in results:
@@ -259,27 +259,27 @@ def _noted(
     if refused is not None:
         kind = errors.of_code(refused.code or "") or errors.RequestError
         text = refused.error or "refused"
-        raise kind(_why(messages[refused.index], text, refused.settled), results=results)
+        raise kind(_reason(messages[refused.index], text, refused.settled), results=results)
     return results
 
 
-def _is_so(status: "bool | str", is_settled: object) -> bool:
-    """Whether a message whose lease is gone is where a repeated ack wanted it."""
-    comes_again = status is False or status in ("failed", "retry")
-    return comes_again or is_settled is True
+def _is_as_wanted(status: "bool | str", is_settled: object) -> bool:
+    """Whether a message with a lost lease is in the state that a repeated ack asked for."""
+    is_redelivered = status is False or status in ("failed", "retry")
+    return is_redelivered or is_settled is True
 
 
-def _why(message: Message[Any], text: object, is_settled: object) -> str:
-    """Whom a refusal is about, and whether it is one of what was done already."""
+def _reason(message: Message[Any], text: object, is_settled: object) -> str:
+    """The text of a rejection, with the message and whether it was acknowledged before."""
     if is_settled is not True:
         return f"{message}: {text}"
-    by_whom = "by this client" if message.is_settled else "by another consumer or a late ack"
-    return f"{message}: its lease is over, for it was settled before, {by_whom}"
+    by = "by this client" if message.is_settled else "by another consumer or a late ack"
+    return f"{message}: its lease is over, for it was settled before, {by}"
 
 
-def _ours(result: AckResult, status: "bool | str") -> AckResult:
-    """A refusal that our own ack caused, whose answer got lost, is none."""
-    if result.success or result.code != "lease_lost" or not _is_so(status, result.settled):
+def _accepted(result: AckResult, status: "bool | str") -> AckResult:
+    """The result; successful if an earlier attempt of the same ack caused the rejection."""
+    if result.success or result.code != "lease_lost" or not _is_as_wanted(status, result.settled):
         return result
     return AckResult(
         index=result.index,
@@ -290,7 +290,7 @@ def _ours(result: AckResult, status: "bool | str") -> AckResult:
     )
 
 
-def _note(message: Message[Any], answer: Acknowledged) -> None:
+def _mark_settled(message: Message[Any], answer: Acknowledged) -> None:
     if answer.success:
         message.is_settled = True
         message.is_delivery_over = answer.lease_released

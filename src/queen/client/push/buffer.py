@@ -1,124 +1,58 @@
-"""What waits for one queue and partition, in order: one request is under way at a time."""
+"""The buffered messages of one queue and partition, sent in order, one request at a time."""
 
 import asyncio
 import logging
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
-
-import msgspec
+from collections.abc import Sequence
+from typing import Final
 
 from queen import errors
-from queen.client.durations import millis_of
+from queen.client.backoff import Backoff
 from queen.client.producer_ids import Producer
-from queen.client.push.push import refused_items, size_of
-from queen.client.transport.http import may_succeed_later
-from queen.wire.messages import Pushed, PushItem
-
-if TYPE_CHECKING:
-    from queen.client.client import Queen
-    from queen.client.push.buffer_pool import LoopBuffers
+from queen.client.push.buffer_room import BufferRoom
+from queen.client.push.buffered import Buffered, BufferOptions
+from queen.client.push.push import Pusher, rejected_items, size_of
+from queen.client.transport.base import may_succeed_later
+from queen.wire.messages import PushItem
 
 _LOG: Final = logging.getLogger("queen.client")
-_MOST_PAUSE_SECONDS: Final = 5.0
 _SURE_REJECTIONS: Final = 5
-"""A proxy that says so often that a request is too large means it."""
+"""Rejections in a row after which a proxy's "too large" is believed."""
 _BATCH_ITEMS: Final = 5_000
 _BATCH_BYTES: Final = 8 * 2**20
 
 
-class BufferOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a buffer is sent: at so many messages or after so long; and what if it is full."""
-
-    message_count: int = 100
-    time_millis: int = 1_000
-    when_full: Literal["wait", "raise"] = "wait"
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "BufferOptions":
-        try:
-            found = dict(given)
-            if "time_millis" in found:
-                found["time_millis"] = millis_of(found["time_millis"], "time_millis")
-            options = msgspec.convert(found, cls)
-        except msgspec.ValidationError as error:
-            raise errors.BadRequest(f"the options of a buffer: {error}") from error
-        if options.message_count < 1 or options.time_millis < 1:
-            raise errors.BadRequest("message_count and time_millis must be at least 1")
-        return options
-
-
-class Buffered(list[Pushed]):
-    """The answers to a push that is in a buffer: ``await result.stored()`` waits for the server."""
-
-    __slots__ = ("_failed", "_is_settled", "_waiter", "last")
-
-    def __init__(self, items: list[PushItem], last: int) -> None:
-        super().__init__(
-            [Pushed(status="buffered", transaction_id=item.transaction_id) for item in items]
-        )
-        self.last = last
-        """The number behind that of its last item."""
-        self._failed: list[errors.Unstored] = []
-        self._is_settled = False
-        self._waiter: asyncio.Future[None] | None = None
-
-    async def stored(self) -> None:
-        """Return when all of it is durable; raises PushError with those of it that are not."""
-        if not self._is_settled:
-            if self._waiter is None:
-                self._waiter = asyncio.get_running_loop().create_future()
-            # One of several that wait may be cancelled, and the others go on.
-            await asyncio.shield(self._waiter)
-        if self._failed:
-            text = f"{len(self._failed)} of {len(self)} are not stored: {self._failed[0].error}"
-            raise errors.PushError(text, stored=[], failed=list(self._failed))
-
-    def fail(self, unstored: errors.Unstored) -> None:
-        self._failed.append(unstored)
-
-    def settle(self) -> None:
-        """All of it is stored or has failed."""
-        self._is_settled = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def rebind(self) -> None:
-        """Whoever waited went with the loop."""
-        self._waiter = None
-
-
 class Buffer:
-    """Numbers rise with each item; a batch keeps its place and its number until it is settled."""
+    """Items are numbered; a batch keeps its sequence number until it is stored or rejected."""
 
-    def __init__(self, buffers: "LoopBuffers", queen: "Queen", key: str) -> None:
-        self._buffers = buffers
-        self._queen = queen
+    def __init__(self, room: BufferRoom, pusher: Pusher, key: str) -> None:
+        self._room = room
+        self._pusher = pusher
         self._key = key
         self._producer = Producer()
         self._waiting: deque[PushItem] = deque()
         self._sending: list[PushItem] = []
         self._numbers: Sequence[int] = ()
-        """Those of what is being sent."""
+        """The numbers of the items that are being sent."""
         self._batch_end = 0
         self._at_once = _BATCH_ITEMS
-        """How many of them one request carries: fewer after one that was too large."""
+        """Items per request: fewer after a request that was too large."""
         self._is_in_doubt = False
-        """What is being sent may have been stored, and its answer got lost."""
+        """The batch may have been stored, and the response got lost."""
         self._failure: errors.QueenError | None = None
         """Why the last request was not stored."""
         self._bytes = 0
-        """Of what waits."""
+        """Size of the waiting items."""
         self._options = BufferOptions()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._send_until = 0
-        """All up to this number goes out without waiting for its time."""
+        """Items up to this number are sent without waiting for the flush interval."""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._pushes: deque[Buffered] = deque()
-        """Those that are not settled, in order."""
+        """Pushes that are not stored or rejected yet, in order."""
         self.since: float | None = None
         self.flushes = 0
         self._added = 0
@@ -144,7 +78,7 @@ class Buffer:
         return result
 
     async def flush(self) -> None:
-        """Wait until all that was added so far is settled."""
+        """Wait until all items that were added so far are stored or rejected."""
         self.send_all()
         if self._settled < self._added:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -152,13 +86,13 @@ class Buffer:
             await waiter
 
     def send_all(self) -> None:
-        """Send what is here now, whatever its time says."""
+        """Send all items now, without waiting for the flush interval."""
         self._send_until = self._added
         if self.count:
             self._send()
 
     async def give_up(self) -> list[errors.Unstored]:
-        """Send no more; what is left, of which all who wait are told."""
+        """Stop sending, fail the waiters, and return the items that are not stored."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -189,7 +123,7 @@ class Buffer:
         return left
 
     def rebind(self) -> None:
-        """Go on in another loop: the one before has ended, with its timers, tasks and waiters."""
+        """Go on in another event loop: the one before ended, with its timers, tasks and waiters."""
         self._timer = self._task = None
         self._waiters = []
         for push in self._pushes:
@@ -206,7 +140,7 @@ class Buffer:
             self._timer.cancel()
             self._timer = None
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._send_what_is_due())
+            self._task = asyncio.create_task(self._send_due())
 
     def _is_due(self) -> bool:
         if not self._waiting:
@@ -218,8 +152,8 @@ class Buffer:
         is_asked_for = self._settled < self._send_until
         return is_old or is_asked_for or len(self._waiting) >= self._options.message_count
 
-    async def _send_what_is_due(self) -> None:
-        """Send until less than a batch waits; one that fails stays in front, with its number."""
+    async def _send_due(self) -> None:
+        """Send until less than a batch waits; a failed batch stays first, with its number."""
         while self._sending or self._is_due():
             if not self._sending:
                 self._sending = self._take()
@@ -235,7 +169,7 @@ class Buffer:
             self._set_timer()
 
     def _settle(self, number: int) -> None:
-        """All before this number is stored or refused: whoever waits for it goes on."""
+        """All items before this number are stored or rejected: wake their waiters."""
         self._settled = self._batch_end = number
         while self._pushes and self._pushes[0].last <= number:
             self._pushes.popleft().settle()
@@ -248,7 +182,7 @@ class Buffer:
         return self._pushes[bisect_right(self._pushes, number, key=lambda push: push.last)]
 
     def _take(self) -> list[PushItem]:
-        """The next batch: no larger than one request may be."""
+        """The next batch, no larger than one request may be."""
         waiting = self._waiting
         if len(waiting) <= _BATCH_ITEMS and self._bytes <= _BATCH_BYTES:
             everything = list(waiting)
@@ -266,18 +200,18 @@ class Buffer:
         return taken
 
     async def _store(self) -> None:
-        """Store what is being sent; returns when it is stored or refused for good."""
-        pause = 0.1
+        """Store the batch; returns when each item is stored or rejected for good."""
+        backoff = Backoff(first_seconds=0.1, max_seconds=5.0)
         rejections = 0
-        """How often in a row the same request was too large."""
+        """How often in a row the request was too large."""
         while self._sending:
             now = self._sending[: self._at_once]
             was_in_doubt, self._is_in_doubt = self._is_in_doubt, True
             try:
-                # The same number each time: what was stored before its answer got lost stays one.
-                await self._queen.send(now, self._producer, key=self._key)
+                # With the same number each time, a repeat after a lost response is stored once.
+                await self._pusher.send(now, self._producer, key=self._key)
                 self._failure = None
-                self._buffers.sent(now)
+                self._room.free(now)
                 self._keep(range(len(now), len(self._sending)))
                 continue
             except errors.QueenError as error:
@@ -294,11 +228,10 @@ class Buffer:
                     self._reject(now, error)
                     continue
                 _LOG.warning("buffer.flush_failed: %s", error)
-            except Exception:  # Whatever it is, what is being sent is not lost by it.
+            except Exception:  # The batch must survive any error.
                 _LOG.exception("buffer.flush_failed")
-            self._buffers.failed_flushes += 1
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _MOST_PAUSE_SECONDS)
+            self._room.failed_flushes += 1
+            await asyncio.sleep(backoff.next())
 
     def _reject(self, now: list[PushItem], error: errors.QueenError) -> None:
         """Split a request that is too large; else drop the items that the server names."""
@@ -307,20 +240,20 @@ class Buffer:
             self._at_once = len(now) // 2
             self._next_number()
             return
-        bad = {at: why for at, why in refused_items(error).items() if at < len(now)}
+        bad = {at: why for at, why in rejected_items(error).items() if at < len(now)}
         if not bad:
             bad = dict.fromkeys(range(len(now)), str(error))
-        refused: list[errors.Unstored] = []
+        rejected: list[errors.Unstored] = []
         for at, why in bad.items():
-            refused.append(errors.Unstored(now[at], error.code, why))
-            self._push_of(self._numbers[at]).fail(refused[-1])
-        self._buffers.refuse(refused)
+            rejected.append(errors.Unstored(now[at], error.code, why))
+            self._push_of(self._numbers[at]).fail(rejected[-1])
+        self._room.reject(rejected)
         self._keep([at for at in range(len(self._sending)) if at not in bad])
 
-    def _keep(self, places: Sequence[int]) -> None:
-        """What of the batch is still to be sent, as another request."""
-        self._numbers = [self._numbers[at] for at in places]
-        self._sending = [self._sending[at] for at in places]
+    def _keep(self, indexes: Sequence[int]) -> None:
+        """Keep the items of the batch that are still to be sent, in another request."""
+        self._numbers = [self._numbers[at] for at in indexes]
+        self._sending = [self._sending[at] for at in indexes]
         self._next_number()
 
     def _next_number(self) -> None:

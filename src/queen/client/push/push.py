@@ -1,4 +1,4 @@
-"""Pushes: in requests that a server takes whole, each stored once however often it is sent."""
+"""Push messages in requests that are stored whole, and once even if they are repeated."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from queen import errors
 from queen.client.connection import Connection
 from queen.client.producer_ids import Producer
 from queen.client.push.items import items_of
-from queen.client.transport.http import decoded
+from queen.client.transport.base import decoded
 from queen.wire.messages import Pushed, PushItem, PushRequest, PushResponse
 
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -20,7 +20,7 @@ _CHUNK_BYTES: Final = 16 * 2**20
 _POINTER: Final = re.compile(r"/items/(\d+)(?:/.*)?")
 
 
-class Pushing(Connection):
+class Pusher(Connection):
     """The part of a client that pushes."""
 
     async def push(
@@ -30,12 +30,12 @@ class Pushing(Connection):
         key: str | None = None,
     ) -> list[Pushed]:
         """
-        Store items, durably; a repeat after a lost answer stores nothing twice.
+        Store items durably; a repeat after a lost response stores nothing twice.
 
         An item names its queue: ``{"queue": …, "partition": …, "data": …}``.
 
         A request is stored whole or not at all, and a push of more than 5,000 items is several
-        requests. Raises PushError when items were refused, or when only a part was stored.
+        requests. Raises PushError if items were rejected, or if only a part was stored.
         """
         results: list[Pushed] = []
         items = items_of(items)
@@ -44,7 +44,7 @@ class Pushing(Connection):
                 async with self.producers().lend() as producer:
                     results += await self.send(chunk, producer, key=key)
             except (errors.ApiError, errors.OutcomeUnknown) as error:
-                if not results and not refused_items(error):
+                if not results and not rejected_items(error):
                     raise  # Nothing is stored, or nothing is known: the error says which.
                 raise _not_all(error, results, items[len(results) :]) from error
         return results
@@ -52,7 +52,7 @@ class Pushing(Connection):
     async def send(
         self, items: Sequence[PushItem], producer: Producer, *, key: str | None
     ) -> list[Pushed]:
-        """One request under a producer's number: sent again with it, it is stored once."""
+        """Send one request with the producer's sequence number, so that a repeat is stored once."""
         request = PushRequest(
             items=list(items), producer_id=producer.id, sequence=producer.sequence
         )
@@ -65,13 +65,13 @@ class Pushing(Connection):
 
 
 def size_of(item: PushItem) -> int:
-    """About what an item adds to a request, in bytes."""
+    """The approximate size of an item in a request, in bytes."""
     size = len(item.payload)
     return size if item.headers is None else size + len(_ENCODE(item.headers))
 
 
-def refused_items(error: errors.QueenError) -> dict[int, str]:
-    """Which items of a request the server names as those that it refuses, and why."""
+def rejected_items(error: errors.QueenError) -> dict[int, str]:
+    """The items of a request that the server rejects, by index, with the reasons."""
     problem: Any = error.problem
     if problem is None or problem.errors is msgspec.UNSET:
         return {}
@@ -82,22 +82,22 @@ def refused_items(error: errors.QueenError) -> dict[int, str]:
 def _not_all(
     error: errors.QueenError, stored: list[Pushed], rest: Sequence[PushItem]
 ) -> errors.PushError:
-    """Each item that is not durable: those refused, and those that stood beside or behind them."""
-    refused = refused_items(error)
+    """The error for a push that was not stored completely, with each item that is not durable."""
+    rejected = rejected_items(error)
     failed = [
-        errors.Unstored(item, error.code, refused[at])
-        if at in refused
+        errors.Unstored(item, error.code, rejected[at])
+        if at in rejected
         else errors.Unstored(item, "not_stored", "another item of the push was refused")
         for at, item in enumerate(rest)
     ]
-    if not refused:
+    if not rejected:
         failed = [errors.Unstored(item, error.code, str(error)) for item in rest]
     text = f"{len(failed)} of {len(failed) + len(stored)} items are not stored: {error}"
     return errors.PushError(text, stored=stored, failed=failed)
 
 
 def _chunks(items: Sequence[PushItem]) -> list[Sequence[PushItem]]:
-    """Requests that a server takes whole: bounded in items and bytes."""
+    """Items per request, bounded in number and bytes."""
     size = sum(map(size_of, items))
     if len(items) <= _CHUNK_ITEMS and size <= _CHUNK_BYTES:
         return [items]

@@ -1,80 +1,27 @@
-"""One exchange with a server: retried, moved to another server, its refusals raised as errors."""
+"""Exchanges over HTTP: retried, moved to another server, rejections raised as errors."""
 
 import asyncio
 import io
 import logging
 import random
-import time
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from queen import errors
 from queen.client import tracing
 from queen.client.config import Config
-from queen.client.consume import long_poll
-from queen.client.transport import tls
+from queen.client.transport import long_poll, tls
+from queen.client.transport.base import AT_THE_DOOR, Reply, error_of
 from queen.client.transport.failover import Server, Servers
 from queen.redacted import without_passwords
-from queen.wire.problems import Problem
 
 if TYPE_CHECKING:
     import aiohttp
 
-T = TypeVar("T")
-
 _MOST_BACKOFF_SECONDS: Final = 30.0
-_DECODE_PROBLEM: Final = msgspec.json.Decoder(Problem).decode
 _LOG: Final = logging.getLogger("queen.client")
 _LARGE_BYTES: Final = 2**20
-_AT_THE_DOOR: Final = (errors.Unauthorized, errors.Forbidden, errors.OriginRefused)
-"""Refusals that say nothing of an attempt before: nobody looked at what was asked."""
-_BY_STATUS: Final[dict[int, type[errors.QueenError]]] = {
-    401: errors.Unauthorized,
-    403: errors.Forbidden,
-    408: errors.RequestTimeout,
-    413: errors.BodyTooLarge,
-    425: errors.ServiceError,
-    429: errors.RateLimited,
-}
-"""What a response means that has no code of ours: a proxy sent it."""
 _JSON: Final = {"Content-Type": "application/json"}
-
-
-class Reply(NamedTuple):
-    """What a server answered."""
-
-    status: int
-    body: bytes
-    retry_after: str | None = None
-    is_repeated: bool = False
-    """An attempt before this one may have been applied, and its answer got lost."""
-
-
-class Transport(Protocol):
-    """What the client needs of a way to its servers."""
-
-    async def exchange(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        *,
-        key: str | None = None,
-        wait_seconds: float = 0,
-        is_repeatable: bool = True,
-        headers: dict[str, str] | None = None,
-    ) -> Reply:
-        """Send a request and return the answer; raises what `queen.errors` has for a refusal."""
-        ...
-
-    async def open(self) -> None:
-        """Be ready for exchanges, also after `close`."""
-        ...
-
-    async def close(self) -> None: ...
 
 
 class HttpTransport:
@@ -154,12 +101,10 @@ class HttpTransport:
                         return reply if unsettled is None else reply._replace(is_repeated=True)
                 else:
                     self._servers.failed(server)
-                failure = of_reply(reply, is_repeated=unsettled is not None)
+                failure = error_of(reply, is_repeated=unsettled is not None)
                 if isinstance(failure, errors.RequestError):
                     # Only Queen's own judgement of a request holds for the attempts before it.
-                    is_judged = failure.problem is not None and not isinstance(
-                        failure, _AT_THE_DOOR
-                    )
+                    is_judged = failure.problem is not None and not isinstance(failure, AT_THE_DOOR)
                     raise _in_all(failure, None if is_judged else unsettled)
                 if not self._repeats(failure, len(tried), is_repeatable):
                     raise _in_all(failure, unsettled)
@@ -235,16 +180,6 @@ class HttpTransport:
         return session
 
 
-def decoded(reply: Reply, decode: Callable[[bytes], T]) -> T:
-    """What an answer says; one that is not Queen's says nothing of what was applied."""
-    try:
-        return decode(reply.body)
-    except msgspec.DecodeError as error:
-        raise errors.OutcomeUnknown(
-            f"the answer is not one of a Queen server: {error}", status=reply.status
-        ) from error
-
-
 def _lost(server: Server, error: Exception, *, has_answered: bool) -> errors.QueenError:
     import aiohttp
 
@@ -268,51 +203,3 @@ def _in_all(last: errors.QueenError, unsettled: errors.QueenError | None) -> err
         return last
     members = {**last.members, "is_repeated": True}
     return type(unsettled)(f"{unsettled}; then, tried again: {last}", **members)
-
-
-def of_reply(reply: Reply, *, is_repeated: bool = False) -> errors.QueenError:
-    """The error that an answer tells of."""
-    members: dict[str, Any] = {"status": reply.status, "is_repeated": is_repeated}
-    if (seconds := seconds_of_retry_after(reply.retry_after)) is not None:
-        members["retry_after"] = seconds
-    try:
-        problem = _DECODE_PROBLEM(reply.body)
-    except msgspec.DecodeError:
-        text = f"the response, {reply.status}, is not one of a Queen server"
-        return _of_status(reply.status)(text, **members)
-    kind = errors.of_code(problem.code) or _of_status(reply.status)
-    return kind(problem.detail, problem=problem, **members)
-
-
-def _of_status(status: int) -> type[errors.QueenError]:
-    # A proxy's 502 may stand where the response to a request belongs that was applied.
-    other = errors.OutcomeUnknown if status >= 500 else errors.RequestError
-    return _BY_STATUS.get(status, other)
-
-
-def may_succeed_later(error: errors.QueenError) -> bool:
-    """
-    Whether the same request may succeed later.
-
-    Also once a key, a permission or a proxy on the way is put right: only Queen itself can reject
-    a request for what is in it.
-    """
-    if not isinstance(error, errors.RequestError) or isinstance(error, _AT_THE_DOOR):
-        return True
-    is_foreign = "status" in error.members and error.problem is None
-    return is_foreign and not isinstance(error, errors.BodyTooLarge)
-
-
-def seconds_of_retry_after(retry_after: str | None) -> float | None:
-    """The wait that a Retry-After header asks for, given in seconds or as a date."""
-    if not retry_after:
-        return None
-    if retry_after.isdecimal():
-        return float(retry_after)
-    from email.utils import parsedate_to_datetime
-
-    try:
-        until = parsedate_to_datetime(retry_after)
-    except ValueError:
-        return None
-    return max(0.0, until.timestamp() - time.time())

@@ -1,4 +1,4 @@
-"""How many worker processes there should be: figures in, a number out; no I/O."""
+"""Decide how many worker processes there should be. No I/O."""
 
 import math
 from typing import Final
@@ -16,7 +16,7 @@ _CALM: Final = 3
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a `WorkerManager` was told."""
+    """The limits of a `WorkerManager`."""
 
     min_workers: int = 1
     max_workers: int = 16
@@ -26,8 +26,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     memory_threshold: float = 0.85
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen at one time."""
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """The load at one time."""
 
     workers: int
     backlog: int
@@ -52,7 +52,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Scaling:
+class Autoscaler:
     """
     Up at once, at most to twice as many; down after three calm looks, at most to half.
 
@@ -65,7 +65,7 @@ class Scaling:
         self._limits = limits
         self._calm = 0
 
-    def decide(self, seen: Figures, *, interval_seconds: float) -> Decision:
+    def decide(self, seen: Load, *, interval_seconds: float) -> Decision:
         """The next number, from what was seen in the last interval."""
         limits = self._limits
         within = min(max(seen.workers, limits.min_workers), limits.max_workers)
@@ -83,7 +83,7 @@ class Scaling:
         self._calm = 0
         return self._down(seen)
 
-    def _too_few(self, seen: Figures, interval_seconds: float) -> str:
+    def _too_few(self, seen: Load, interval_seconds: float) -> str:
         if seen.workers >= self._limits.max_workers or seen.busy < _BUSY or not seen.backlog:
             return ""
         seconds = math.inf if seen.drain_seconds is None else seen.drain_seconds
@@ -93,7 +93,7 @@ class Scaling:
             return "backlog"
         return "late" if seconds > _LATE_SECONDS else ""
 
-    def _up(self, seen: Figures, reason: str) -> Decision:
+    def _up(self, seen: Load, reason: str) -> Decision:
         limits = self._limits
         if seen.cpu > limits.cpu_threshold:
             return Decision(workers=seen.workers, reason=f"{reason}, but no processor is free")
@@ -108,7 +108,7 @@ class Scaling:
             return Decision(workers=seen.workers, reason=f"{reason}, but no memory is free")
         return Decision(workers=wanted, reason=reason)
 
-    def _too_many(self, seen: Figures) -> bool:
+    def _too_many(self, seen: Load) -> bool:
         left = seen.workers - 1
         return (
             left >= self._limits.min_workers
@@ -116,7 +116,7 @@ class Scaling:
             and seen.busy * seen.workers < _FULL * left
         )
 
-    def _down(self, seen: Figures) -> Decision:
+    def _down(self, seen: Load) -> Decision:
         needed = math.floor(seen.busy * seen.workers / _FULL) + 1
         by_backlog = seen.backlog // self._limits.scale_down_threshold + 1
         half = math.ceil(seen.workers / 2)

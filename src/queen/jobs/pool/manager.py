@@ -12,8 +12,8 @@ import msgspec
 from queen import errors
 from queen.client.durations import LONG_SECONDS, Duration, seconds_of
 from queen.jobs.app import QueueManager
-from queen.jobs.pool.autoscaling import Decision, Figures, Limits, Scaling
-from queen.jobs.pool.environment import concurrency_of
+from queen.jobs.environment import concurrency_of
+from queen.jobs.pool.autoscaling import Autoscaler, Decision, Limits, Load
 from queen.jobs.pool.loader import load
 from queen.jobs.pool.pool import Pool
 from queen.jobs.pool.process import Task
@@ -29,7 +29,7 @@ class Scaled(msgspec.Struct, frozen=True, kw_only=True):
 
     at: float
     """Seconds since the epoch."""
-    seen: Figures
+    seen: Load
     decision: Decision
 
 
@@ -138,7 +138,7 @@ class WorkerManager:
             raise errors.BadRequest("an interval is above 0")
         if self._scaling is None:
             _psutil().cpu_percent()  # It counts from the last time that it was asked.
-            self._scaling = asyncio.create_task(self._scale_for_ever(seconds))
+            self._scaling = asyncio.create_task(self._scale_forever(seconds))
 
     async def shutdown(self, *, now: bool = False) -> None:
         """Drain all workers; ``now``: what runs is cancelled, and goes back uncounted."""
@@ -163,12 +163,12 @@ class WorkerManager:
             raise errors.BadRequest("there is no pool: initialize_worker_pool comes first")
         return self._pool
 
-    async def _scale_for_ever(self, interval_seconds: float) -> None:
-        scaling = Scaling(self.limits)
+    async def _scale_forever(self, interval_seconds: float) -> None:
+        scaling = Autoscaler(self.limits)
         while True:
             await asyncio.sleep(interval_seconds)
             try:
-                seen = await self._figures(interval_seconds)
+                seen = await self._measure_load(interval_seconds)
             except errors.QueenError as error:
                 _LOG.warning("jobs.not_scaled: %s", error)
                 continue
@@ -185,7 +185,7 @@ class WorkerManager:
                 # Not waited for: one that cannot start is tried again by its place.
                 self._opened().scale(decision.workers)
 
-    async def _figures(self, interval_seconds: float) -> Figures:
+    async def _measure_load(self, interval_seconds: float) -> Load:
         pool, psutil = self._opened(), _psutil()
         assert self._app is not None
         names = pool.task.queues or self._app.queues
@@ -198,7 +198,7 @@ class WorkerManager:
         self._done = {pid: report.done for pid, report in heard.items()}
         backlog, memory = sum(waiting), psutil.virtual_memory()
         sizes = [size for pid in heard if (size := _bytes_of(psutil, pid))]
-        return Figures(
+        return Load(
             workers=pool.size,
             backlog=backlog,
             busy=busy,

@@ -1,6 +1,7 @@
-"""Worker processes: started, started again when they die, drained when there are too many."""
+"""Worker processes: start them, restart them when they die, drain surplus ones."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 import sys
@@ -11,21 +12,20 @@ from typing import Final
 import msgspec
 
 from queen import errors
+from queen.client.backoff import Backoff
 from queen.jobs.pool.process import NOW, STOP, Report, Task
 
 _LOG: Final = logging.getLogger("queen.jobs")
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 30.0
 _HEALTHY_SECONDS: Final = 10.0
-"""Who has lived so long is started again without delay."""
+"""After this run time, a process that died is restarted after the shortest delay."""
 _START_SECONDS: Final = 60.0
 _GRACE_SECONDS: Final = 5.0
-"""Beyond the time for its jobs; then a process is killed."""
+"""After the shutdown timeout; then a process is killed."""
 _DECODE: Final = msgspec.json.Decoder(Report).decode
 
 
-class Place:
-    """A place of the pool: a process, and after its death the next."""
+class WorkerProcess:
+    """Keeps one worker process running: it starts the next after a crash."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -39,7 +39,7 @@ class Place:
         """Set as well when the first process ends without ever having been."""
         self.has_been_ready = False
         """A process that was ready and died since is started again: that is no bad start."""
-        self.work = asyncio.create_task(self._keep())
+        self.work = asyncio.create_task(self._keep_running())
 
     @property
     def pid(self) -> int | None:
@@ -66,8 +66,8 @@ class Place:
             self._process.kill()
         await self.work
 
-    async def _keep(self) -> None:
-        pause = _FIRST_PAUSE
+    async def _keep_running(self) -> None:
+        backoff = Backoff(first_seconds=0.5, max_seconds=30.0)
         while not self.is_leaving:
             began = time.monotonic()
             try:
@@ -78,13 +78,12 @@ class Place:
             if self.is_leaving:
                 break
             if time.monotonic() - began > _HEALTHY_SECONDS:
-                pause = _FIRST_PAUSE
+                backoff.reset()
+            pause = backoff.next()
             _LOG.warning("jobs.process_died: code %d, the next starts in %.1f s", code, pause)
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._leaves.wait()
-            except TimeoutError:
-                pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _run(self) -> int:
         ours, theirs = socket.socketpair()
@@ -118,21 +117,21 @@ class Place:
 
 
 class Pool:
-    """So many worker processes as it was last told."""
+    """A number of worker processes."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.places: list[Place] = []
-        self._leaving: dict[asyncio.Task[None], Place] = {}
+        self.places: list[WorkerProcess] = []
+        self._leaving: dict[asyncio.Task[None], WorkerProcess] = {}
         """Those that were too many, until they have drained."""
 
     @property
     def size(self) -> int:
         return len(self.places)
 
-    def scale(self, count: int) -> list[Place]:
+    def scale(self, count: int) -> list[WorkerProcess]:
         """Start processes, or drain the youngest; neither is waited for. Those that are new."""
-        new = [Place(self.task) for _ in range(count - len(self.places))]
+        new = [WorkerProcess(self.task) for _ in range(count - len(self.places))]
         self.places += new
         while len(self.places) > count:
             place = self.places.pop()
@@ -142,7 +141,7 @@ class Pool:
             task.add_done_callback(self._leaving.pop)
         return new
 
-    async def ready(self, new: Sequence[Place]) -> None:
+    async def ready(self, new: Sequence[WorkerProcess]) -> None:
         """Wait for the first report of each; raises when a process ends unasked before it."""
         async with asyncio.timeout(_START_SECONDS):
             for place in new:

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from queen import errors
-from queen.jobs.pool.environment import log_to_stderr
+from queen.jobs.environment import log_to_stderr
 from queen.jobs.pool.loader import load
 from queen.jobs.worker.executor import THREADS
 from queen.jobs.worker.worker import Worker

@@ -1,8 +1,8 @@
-"""One attempt at a job: the processor is run, and what came of it is said."""
+"""One attempt at a job: run the processor, then acknowledge, retry or dead-letter the job."""
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -14,146 +14,135 @@ from queen.jobs.envelope import child_of
 from queen.jobs.job import ENVELOPES, Job
 from queen.jobs.options import Backoff, delay_of
 from queen.jobs.processor import Processor, Settings
-from queen.jobs.worker.executor import Running, told
-from queen.jobs.worker.failures import report_of
-from queen.jobs.worker.leases import Held, Holding
-from queen.jobs.worker.settle import Settling, is_fault_of_job
-from queen.jobs.worker.stats import UNKNOWN, Tallies
+from queen.jobs.registry import Registry
+from queen.jobs.worker.executor import Executor
+from queen.jobs.worker.failures import describe_error, report_of
+from queen.jobs.worker.leases import LeasedJob, LeaseKeeper
+from queen.jobs.worker.settle import AckBatcher, is_fault_of_job
+from queen.jobs.worker.stats import UNKNOWN, WorkerCounters, WorkerStats
 from queen.wire.jobs import Envelope, Parent
 from queen.wire.messages import Acknowledgment, AdvanceOperation, PushItem, PushOperation
 from queen.wire.workflows import WorkflowPlace
 
-if TYPE_CHECKING:
-    from queen.jobs.app import QueueManager
-
 _LOG: Final = logging.getLogger("queen.jobs")
 _NULL: Final = msgspec.Raw(b"null")
 _UNKNOWN: Final = Settings(backoff=Backoff("fixed", delay="5s"))
-"""Of jobs whose processor is not here: a release that has it may be on its way."""
-_SOME_SECONDS: Final = 1.0
-_MOST_SECONDS: Final = 30 * 86_400.0
+"""For jobs without a processor: a newer release may have it."""
+_DEFAULT_DELAY_SECONDS: Final = 1.0
+_MAX_DELAY_SECONDS: Final = 30 * 86_400.0
 
 
-class WorkerStats(msgspec.Struct):
-    """What a worker has done since it was made."""
-
-    completed: int = 0
-    failed: int = 0
-    """Given up: dead letters."""
-    retried: int = 0
-    """Attempts that failed and are followed by another."""
-    stalled: int = 0
-    """Given up because too many workers were not heard of any more while they had them."""
-    lost: int = 0
-    """Taken away while they were here: the lease ran out."""
-    cancelled: int = 0
-    running: int = 0
-    waiting: int = 0
-    """Popped, and not begun."""
-
-
-class Attempts:
-    """What the runners of a worker do with a job."""
+class AttemptRunner:
+    """Runs the jobs of one worker."""
 
     def __init__(
         self,
-        app: "QueueManager",
-        running: Running,
-        holding: Holding,
-        settling: Settling,
+        registry: Registry,
+        executor: Executor,
+        leases: LeaseKeeper,
+        acks: AckBatcher,
         stats: WorkerStats,
-        tallies: Tallies,
+        counters: WorkerCounters,
     ) -> None:
-        self._app = app
-        self._running = running
-        self._holding = holding
-        self._settling = settling
+        self._registry = registry
+        self._executor = executor
+        self._leases = leases
+        self._acks = acks
         self._stats = stats
-        self._tallies = tallies
+        self._counters = counters
         self.is_ending = False
-        """Runners are told to end, not to leave their job."""
+        """Cancelled runners must end, not only leave their job."""
 
-    async def run(self, held: Held, runner: "asyncio.Task[None]") -> None:
-        """One job, to the end of this attempt."""
-        run = held.run
+    async def run(self, leased: LeasedJob, runner: "asyncio.Task[None]") -> None:
+        """Run one attempt of a job."""
+        run = leased.run
         try:
-            envelope = ENVELOPES.decode(run.data[held.at])
+            envelope = ENVELOPES.decode(run.data[leased.at])
         except errors.UndecodablePayload as error:
-            await self._give_up(held, f"this is no job: {error}")
+            await self._dead_letter(leased, f"this is no job: {error}")
             return
         queue, name = run.queue, envelope.name
-        processor = self._app.processor_of(queue, name)
+        processor = self._registry.processor_of(queue, name)
         if processor is None:
-            held.tally = self._tallies.of(queue, UNKNOWN)
+            leased.counters = self._counters.of(queue, UNKNOWN)
             error = LookupError(f"no processor is registered for {name!r}")
-            await self._fail(held, envelope, _UNKNOWN, error)
+            await self._fail(leased, envelope, _UNKNOWN, error)
             return
-        held.tally = tally = self._tallies.of(queue, name)
+        leased.counters = counters = self._counters.of(queue, name)
         attempts = envelope.attempts or processor.settings.attempts
         if run.attempt > attempts:
             self._stats.stalled += 1
             why = f"stalled: its worker was lost in attempt {attempts} of {attempts}"
-            await self._give_up(held, why, envelope.workflow)
+            await self._dead_letter(leased, why, envelope.workflow)
             return
-        held.job = job = Job(run, held.at, envelope, processor.codec, attempts, self._app)
-        held.runner = runner
-        tally.running += 1
+        leased.job = job = Job(
+            run, leased.at, envelope, processor.codec, attempts, self._registry.queen
+        )
+        leased.runner = runner
+        counters.running += 1
         seconds = envelope.timeout_seconds or processor.settings.timeout_seconds
         try:
             if seconds is None and not tracing.is_on():
-                result = await self._running.run(processor, job)
-                if not (held.is_gone or self._ends_plainly(held, job, result)):
-                    await self._complete(held, processor, job, result)
+                result = await self._executor.run(processor, job)
+                if not (leased.is_gone or self._complete_plain(leased, job, result)):
+                    await self._complete(leased, processor, job, result)
                 return
-            place = envelope.workflow
-            with tracing.processing(
-                [job.message], job=job.name, workflow=place.id if place else None
-            ):
-                async with asyncio.timeout(seconds):
-                    result = await self._running.run(processor, job)
-                if not (held.is_gone or self._ends_plainly(held, job, result)):
-                    # Inside: what follows from it is in its trace.
-                    await self._complete(held, processor, job, result)
+            await self._run_in_span(leased, processor, job, seconds)
         except asyncio.CancelledError as error:
-            if held.is_gone and not self.is_ending:
+            if leased.is_gone and not self.is_ending:
                 return
             if not runner.cancelling():
-                # Something that the processor awaited was cancelled: that is its failure.
-                await self._fail(held, job.envelope, processor.settings, error)
+                # A task that the processor awaited was cancelled, so the processor failed.
+                await self._fail(leased, job.envelope, processor.settings, error)
                 return
             job.withdraw()
-            self.give_back(held)
+            self.release(leased)
             raise
         except (Exception, SystemExit) as error:
-            # Who calls `sys.exit` ends a job, not the worker with all that it has.
-            if not held.is_gone:
-                await self._fail(held, job.envelope, processor.settings, error)
+            # `sys.exit` ends the job, not the worker.
+            if not leased.is_gone:
+                await self._fail(leased, job.envelope, processor.settings, error)
         finally:
-            tally.running -= 1
-            held.runner = None
-            while held.is_gone and not self.is_ending and runner.cancelling():
-                runner.uncancel()  # It was told to leave this job, not to end.
+            counters.running -= 1
+            leased.runner = None
+            while leased.is_gone and not self.is_ending and runner.cancelling():
+                runner.uncancel()  # Only this job was cancelled, not its runner.
 
-    def _ends_plainly(self, held: Held, job: Job[Any], returned: object) -> bool:
-        """Say that it is done, if that is all there is to say."""
+    async def _run_in_span(
+        self,
+        leased: LeasedJob,
+        processor: Processor[Any, Any, Any],
+        job: Job[Any],
+        seconds: float | None,
+    ) -> None:
+        place = job.envelope.workflow
+        with tracing.processing([job.message], job=job.name, workflow=place.id if place else None):
+            async with asyncio.timeout(seconds):
+                result = await self._executor.run(processor, job)
+            if not (leased.is_gone or self._complete_plain(leased, job, result)):
+                # Inside the span, so that its effects are in its trace.
+                await self._complete(leased, processor, job, result)
+
+    def _complete_plain(self, leased: LeasedJob, job: Job[Any], returned: object) -> bool:
+        """Acknowledge a job without a result or effects; False for other jobs."""
         if returned is not None or not job.is_plain:
             return False
-        self._completed(held)
-        self._settling.say_done(held)
+        self._completed(leased)
+        self._acks.complete(leased)
         return True
 
     async def _complete(
         self,
-        held: Held,
+        leased: LeasedJob,
         processor: Processor[Any, Any, Any],
         job: Job[Any],
         returned: object,
     ) -> None:
         envelope, pushed = job.envelope, job.pushed()
         result = None if returned is None else encode(returned)
-        acknowledgment = held.message.done()
+        acknowledgment = leased.message.done()
         place = envelope.workflow
-        # The result of a step is the workflow's to keep.
+        # The workflow keeps the result of its step.
         if result is not None and place is None:
             acknowledgment = msgspec.structs.replace(
                 acknowledgment,
@@ -162,8 +151,8 @@ class Attempts:
                 result_seconds=envelope.result_seconds or processor.settings.result_seconds,
             )
         if not envelope.chain and not pushed and place is None:
-            self._completed(held)
-            self._settling.say(held, acknowledgment)
+            self._completed(leased)
+            self._acks.add(leased, acknowledgment)
             return
         parent = Parent(queue=job.queue, id=job.id, name=job.name, result=result or _NULL)
         items = [*pushed, *(child_of(link, parent) for link in envelope.chain)]
@@ -172,119 +161,123 @@ class Attempts:
             others.append(PushOperation(items=items))
         if place is not None:
             sent = bytes(result or _NULL)
-            others.append(place.advance("success", result=sent, attempt=held.run.attempt))
+            others.append(place.advance("success", result=sent, attempt=leased.run.attempt))
         try:
-            # A queue that a push makes is in order, and no worker could have it.
-            await self._app.configure(job.followed_in())
-            await self._settling.commit(held, acknowledgment, others)
+            # A queue created by a push is ordered, and workers could not read it.
+            await self._registry.configure(job.followed_in())
+            await self._acks.commit(leased, acknowledgment, others)
         except (errors.LeaseLost, errors.AlreadySettled):
             self._stats.lost += 1
-            self._holding.let_go(held)
+            self._leases.remove(leased)
         except errors.QueenError as error:
             if is_fault_of_job(error):
                 raise
-            # No fault of its own: unless it is settled, it comes again when its lease is over.
-            _LOG.warning("jobs.not_settled: %s: %s", held.message, error)
+            # Not the job's fault. If it is not acknowledged, it is redelivered after its lease.
+            _LOG.warning("jobs.not_settled: %s: %s", leased.message, error)
             self._stats.lost += 1
-            self._holding.let_go(held)
+            self._leases.remove(leased)
         else:
-            self._completed(held)
+            self._completed(leased)
 
-    def _completed(self, held: Held) -> None:
+    def _completed(self, leased: LeasedJob) -> None:
         self._stats.completed += 1
-        if held.tally is not None:
-            held.tally.completed += 1
+        if leased.counters is not None:
+            leased.counters.completed += 1
 
-    def _retried(self, held: Held) -> None:
+    def _retried(self, leased: LeasedJob) -> None:
         self._stats.retried += 1
-        if held.tally is not None:
-            held.tally.retried += 1
+        if leased.counters is not None:
+            leased.counters.retried += 1
 
     async def _fail(
-        self, held: Held, envelope: Envelope, settings: Settings, error: BaseException
+        self, leased: LeasedJob, envelope: Envelope, settings: Settings, error: BaseException
     ) -> None:
-        """Another attempt after its backoff, or none."""
-        attempt = held.run.attempt
+        """Retry the job after its backoff, or dead-letter it."""
+        attempt = leased.run.attempt
         if isinstance(error, Retry):
-            self._retried(held)
-            self._say(held, "retry", error=str(error) or None, delay_seconds=error.delay)
+            self._retried(leased)
+            self._ack(leased, "retry", error=str(error) or None, delay_seconds=error.delay)
             return
         is_hopeless = isinstance(error, DeadLetter | errors.UndecodablePayload)
         if is_hopeless or attempt >= (envelope.attempts or settings.attempts):
-            await self._give_up(held, told(error), envelope.workflow)
+            await self._dead_letter(leased, describe_error(error), envelope.workflow)
             return
-        self._retried(held)
+        self._retried(leased)
         delay = _delay(envelope, settings, attempt)
-        self._say(held, "failed", error=told(error), delay_seconds=delay)
+        self._ack(leased, "failed", error=describe_error(error), delay_seconds=delay)
 
-    async def _give_up(self, held: Held, why: str, place: WorkflowPlace | None = None) -> None:
+    async def _dead_letter(
+        self, leased: LeasedJob, why: str, place: WorkflowPlace | None = None
+    ) -> None:
         self._stats.failed += 1
-        if held.tally is not None:
-            held.tally.failed += 1
-        _LOG.error("jobs.failed: %s: %s", held.message, why.partition("\n")[0])
+        if leased.counters is not None:
+            leased.counters.failed += 1
+        _LOG.error("jobs.failed: %s: %s", leased.message, why.partition("\n")[0])
         others: list[PushOperation | AdvanceOperation] = []
         if place is not None:
-            # The stack is the dead letter's; the workflow tells what happened.
+            # The dead letter has the stack trace; the workflow gets the last line.
             error = why.strip().rpartition("\n")[2]
-            others.append(place.advance("failure", error=error, attempt=held.run.attempt))
-        report = report_of(self._app, held.message, why)
+            others.append(place.advance("failure", error=error, attempt=leased.run.attempt))
+        report = report_of(self._registry, leased.message, why)
         if report is None and not others:
-            self._say(held, "dlq", error=why)
+            self._ack(leased, "dlq", error=why)
             return
-        buried = msgspec.structs.replace(held.message.done(), status="dlq", error=why)
+        acknowledgment = msgspec.structs.replace(leased.message.done(), status="dlq", error=why)
         try:
             if report is not None:
-                await self._bury(held, buried, others, report)
+                await self._dead_letter_with_report(leased, acknowledgment, others, report)
             else:
-                await self._settling.commit(held, buried, others)
+                await self._acks.commit(leased, acknowledgment, others)
         except errors.QueenError as problem:
-            # It comes again when its lease is over, and is given up then.
-            _LOG.warning("jobs.not_settled: %s: %s", held.message, problem)
-            self._holding.let_go(held)
+            # It is redelivered after its lease, and dead-lettered then.
+            _LOG.warning("jobs.not_settled: %s: %s", leased.message, problem)
+            self._leases.remove(leased)
 
-    async def _bury(
+    async def _dead_letter_with_report(
         self,
-        held: Held,
-        buried: Acknowledgment,
+        leased: LeasedJob,
+        acknowledgment: Acknowledgment,
         others: "list[PushOperation | AdvanceOperation]",
         report: PushItem,
     ) -> None:
-        """Make a dead letter and its report in one transaction; at least the dead letter."""
+        """Dead-letter a job and push its report in one transaction; at least dead-letter it."""
         try:
-            await self._app.configure((report.queue,))
-            await self._settling.commit(held, buried, [*others, PushOperation(items=[report])])
+            await self._registry.configure((report.queue,))
+            await self._acks.commit(
+                leased, acknowledgment, [*others, PushOperation(items=[report])]
+            )
         except (errors.LeaseLost, errors.AlreadySettled):
             raise
         except errors.RequestError as problem:
-            # Such as a queue that is full, or that this worker may not push to.
-            _LOG.warning("jobs.not_reported: %s: %s", held.message, problem)
-            await self._settling.commit(held, buried, others)
+            # For example a full queue, or one that this worker may not push to.
+            _LOG.warning("jobs.not_reported: %s: %s", leased.message, problem)
+            await self._acks.commit(leased, acknowledgment, others)
 
-    def give_back(self, held: Held) -> None:
-        """It comes again at once, and no attempt is counted."""
-        self._say(held, "retry")
+    def release(self, leased: LeasedJob) -> None:
+        """Return the job to its queue, without counting an attempt."""
+        self._ack(leased, "retry")
 
-    def _say(
+    def _ack(
         self,
-        held: Held,
+        leased: LeasedJob,
         status: str,
         *,
         error: str | None = None,
         delay_seconds: float | None = None,
     ) -> None:
-        done: Acknowledgment = held.message.done()
-        self._settling.say(
-            held,
+        done: Acknowledgment = leased.message.done()
+        self._acks.add(
+            leased,
             msgspec.structs.replace(done, status=status, error=error, delay_seconds=delay_seconds),
         )
 
 
 def _delay(envelope: Envelope, settings: Settings, attempt: int) -> float:
-    """Seconds before the next attempt; a function of the application's may be wrong itself."""
+    """Seconds before the next attempt; the application's backoff function may fail."""
     if envelope.backoff is not None:
-        return min(delay_of(envelope.backoff, attempt), _MOST_SECONDS)
+        return min(delay_of(envelope.backoff, attempt), _MAX_DELAY_SECONDS)
     try:
-        return min(max(float(settings.backoff(attempt)), 0.0), _MOST_SECONDS)
+        return min(max(float(settings.backoff(attempt)), 0.0), _MAX_DELAY_SECONDS)
     except Exception:
         _LOG.exception("jobs.backoff_failed: after attempt %d", attempt)
-        return _SOME_SECONDS
+        return _DEFAULT_DELAY_SECONDS

@@ -1,4 +1,4 @@
-"""Runs the function of a processor: awaited, in a thread, or in a process."""
+"""Run the function of a processor: awaited, in a thread, or in a process."""
 
 import asyncio
 import importlib
@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -21,25 +20,24 @@ from queen.jobs.job import ENVELOPES, Job
 from queen.jobs.processor import Processor
 from queen.wire.messages import MessageRun
 
-_MOST_ERROR: Final = 8_000
 _NONE: Final = b"null"
 THREADS: Final = "queen-job"
-"""How the names of threads begin that run jobs."""
+"""Prefix of the names of threads that run jobs."""
 
 
-class Running:
-    """The threads and processes of one worker; made when the first job needs them."""
+class Executor:
+    """The threads and processes of one worker, started when the first job needs them."""
 
-    def __init__(self, places: int) -> None:
-        self._places = places
-        """Jobs that may run at once, of all queues: none waits for a thread while its time runs."""
+    def __init__(self, max_jobs: int) -> None:
+        self._max_jobs = max_jobs
+        """Jobs of all queues that run at once: none waits for a thread while its timeout runs."""
         self._threads: ThreadPoolExecutor | None = None
         self._idle: list[ProcessPoolExecutor] = []
-        """Processes that wait for a job, each alone: one that dies takes no other job along."""
+        """Idle processes, one pool each, so that a crash affects only one job."""
         self._is_closed = False
 
     def run(self, processor: Processor[Any, Any, Any], job: Job[Any]) -> Awaitable[object]:
-        """To be awaited: what the function returns, or raises."""
+        """An awaitable of the function's result."""
         if processor.is_async:
             found: Awaitable[object] = processor.function(job)
             return found
@@ -51,12 +49,12 @@ class Running:
         loop = asyncio.get_running_loop()
         job.lend_loop(loop)
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._places, THREADS)
+            self._threads = ThreadPoolExecutor(self._max_jobs, THREADS)
         threads = self._threads
         try:
             return await loop.run_in_executor(threads, tracing.carried(processor.function), job)
         except asyncio.CancelledError:
-            # A thread cannot be cancelled: it is told, and others do not wait for its place.
+            # A thread cannot be cancelled: notify it, and run other jobs in new threads.
             job.withdraw()
             if self._threads is threads:
                 self._threads = None
@@ -79,7 +77,7 @@ class Running:
                 job.max_attempts,
             )
         except (BrokenProcessPool, asyncio.CancelledError):
-            # It died, or its job was given up and it goes on with that.
+            # It died, or it goes on with a job that was cancelled.
             is_free = False
             raise
         finally:
@@ -90,7 +88,7 @@ class Running:
         return None if found == _NONE else msgspec.Raw(found)
 
     def close(self) -> None:
-        """Nothing more is run; what runs in threads and processes is left alone."""
+        """Run no more jobs; threads and processes that run one are left alone."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
         self._is_closed = True
@@ -131,15 +129,3 @@ def run_here(module: str, name: str, message: bytes, max_attempts: int) -> bytes
     run = msgspec.json.decode(message, type=MessageRun)
     job = Job(run, 0, ENVELOPES.decode(run.data[0]), codec, max_attempts)
     return bytes(encode(function(job)))
-
-
-def told(error: BaseException) -> str:
-    """What went wrong, with the stack, as it is kept with a dead letter."""
-    try:
-        lines = traceback.format_exception(error)
-        text = f"{type(error).__name__}: {error}\n\n{''.join(lines)}"
-    except Exception:
-        text = f"{type(error).__name__}: it cannot be shown"
-    if len(text) > _MOST_ERROR:
-        text = f"{text[: _MOST_ERROR // 2]}\n…\n{text[-_MOST_ERROR // 2 :]}"
-    return text.encode("utf-8", "backslashreplace").decode()

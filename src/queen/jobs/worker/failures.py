@@ -1,18 +1,18 @@
-"""Jobs about jobs that failed for good: what processors of the queue `dead-letter-queue` run."""
+"""Failed jobs: the text of their errors, and the jobs that report them."""
 
-from typing import TYPE_CHECKING, Any, Final
+import traceback
+from typing import Any, Final
 
 import msgspec
 
+from queen.client.message import Message
 from queen.jobs.envelope import item_of
+from queen.jobs.registry import Registry
 from queen.wire.messages import PushItem
-
-if TYPE_CHECKING:
-    from queen.client.message import Message
-    from queen.jobs.app import QueueManager
 
 QUEUE: Final = "dead-letter-queue"
 """The reserved queue: an application with a processor for it has a job added per failure."""
+_MAX_ERROR_CHARACTERS: Final = 8_000
 
 
 class _Named(msgspec.Struct):
@@ -23,34 +23,46 @@ class _Named(msgspec.Struct):
 _DECODE: Final = msgspec.json.Decoder(_Named).decode
 
 
-def report_of(app: "QueueManager", message: "Message[Any]", why: str) -> PushItem | None:
+def report_of(registry: Registry, message: Message[Any], reason: str) -> PushItem | None:
     """
     The job that reports a failure; None if the application has no processor for it.
 
     A failed report is not reported. Data of an encrypted queue stays out of a plain one.
     """
-    names = [name for queue, name in app.processors if queue == QUEUE]
+    names = [name for queue, name in registry.processors if queue == QUEUE]
     if not names or message.queue == QUEUE:
         return None
     payload = _payload(message.raw)
     own: str | None = payload.get("name")
-    name = own if own and app.processor_of(QUEUE, own) else names[0] or "failed-job"
-    is_shown = app.is_encrypted(message.queue) is False or app.is_encrypted(QUEUE) is True
+    name = own if own and registry.processor_of(QUEUE, own) else names[0] or "failed-job"
+    is_shown = registry.is_encrypted(message.queue) is False or registry.is_encrypted(QUEUE) is True
     report = {
         "originalQueue": message.queue,
         "originalName": own,
         "originalId": message.transaction_id,
         "originalData": payload.get("data") if is_shown else None,
-        "failureReason": why,
+        "failureReason": reason,
         "attempts": message.attempt,
     }
     return item_of(QUEUE, name, report, None)
 
 
 def _payload(raw: bytes) -> dict[str, Any]:
-    """What a job's message holds; a message that is not a job has no name, only data."""
+    """The name and data of a job; a message that is not a job has only data."""
     try:
         job = _DECODE(raw)
     except msgspec.ValidationError:
         return {"data": msgspec.Raw(raw)}
     return {"name": job.name, "data": job.data}
+
+
+def describe_error(error: BaseException) -> str:
+    """The error with its stack trace, as stored with a dead letter."""
+    try:
+        lines = traceback.format_exception(error)
+        text = f"{type(error).__name__}: {error}\n\n{''.join(lines)}"
+    except Exception:
+        text = f"{type(error).__name__}: it cannot be shown"
+    if len(text) > _MAX_ERROR_CHARACTERS:
+        text = f"{text[: _MAX_ERROR_CHARACTERS // 2]}\n…\n{text[-_MAX_ERROR_CHARACTERS // 2 :]}"
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""What a worker holds: jobs under their leases, kept by one call for all."""
+"""The jobs that a worker has leased, and the renewal of their leases."""
 
 import asyncio
 import logging
@@ -12,31 +12,31 @@ from queen import errors
 from queen.client.message import Message
 from queen.jobs.api import JobCalls
 from queen.jobs.job import ENVELOPES, Job
-from queen.jobs.worker.stats import Tallies, Tally
+from queen.jobs.worker.stats import JobCounters, WorkerCounters
 from queen.wire.jobs import Envelope, HeldJob, WorkerReport
 from queen.wire.messages import MessageRun
 
 _LOG: Final = logging.getLogger("queen.jobs")
-_MOST: Final = 5_000
-"""Leases, and jobs, of one renewal."""
+_MAX_ITEMS: Final = 5_000
+"""Leases, and jobs, per renewal."""
 
 
-class Held(msgspec.Struct, eq=False, gc=False):
-    """A job that a worker has, from its pop until the server knows what became of it."""
+class LeasedJob(msgspec.Struct, eq=False, gc=False):
+    """A job that a worker has, from its pop until the server has its acknowledgment."""
 
     run: MessageRun
     at: int
-    """Its place in the run."""
+    """Its index in the run."""
     job: Job[Any] | None = None
-    tally: Tally | None = None
-    """Where it is counted, once its name is known."""
+    counters: JobCounters | None = None
+    """The counters of its name, once that is known."""
     runner: "asyncio.Task[None] | None" = None
-    """Who runs it just now."""
+    """The task that runs it now."""
     is_lost: bool = False
-    """Another worker has it, or will."""
+    """Another worker has it, or will get it."""
     is_cancelled: bool = False
-    is_said: bool = False
-    """What became of it is on its way to the server, which ends its lease."""
+    is_acked: bool = False
+    """Its acknowledgment, which ends its lease, is on the way to the server."""
 
     @property
     def lease_id(self) -> str:
@@ -44,7 +44,7 @@ class Held(msgspec.Struct, eq=False, gc=False):
 
     @property
     def message(self) -> Message[Envelope]:
-        """For those who tell of it, without a connection."""
+        """Its message, without a connection."""
         none: Any = None
         return Message(self.run, self.at, ENVELOPES, none)
 
@@ -53,7 +53,7 @@ class Held(msgspec.Struct, eq=False, gc=False):
         return self.is_lost or self.is_cancelled
 
     def stop(self) -> None:
-        """It is not ours any more: whoever runs it is told."""
+        """Cancel it: another worker has it, or a user cancelled it."""
         if self.job is not None:
             self.job.withdraw()
         if self.runner is not None:
@@ -61,17 +61,17 @@ class Held(msgspec.Struct, eq=False, gc=False):
 
 
 class _Lease:
-    __slots__ = ("count", "held", "since")
+    __slots__ = ("count", "jobs", "since")
 
     def __init__(self) -> None:
-        self.held: set[Held] = set()
+        self.jobs: set[LeasedJob] = set()
         self.count = 0
         """Jobs that were popped under it."""
         self.since = time.monotonic()
 
 
-class Holding:
-    """The leases of one worker."""
+class LeaseKeeper:
+    """Keeps the leases of one worker."""
 
     def __init__(
         self,
@@ -79,60 +79,60 @@ class Holding:
         *,
         lease_seconds: float,
         renew_seconds: float,
-        gone: Callable[[Held], None],
-        tallies: Tallies,
+        on_gone: Callable[[LeasedJob], None],
+        counters: WorkerCounters,
     ) -> None:
         self._calls = calls
         self._lease_seconds = lease_seconds
         self._renew_seconds = renew_seconds
-        self._gone = gone
-        self._tallies = tallies
+        self._on_gone = on_gone
+        self._counters = counters
         self._leases: dict[str, _Lease] = {}
 
-    def hold(self, runs: Sequence[MessageRun]) -> list[Held]:
-        """From now on their jobs are kept."""
-        found: list[Held] = []
+    def add(self, runs: Sequence[MessageRun]) -> list[LeasedJob]:
+        """Renew the leases of these runs from now on; their jobs."""
+        found: list[LeasedJob] = []
         for run in runs:
-            jobs = [Held(run, at) for at in range(len(run.data))]
+            jobs = [LeasedJob(run, at) for at in range(len(run.data))]
             lease = self._leases.get(run.lease_id or "")
             if lease is None:
                 lease = self._leases[run.lease_id or ""] = _Lease()
-            lease.held.update(jobs)
+            lease.jobs.update(jobs)
             lease.count += len(jobs)
             found += jobs
         return found
 
-    def let_go(self, held: Held) -> None:
-        """The server knows what became of it."""
-        lease = self._leases.get(held.lease_id)
+    def remove(self, leased: LeasedJob) -> None:
+        """The server has its acknowledgment."""
+        lease = self._leases.get(leased.lease_id)
         if lease is not None:
-            lease.held.discard(held)
-            if not lease.held:
-                del self._leases[held.lease_id]
+            lease.jobs.discard(leased)
+            if not lease.jobs:
+                del self._leases[leased.lease_id]
 
-    def let_all_go(self, lease_id: str) -> None:
-        """The server knows what became of all jobs of a delivery."""
+    def remove_lease(self, lease_id: str) -> None:
+        """The server has the acknowledgments of all jobs of a delivery."""
         self._leases.pop(lease_id, None)
 
     def count(self, lease_id: str) -> int:
-        """How many jobs were popped under a lease that still holds some."""
+        """How many jobs were popped under a lease; 0 if none of them is left."""
         lease = self._leases.get(lease_id)
         return lease.count if lease else 0
 
-    def by_lease(self, some: Sequence[Held]) -> dict[str | None, list[Held]]:
-        """Under each lease those that are all it holds; under None those that are not."""
-        found: dict[str | None, list[Held]] = {}
-        for held in some:
-            found.setdefault(held.lease_id, []).append(held)
-        parts = [id_ for id_, each in found.items() if len(each) < len(self._held(id_))]
-        rest = [held for id_ in parts for held in found.pop(id_)]
+    def by_lease(self, some: Sequence[LeasedJob]) -> dict[str | None, list[LeasedJob]]:
+        """Jobs by lease, where they are all that is left of it; the others under None."""
+        found: dict[str | None, list[LeasedJob]] = {}
+        for leased in some:
+            found.setdefault(leased.lease_id, []).append(leased)
+        parts = [id_ for id_, each in found.items() if len(each) < len(self._jobs_of(id_))]
+        rest = [leased for id_ in parts for leased in found.pop(id_)]
         return {**found, None: rest} if rest else found
 
-    def _held(self, lease_id: str | None) -> set[Held]:
+    def _jobs_of(self, lease_id: str | None) -> set[LeasedJob]:
         lease = self._leases.get(lease_id or "")
-        return lease.held if lease else set()
+        return lease.jobs if lease else set()
 
-    async def renew_for_ever(self) -> None:
+    async def renew_forever(self) -> None:
         """Renew all leases together, well before the first of them ends."""
         while True:
             await asyncio.sleep(self._renew_seconds)
@@ -140,35 +140,34 @@ class Holding:
                 async with asyncio.timeout(self._lease_seconds):
                     await self._renew()
             except (errors.QueenError, TimeoutError) as error:
-                # Asked again soon: until its end a lease is ours.
+                # Retried soon: the leases are valid until they end.
                 _LOG.warning("jobs.renewal_failed: %s", error or "no answer in time")
 
     async def _renew(self) -> None:
         before = time.monotonic() - self._renew_seconds / 2
         leases = {id_: each for id_, each in self._leases.items() if each.since <= before}
-        report = self._tallies.take()
+        report = self._counters.report()
         if not leases and report is None:
             return
         jobs = [
-            held
+            leased
             for lease in leases.values()
-            for held in lease.held
-            if not (held.is_gone or held.is_said)
+            for leased in lease.jobs
+            if not (leased.is_gone or leased.is_acked)
         ]
         ids = list(leases)
-        parts = range(0, max(len(ids), len(jobs), 1), _MOST)
+        firsts = range(0, max(len(ids), len(jobs), 1), _MAX_ITEMS)
+        parts = [slice(first, first + _MAX_ITEMS) for first in firsts]
         calls = [
-            self._renew_part(
-                ids[first : first + _MOST], jobs[first : first + _MOST], None if first else report
-            )
-            for first in parts
+            self._renew_part(ids[part], jobs[part], None if part.start else report)
+            for part in parts
         ]
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 
     async def _renew_part(
-        self, lease_ids: list[str], jobs: list[Held], report: WorkerReport | None
+        self, lease_ids: list[str], jobs: list[LeasedJob], report: WorkerReport | None
     ) -> None:
         """One call, or two halves of it if the server takes fewer jobs at once."""
         try:
@@ -186,18 +185,18 @@ class Holding:
             await self._renew_part(lease_ids[half:], jobs[half:], None)
             return
         if report is not None:
-            self._tallies.told()
+            self._counters.confirm()
         for number in answer.cancelled:
             jobs[number].is_cancelled = True
             self._stop(jobs[number])
         for result in answer.results:
             if not result.success and (lease := self._leases.pop(result.lease_id, None)):
-                for held in lease.held:
-                    if not (held.is_gone or held.is_said):
-                        held.is_lost = True
-                        self._stop(held)
+                for leased in lease.jobs:
+                    if not (leased.is_gone or leased.is_acked):
+                        leased.is_lost = True
+                        self._stop(leased)
 
-    def _stop(self, held: Held) -> None:
-        held.stop()
-        self.let_go(held)
-        self._gone(held)
+    def _stop(self, leased: LeasedJob) -> None:
+        leased.stop()
+        self.remove(leased)
+        self._on_gone(leased)

@@ -1,4 +1,4 @@
-"""What a worker counts of its jobs, by queue and name, and tells the server now and then."""
+"""Counters of a worker: in total, and by queue and name for its reports to the server."""
 
 import math
 import os
@@ -8,19 +8,39 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import uuid4
 
+import msgspec
+
 from queen.wire.jobs import JobFigures, WorkerReport
 
 UNKNOWN: Final = "__other__"
-"""The name of jobs that are not counted apart."""
-_MOST: Final = 500
-"""Names that are counted apart; a processor of every name may meet any number of them."""
-_STILL_THERE_SECONDS: Final = 5.0
-"""A worker that has nothing to tell says that it is there."""
+"""The name of jobs that are not counted separately."""
+_MAX_NAMES: Final = 500
+"""Names that are counted separately, because their number is not bounded."""
+_ALIVE_SECONDS: Final = 5.0
+"""An idle worker reports that it is alive."""
 _SMALLEST: Final = 0.000123
 
 
-class Tally:
-    """Of the jobs of one name."""
+class WorkerStats(msgspec.Struct):
+    """What a worker has done since its start."""
+
+    completed: int = 0
+    failed: int = 0
+    """Dead-lettered."""
+    retried: int = 0
+    """Attempts that failed and are followed by another."""
+    stalled: int = 0
+    """Dead-lettered because too many workers stopped reporting while running them."""
+    lost: int = 0
+    """Lost while they were here: the lease expired."""
+    cancelled: int = 0
+    running: int = 0
+    waiting: int = 0
+    """Fetched, and not started."""
+
+
+class JobCounters:
+    """Counters of the jobs of one name."""
 
     __slots__ = ("bins", "completed", "failed", "name", "queue", "retried", "running", "seconds")
 
@@ -31,13 +51,13 @@ class Tally:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew with everything but what runs."""
+        """Reset all counters except the running jobs."""
         self.completed = self.failed = self.retried = 0
         self.bins: dict[int, int] = {}
         self.seconds = 0.0
 
     def took(self, seconds: float) -> None:
-        """An attempt ended: bins grow by a quarter of an octave, as those of the server do."""
+        """Count the duration of an attempt. Bins are a quarter octave wide, as on the server."""
         bin_ = 0
         if seconds > _SMALLEST:
             bin_ = min(math.ceil(4 * math.log2(seconds)) + 52, 127)
@@ -49,39 +69,39 @@ class Tally:
         return bool(self.bins or self.completed or self.failed or self.retried)
 
 
-class Tallies:
-    """The tallies of one worker."""
+class WorkerCounters:
+    """The counters of one worker, by queue and name of its jobs."""
 
     def __init__(self, queues: Sequence[str]) -> None:
         self._worker = f"{socket.gethostname()[:200]}:{os.getpid()}:{uuid4().hex[:8]}"
-        """What people know it by, and no other worker is called."""
+        """The name of the worker, unique and readable."""
         self._queues = list(queues)
-        self._tallies: dict[tuple[str, str], Tally] = {}
-        self._told_at = 0.0
+        self._by_name: dict[tuple[str, str], JobCounters] = {}
+        self._reported_at = 0.0
         self._was_running = False
         self._number = 0
-        self._untold: WorkerReport | None = None
-        """What was taken, and perhaps heard: it is told again as it is until an answer comes."""
+        self._unconfirmed: WorkerReport | None = None
+        """The last report, repeated until the server confirms it."""
 
-    def of(self, queue: str, name: str) -> Tally:
-        tally = self._tallies.get((queue, name))
-        if tally is None:
-            if len(self._tallies) >= _MOST:
+    def of(self, queue: str, name: str) -> JobCounters:
+        counters = self._by_name.get((queue, name))
+        if counters is None:
+            if len(self._by_name) >= _MAX_NAMES:
                 name = UNKNOWN
-            tally = self._tallies.setdefault((queue, name), Tally(queue, name))
-        return tally
+            counters = self._by_name.setdefault((queue, name), JobCounters(queue, name))
+        return counters
 
-    def take(self) -> WorkerReport | None:
-        """What there is to tell since the last that was `told`; None for nothing."""
-        if self._untold is not None:
-            return self._untold
-        tallies = [each for each in self._tallies.values() if each.has_news or each.running]
+    def report(self) -> WorkerReport | None:
+        """The next report: changes since the last one that was confirmed; None without changes."""
+        if self._unconfirmed is not None:
+            return self._unconfirmed
+        counters = [each for each in self._by_name.values() if each.has_news or each.running]
         now = time.monotonic()
-        is_running = any(each.running for each in tallies)
-        is_changed = bool(tallies) or self._was_running
-        if not is_changed and now - self._told_at < _STILL_THERE_SECONDS:
+        is_running = any(each.running for each in counters)
+        is_changed = bool(counters) or self._was_running
+        if not is_changed and now - self._reported_at < _ALIVE_SECONDS:
             return None
-        self._told_at = now
+        self._reported_at = now
         self._was_running = is_running
         jobs = [
             JobFigures(
@@ -94,16 +114,16 @@ class Tallies:
                 seconds=each.seconds,
                 bins=each.bins,
             )
-            for each in tallies
+            for each in counters
         ]
-        for each in tallies:
+        for each in counters:
             each.clear()
         self._number += 1
-        self._untold = WorkerReport(
+        self._unconfirmed = WorkerReport(
             worker=self._worker, number=self._number, queues=self._queues, jobs=jobs
         )
-        return self._untold
+        return self._unconfirmed
 
-    def told(self) -> None:
-        """The server has heard what was taken."""
-        self._untold = None
+    def confirm(self) -> None:
+        """The server has received the last report."""
+        self._unconfirmed = None

@@ -1,30 +1,27 @@
-"""`Worker`: runs the jobs of queues in this process, until it is drained."""
+"""`Worker`: runs the jobs of queues in this process until it is drained."""
 
 import asyncio
 import contextlib
 import signal
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from queen import errors
 from queen.client.durations import LONG_SECONDS, Duration, seconds_of
-from queen.jobs.pool.environment import concurrency_of, set_log_level
-from queen.jobs.worker.attempt import Attempts, WorkerStats
-from queen.jobs.worker.executor import Running
-from queen.jobs.worker.leases import Held, Holding
-from queen.jobs.worker.prefetch import Lane
-from queen.jobs.worker.settle import Settling
-from queen.jobs.worker.stats import Tallies
-from queen.wire.jobs import Envelope
-
-if TYPE_CHECKING:
-    from queen.jobs.app import QueueManager
+from queen.jobs.environment import concurrency_of, set_log_level
+from queen.jobs.registry import Registry
+from queen.jobs.worker.attempt import AttemptRunner
+from queen.jobs.worker.executor import Executor
+from queen.jobs.worker.leases import LeasedJob, LeaseKeeper
+from queen.jobs.worker.prefetch import Prefetch
+from queen.jobs.worker.settle import AckBatcher
+from queen.jobs.worker.stats import WorkerCounters, WorkerStats
 
 _IN_A_ROW: Final = 100
-"""Jobs that never wait are run in a row by one runner; then others get their turn."""
+"""Jobs that never wait run in a row in one runner; then other tasks get their turn."""
 
 
 class Worker:
@@ -37,7 +34,7 @@ class Worker:
 
     def __init__(
         self,
-        app: "QueueManager",
+        app: Registry,
         *,
         queues: Sequence[str] | None = None,
         concurrency: int | None = None,
@@ -46,7 +43,6 @@ class Worker:
         shutdown_timeout: Duration = "30s",
     ) -> None:
         self._app = app
-        self._queen = app.queen
         self.queues = list(queues) if queues is not None else app.queues
         self.concurrency = concurrency_of(concurrency)
         """Jobs of each queue that run at once."""
@@ -57,26 +53,26 @@ class Worker:
         self._now = asyncio.Event()
         self._over = asyncio.Event()
         self._shutdown_seconds = seconds_of(shutdown_timeout, "shutdown_timeout", most=LONG_SECONDS)
-        self._lanes: list[Lane] = []
+        self._prefetches: list[Prefetch] = []
         self._runners: list[asyncio.Task[None]] = []
 
     @property
     def stats(self) -> WorkerStats:
-        """As it stands."""
+        """The current counts."""
         return msgspec.structs.replace(
             self._stats,
-            running=sum(lane.pace.running for lane in self._lanes),
-            waiting=sum(len(lane.waiting) for lane in self._lanes),
+            running=sum(prefetch.rate.running for prefetch in self._prefetches),
+            waiting=sum(len(prefetch.waiting) for prefetch in self._prefetches),
         )
 
     @property
     def busy(self) -> float:
-        """Share of its places that are taken now, in its busiest queue."""
-        shares = (lane.busy for lane in self._lanes)
+        """Share of its concurrency in use now, in its busiest queue."""
+        shares = (prefetch.busy for prefetch in self._prefetches)
         return max(shares, default=0.0)
 
     async def ready(self) -> None:
-        """Tell the server of its queues; raises what is wrong before anything runs."""
+        """Configure its queues; raises configuration errors before any job runs."""
         set_log_level()
         if not self.queues:
             raise errors.BadRequest("no processor is registered: @jobs.processor(queue)")
@@ -87,8 +83,8 @@ class Worker:
         """
         Run jobs until `stop` or `drain`; with ``handle_signals`` until SIGTERM or SIGINT.
 
-        Then nothing new begins, what runs has ``shutdown_timeout`` to end, and the rest goes back.
-        A second signal gives it no more time.
+        Then the worker stops fetching, running jobs have ``shutdown_timeout`` to end, and the
+        others are released. A second signal cancels running jobs.
         """
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
@@ -103,35 +99,35 @@ class Worker:
             self._over.set()
 
     async def _run(self) -> None:
-        running = Running(self.concurrency * len(self.queues))
-        tallies = Tallies(self.queues)
-        self._holding = Holding(
+        executor = Executor(self.concurrency * len(self.queues))
+        counters = WorkerCounters(self.queues)
+        self._leases = LeaseKeeper(
             self._app.calls,
             lease_seconds=self._lease_seconds,
             renew_seconds=self._renew_seconds,
-            gone=self._gone,
-            tallies=tallies,
+            on_gone=self._gone,
+            counters=counters,
         )
-        self._settling = Settling(
-            self._queen,
+        self._acks = AckBatcher(
+            self._app.queen,
             lease_seconds=self._lease_seconds,
-            holding=self._holding,
-            is_busy=lambda: any(lane.waiting for lane in self._lanes),
-            settled=self._settled,
+            leases=self._leases,
+            is_busy=lambda: any(prefetch.waiting for prefetch in self._prefetches),
+            on_settled=self._settled,
         )
-        self._attempts = Attempts(
-            self._app, running, self._holding, self._settling, self._stats, tallies
+        self._attempts = AttemptRunner(
+            self._app, executor, self._leases, self._acks, self._stats, counters
         )
-        self._lanes = [self._lane(queue) for queue in self.queues]
+        self._prefetches = [self._prefetch(queue) for queue in self.queues]
         works = [
-            asyncio.create_task(self._holding.renew_for_ever()),
-            asyncio.create_task(self._settling.settle_for_ever()),
+            asyncio.create_task(self._leases.renew_forever()),
+            asyncio.create_task(self._acks.flush_forever()),
         ]
-        fetchers = [asyncio.create_task(lane.fetch()) for lane in self._lanes]
+        fetchers = [asyncio.create_task(prefetch.fetch()) for prefetch in self._prefetches]
         self._runners = [
-            asyncio.create_task(self._run_lane(lane))
-            for lane in self._lanes
-            for _ in range(lane.concurrency)
+            asyncio.create_task(self._run_jobs(prefetch))
+            for prefetch in self._prefetches
+            for _ in range(prefetch.concurrency)
         ]
         try:
             await self._until_stopped([*works, *fetchers, *self._runners])
@@ -140,13 +136,13 @@ class Worker:
             for work in works:
                 work.cancel()
             await asyncio.gather(*works, return_exceptions=True)
-            running.close()
+            executor.close()
 
     def stop(self, *, now: bool = False) -> None:
         """
-        Let `run` end: what runs is finished, what has not begun goes back.
+        End `run`: running jobs finish, the others are released.
 
-        ``now``: what runs is cancelled, and goes back too.
+        ``now``: running jobs are cancelled and released too.
         """
         self._stop.set()
         if now:
@@ -160,7 +156,7 @@ class Worker:
     async def _until_stopped(self, works: list[asyncio.Task[None]]) -> None:
         stop = asyncio.create_task(self._stop.wait())
         try:
-            # None of them ends by itself: one that does has failed, and says how.
+            # None of them ends by itself: a task that does has failed.
             done, _ = await asyncio.wait([stop, *works], return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 each.result()
@@ -169,7 +165,9 @@ class Worker:
 
     async def _end(self, fetchers: list[asyncio.Task[None]]) -> None:
         self._stop.set()
-        await self._give_back([held for lane in self._lanes for held in lane.empty()])
+        await self._release(
+            [leased for prefetch in self._prefetches for leased in prefetch.empty()]
+        )
         # Each releases the jobs of the response that is on its way to it, and ends soon.
         await asyncio.gather(*fetchers, return_exceptions=True)
         ended = asyncio.gather(*self._runners, return_exceptions=True)
@@ -182,73 +180,78 @@ class Worker:
         for runner in self._runners:
             runner.cancel()
         await ended
-        await self._settling.finish()
+        await self._acks.finish()
 
-    async def _give_back(self, unbegun: list[Held]) -> None:
-        """What was popped and not begun: by whole deliveries, else one by one."""
-        for lease_id, rest in self._holding.by_lease(unbegun).items():
+    async def _release(self, unstarted: list[LeasedJob]) -> None:
+        """Release jobs that have not started, by whole deliveries where possible."""
+        for lease_id, rest in self._leases.by_lease(unstarted).items():
             if lease_id is None:
-                for held in rest:
-                    self._attempts.give_back(held)
+                for leased in rest:
+                    self._attempts.release(leased)
                 continue
-            with contextlib.suppress(errors.QueenError):  # Then they come when the lease is over.
-                await self._queen.release(lease_id)
-            for held in rest:
-                self._holding.let_go(held)
+            with contextlib.suppress(
+                errors.QueenError
+            ):  # Then they are redelivered after the lease.
+                await self._app.queen.release(lease_id)
+            for leased in rest:
+                self._leases.remove(leased)
 
-    def _lane(self, queue: str) -> Lane:
+    def _prefetch(self, queue: str) -> Prefetch:
         is_one_by_one, has_rate = self._app.limits_of(queue)
-        return Lane(
-            self._queen.queue(queue, type=Envelope).lease(self._lease_seconds),
+        return Prefetch(
+            self._app.queen,
+            self._app.queen.queue(queue).lease(self._lease_seconds).pop_request,
             concurrency=self.concurrency,
             is_one_by_one=is_one_by_one,
             is_limited=is_one_by_one or has_rate,
-            hold=self._holding.hold,
+            on_popped=self._leases.add,
             stopping=self._stop,
         )
 
-    async def _run_lane(self, lane: Lane) -> None:
+    async def _run_jobs(self, prefetch: Prefetch) -> None:
         runner = asyncio.current_task()
         assert runner is not None
-        while not lane.is_stopping:
-            held = lane.take()
-            if held is None:
-                await lane.some()
+        while not prefetch.is_stopping:
+            leased = prefetch.take()
+            if leased is None:
+                await prefetch.wait()
                 continue
             began = time.monotonic()
-            lane.pace.begin(began)
+            prefetch.rate.begin(began)
             try:
-                await self._run_in_a_row(lane, held, runner, began)
+                await self._run_in_a_row(prefetch, leased, runner, began)
             finally:
-                lane.pace.end(time.monotonic())
+                prefetch.rate.end(time.monotonic())
             await asyncio.sleep(0)
 
     async def _run_in_a_row(
-        self, lane: Lane, held: Held | None, runner: "asyncio.Task[None]", began: float
+        self,
+        prefetch: Prefetch,
+        leased: LeasedJob | None,
+        runner: "asyncio.Task[None]",
+        began: float,
     ) -> None:
-        pace, attempts = lane.pace, self._attempts
+        rate, attempts = prefetch.rate, self._attempts
         left = _IN_A_ROW
-        while held is not None:
+        while leased is not None:
             try:
-                await attempts.run(held, runner)
+                await attempts.run(leased, runner)
             finally:
                 ended = time.monotonic()
-                pace.done += 1
-                if held.job is not None and held.tally is not None:
-                    held.tally.took(ended - began)
-                held.job = None
+                rate.done += 1
+                if leased.job is not None and leased.counters is not None:
+                    leased.counters.took(ended - began)
+                leased.job = None
                 began = ended
             left -= 1
-            held = lane.take() if left else None
+            leased = prefetch.take() if left else None
 
-    # What is heard of jobs.
-
-    def _settled(self, held: Held, is_taken: bool) -> None:
-        if not is_taken and not held.is_gone:
+    def _settled(self, leased: LeasedJob, is_taken: bool) -> None:
+        if not is_taken and not leased.is_gone:
             self._stats.lost += 1
 
-    def _gone(self, held: Held) -> None:
-        if held.is_cancelled:
+    def _gone(self, leased: LeasedJob) -> None:
+        if leased.is_cancelled:
             self._stats.cancelled += 1
         else:
             self._stats.lost += 1

@@ -11,7 +11,8 @@ from queen import errors
 from queen.client.durations import LONG_SECONDS, Duration, seconds_of
 from queen.client.payloads import encode
 from queen.jobs.options import Backoff
-from queen.jobs.workflows.runs import WorkflowCalls, WorkflowHandle
+from queen.jobs.workflows.api import WorkflowCalls
+from queen.jobs.workflows.handle import WorkflowHandle
 from queen.wire import workflows as wire
 from queen.wire.workflow_plan import plan_of
 

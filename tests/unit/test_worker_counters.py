@@ -1,51 +1,51 @@
 """What a worker tells of its jobs: each thing once, and that it is there."""
 
-from queen.jobs.worker.stats import UNKNOWN, Tallies
+from queen.jobs.worker.stats import UNKNOWN, WorkerCounters
 from queen.meters import Histogram
 
 
 def test_what_was_told_is_not_told_again() -> None:
-    tallies = Tallies(["mail"])
-    tally = tallies.of("mail", "send")
-    tally.completed += 2
-    tally.took(0.5)
+    counters = WorkerCounters(["mail"])
+    job_counters = counters.of("mail", "send")
+    job_counters.completed += 2
+    job_counters.took(0.5)
 
-    first = tallies.take()
+    first = counters.report()
     assert first is not None
     (job,) = first.jobs
     assert (job.queue, job.name, job.completed, job.seconds) == ("mail", "send", 2, 0.5)
-    tallies.told()
-    assert tallies.take() is None
+    counters.confirm()
+    assert counters.report() is None
 
 
 def test_what_runs_is_told_until_it_has_ended() -> None:
-    tallies = Tallies(["mail"])
-    tallies.of("mail", "send").running = 3
+    counters = WorkerCounters(["mail"])
+    counters.of("mail", "send").running = 3
 
     for _ in range(2):
-        report = tallies.take()
+        report = counters.report()
         assert report is not None
         assert report.jobs[0].running == 3
-        tallies.told()
-    tallies.of("mail", "send").running = 0
-    last = tallies.take()
+        counters.confirm()
+    counters.of("mail", "send").running = 0
+    last = counters.report()
     assert last is not None
     assert last.jobs == []
-    tallies.told()
-    assert tallies.take() is None
+    counters.confirm()
+    assert counters.report() is None
 
 
 def test_what_the_server_may_not_have_heard_is_told_again_as_it_was() -> None:
-    tallies = Tallies(["mail"])
-    tally = tallies.of("mail", "send")
-    tally.failed += 1
-    tally.took(2.0)
-    lost = tallies.take()
-    tally.failed += 1
+    counters = WorkerCounters(["mail"])
+    job_counters = counters.of("mail", "send")
+    job_counters.failed += 1
+    job_counters.took(2.0)
+    lost = counters.report()
+    job_counters.failed += 1
 
-    assert tallies.take() == lost  # With its number: it may have been heard.
-    tallies.told()
-    following = tallies.take()
+    assert counters.report() == lost  # With its number: it may have been heard.
+    counters.confirm()
+    following = counters.report()
 
     assert lost is not None
     assert following is not None
@@ -55,15 +55,15 @@ def test_what_the_server_may_not_have_heard_is_told_again_as_it_was() -> None:
 
 def test_bins_are_those_of_the_server() -> None:
     for seconds in (0.0, 0.0001, 0.001, 0.02, 1.0, 77.0, 10_000_000.0):
-        ours, theirs = Tallies([]).of("q", "n"), Histogram()
+        ours, theirs = WorkerCounters([]).of("q", "n"), Histogram()
         ours.took(seconds)
         theirs.observe(seconds)
         assert ours.bins == theirs.bins
 
 
 def test_names_beyond_a_number_are_counted_together() -> None:
-    tallies = Tallies(["mail"])
-    names = {tallies.of("mail", str(number)).name for number in range(600)}
+    counters = WorkerCounters(["mail"])
+    names = {counters.of("mail", str(number)).name for number in range(600)}
 
     assert len(names) == 501
     assert UNKNOWN in names

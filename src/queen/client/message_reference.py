@@ -1,4 +1,4 @@
-"""Messages by name: a mapping that was stored and read back, or a transactionId."""
+"""References to messages: a mapping that was stored and read back, or a transactionId."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -11,8 +11,8 @@ Settleable = Message[Any] | Mapping[str, Any] | str
 """A message, the mapping of one, or a transactionId."""
 
 
-class Named:
-    """What is known of a message that is not at hand; where `Message` is used to settle."""
+class MessageReference:
+    """Stands in for a `Message` that was not popped here, while it is acknowledged."""
 
     def __init__(self, given: "Mapping[str, Any] | str") -> None:
         found: Mapping[str, Any] = {"transactionId": given} if isinstance(given, str) else given
@@ -32,7 +32,7 @@ class Named:
         self.is_delivery_over = False
 
     def done(self) -> Acknowledgment:
-        """Completed, as `Message.done`. By its id if that is known: it names one message."""
+        """The acknowledgment that it is completed, by its id if that is known."""
         return Acknowledgment(
             id=self.id,
             transaction_id=None if self.id else self.transaction_id,
@@ -46,12 +46,12 @@ class Named:
 
 
 def message_of(given: object) -> Message[Any]:
-    """The message itself, or what stands for it while it is settled."""
+    """The message itself, or the reference that stands in for it."""
     if isinstance(given, Message):
         return cast("Message[Any]", given)
     if isinstance(given, str | Mapping):
-        named: Any = Named(cast("Mapping[str, Any] | str", given))
-        return named
+        reference: Any = MessageReference(cast("Mapping[str, Any] | str", given))
+        return reference
     raise errors.BadRequest(
         f"A message, its mapping or its transactionId is needed, not {given!r}."
     )

@@ -1,0 +1,72 @@
+"""The options of buffered pushes, and their results."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from queen import errors
+from queen.client.durations import millis_of
+from queen.wire.messages import Pushed, PushItem
+
+
+class BufferOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a buffer is flushed, and what a push does if there is no room."""
+
+    message_count: int = 100
+    time_millis: int = 1_000
+    when_full: Literal["wait", "raise"] = "wait"
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "BufferOptions":
+        try:
+            found = dict(given)
+            if "time_millis" in found:
+                found["time_millis"] = millis_of(found["time_millis"], "time_millis")
+            options = msgspec.convert(found, cls)
+        except msgspec.ValidationError as error:
+            raise errors.BadRequest(f"the options of a buffer: {error}") from error
+        if options.message_count < 1 or options.time_millis < 1:
+            raise errors.BadRequest("message_count and time_millis must be at least 1")
+        return options
+
+
+class Buffered(list[Pushed]):
+    """The results of a buffered push: ``await result.stored()`` waits until it is durable."""
+
+    __slots__ = ("_failed", "_is_settled", "_waiter", "last")
+
+    def __init__(self, items: list[PushItem], last: int) -> None:
+        super().__init__(
+            [Pushed(status="buffered", transaction_id=item.transaction_id) for item in items]
+        )
+        self.last = last
+        """One more than the number of its last item."""
+        self._failed: list[errors.Unstored] = []
+        self._is_settled = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def stored(self) -> None:
+        """Wait until all items are durable; raises PushError with those that are not."""
+        if not self._is_settled:
+            if self._waiter is None:
+                self._waiter = asyncio.get_running_loop().create_future()
+            # If one of several waiters is cancelled, the others go on.
+            await asyncio.shield(self._waiter)
+        if self._failed:
+            text = f"{len(self._failed)} of {len(self)} are not stored: {self._failed[0].error}"
+            raise errors.PushError(text, stored=[], failed=list(self._failed))
+
+    def fail(self, unstored: errors.Unstored) -> None:
+        self._failed.append(unstored)
+
+    def settle(self) -> None:
+        """Each item is stored or has failed."""
+        self._is_settled = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def rebind(self) -> None:
+        """Forget the waiters of the loop before."""
+        self._waiter = None

@@ -1,0 +1,105 @@
+"""The state of a client: its connections, buffers, registered handlers and consumers."""
+
+import asyncio
+import atexit
+import logging
+import os
+import warnings
+import weakref
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+from queen.client.consume.consumer import Consumers
+from queen.client.consume.dispatch import Handler
+from queen.client.consume.settle import Settler
+from queen.client.push.buffer_pool import Buffers
+from queen.client.push.push import Pusher
+from queen.client.transport.base import Transport
+
+_LOG: Final = logging.getLogger("queen.client")
+
+
+class Session(Pusher, Settler):
+    """A client without its builders: everything that queues and transactions need of it."""
+
+    def __init__(
+        self,
+        where: "str | Sequence[str] | Mapping[str, Any] | None" = None,
+        *,
+        transport: Transport | None = None,
+        **options: Any,  # noqa: ANN401 - fields of Config
+    ) -> None:
+        super().__init__(where, transport=transport, **options)
+        self.buffers = Buffers(self)
+        self.consumers = Consumers(self)
+        self.handlers: list[Handler] = []
+        """Registered handlers, which `run` consumes with."""
+        self._now: asyncio.Event | None = None
+        """Set when `run` gives its handlers no more time."""
+        _ALL.add(self)
+
+    async def __aenter__(self) -> Self:
+        await self.transport.open()
+        self.buffers.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """
+        Stop consumers, flush buffers, close connections. Raises PushError with unstored messages.
+
+        Handlers in threads have ``close_timeout`` to end. After that, their leases expire.
+        """
+        ends = await self.consumers.stop()
+        try:
+            await self.buffers.close()
+        finally:
+            is_now = self._now is not None and self._now.is_set()
+            await self.consumers.wait_for_threads(0 if is_now else self.config.close_timeout)
+            await self.transport.close()
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+
+    def __del__(self) -> None:
+        if hasattr(self, "buffers"):
+            self.warn_of_loss()
+
+    def after_fork(self) -> None:
+        """In the child process: leave buffered messages and consumers to the parent."""
+        self.buffers = Buffers(self)
+        self.consumers = Consumers(self)
+        self._producers.clear()  # The parent goes on with their numbers.
+
+    def warn_of_loss(self) -> None:
+        """Warn about buffered messages of a client that ends without `close`."""
+        if count := self.buffers.messages:
+            self.buffers = Buffers(self)
+            text = f"{count} buffered messages are lost: a Queen ended without close()"
+            _LOG.error("buffer.lost: %s", text)
+            warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
+
+
+_ALL: Final[weakref.WeakSet[Session]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for session in list(_ALL):
+        session.after_fork()
+
+
+def _at_exit() -> None:
+    for session in list(_ALL):
+        session.warn_of_loss()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

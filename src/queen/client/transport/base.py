@@ -1,0 +1,117 @@
+"""What every transport shares: its interface, replies, and the errors that replies stand for."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from queen import errors
+from queen.wire.problems import Problem
+
+T = TypeVar("T")
+
+_DECODE_PROBLEM: Final = msgspec.json.Decoder(Problem).decode
+AT_THE_DOOR: Final = (errors.Unauthorized, errors.Forbidden, errors.OriginRefused)
+"""Rejections before the request is processed. They say nothing about an earlier attempt."""
+_BY_STATUS: Final[dict[int, type[errors.QueenError]]] = {
+    401: errors.Unauthorized,
+    403: errors.Forbidden,
+    408: errors.RequestTimeout,
+    413: errors.BodyTooLarge,
+    425: errors.ServiceError,
+    429: errors.RateLimited,
+}
+"""Errors for responses without a Queen error code, which a proxy sent."""
+
+
+class Reply(NamedTuple):
+    """The response of a server."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+    is_repeated: bool = False
+    """An earlier attempt may have been applied, and its response got lost."""
+
+
+class Transport(Protocol):
+    """The interface between a client and its servers."""
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        key: str | None = None,
+        wait_seconds: float = 0,
+        is_repeatable: bool = True,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        """Send a request and return the reply; raises an error of `queen.errors` if rejected."""
+        ...
+
+    async def open(self) -> None:
+        """Get ready for exchanges, also after `close`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def decoded(reply: Reply, decode: Callable[[bytes], T]) -> T:
+    """The decoded body; raises OutcomeUnknown if it does not come from a Queen server."""
+    try:
+        return decode(reply.body)
+    except msgspec.DecodeError as error:
+        raise errors.OutcomeUnknown(
+            f"the answer is not one of a Queen server: {error}", status=reply.status
+        ) from error
+
+
+def error_of(reply: Reply, *, is_repeated: bool = False) -> errors.QueenError:
+    """The error that a reply stands for."""
+    members: dict[str, Any] = {"status": reply.status, "is_repeated": is_repeated}
+    if (seconds := seconds_of_retry_after(reply.retry_after)) is not None:
+        members["retry_after"] = seconds
+    try:
+        problem = _DECODE_PROBLEM(reply.body)
+    except msgspec.DecodeError:
+        text = f"the response, {reply.status}, is not one of a Queen server"
+        return _kind_of(reply.status)(text, **members)
+    kind = errors.of_code(problem.code) or _kind_of(reply.status)
+    return kind(problem.detail, problem=problem, **members)
+
+
+def _kind_of(status: int) -> type[errors.QueenError]:
+    # A proxy's 502 may stand where the response to a request belongs that was applied.
+    other = errors.OutcomeUnknown if status >= 500 else errors.RequestError
+    return _BY_STATUS.get(status, other)
+
+
+def may_succeed_later(error: errors.QueenError) -> bool:
+    """
+    Whether the same request may succeed later.
+
+    Also once a key, a permission or a proxy on the way is put right: only Queen itself can reject
+    a request for what is in it.
+    """
+    if not isinstance(error, errors.RequestError) or isinstance(error, AT_THE_DOOR):
+        return True
+    is_foreign = "status" in error.members and error.problem is None
+    return is_foreign and not isinstance(error, errors.BodyTooLarge)
+
+
+def seconds_of_retry_after(retry_after: str | None) -> float | None:
+    """The wait that a Retry-After header asks for, given in seconds or as a date."""
+    if not retry_after:
+        return None
+    if retry_after.isdecimal():
+        return float(retry_after)
+    from email.utils import parsedate_to_datetime
+
+    try:
+        until = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return None
+    return max(0.0, until.timestamp() - time.time())

@@ -1,0 +1,244 @@
+"""The queues and processors of an application, and how jobs are added to them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+import msgspec
+
+from queen import errors
+from queen.client.durations import Duration
+from queen.client.payloads import Codec
+from queen.jobs.api import JobCalls
+from queen.jobs.envelope import child_of, item_of
+from queen.jobs.handle import JobHandle, handle_of
+from queen.jobs.options import JobOptions, JobPriority, ProcessorOptions, Rate
+from queen.jobs.processor import Decorator, Processor, Settings
+from queen.jobs.schedules import QUEUE as CRON, Missed, Recurring, cron_of
+from queen.wire.jobs import QUEUE, Link
+from queen.wire.messages import PushItem
+from queen.wire.options import QueueOptions
+
+if TYPE_CHECKING:
+    from queen.client.client import Queen
+    from queen.client.queue import Queue
+
+_LOG: Final = logging.getLogger("queen.jobs")
+_OPTIONS: Final[Mapping[str, Any]] = msgspec.to_builtins(QUEUE)
+
+Bulk = Mapping[str, Any] | Link
+"""A job of `add_bulk`: ``{"name", "data", "options"}``, or the result of ``processor.s(…)``."""
+
+
+class Registry:
+    """Queues, their processors and schedules, and the jobs that are added to them."""
+
+    def __init__(self, queen: "Queen") -> None:
+        self.queen = queen
+        self.calls = JobCalls(queen)
+        self.processors: dict[tuple[str, str | None], Processor[Any, Any, Any]] = {}
+        self._queues: dict[str, dict[str, Any]] = {}
+        self._defaults: dict[str, JobOptions] = {}
+        self._configured: dict[str, asyncio.Task[None]] = {}
+        self._in_force: dict[str, QueueOptions] = {}
+        self._recurring: list[Recurring] = []
+
+    # Queues and processors.
+
+    def register_queue(
+        self,
+        name: str,
+        *,
+        rate_limit: Rate | Mapping[str, Any] | None = None,
+        concurrency_limit: int | None = None,
+        default_job_options: JobOptions | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> "Queue[Any]":
+        """
+        Set the options of a queue; they are sent to the server before the first job or worker.
+
+        ``concurrency_limit``: jobs that run at once in all workers together. ``options``: other
+        options of the queue, as `queue.config` takes them.
+        """
+        given = dict(options or {})
+        if rate_limit is not None:
+            given["rateLimit"] = Rate.of(rate_limit).option()
+        if concurrency_limit is not None:
+            given["concurrencyLimit"] = concurrency_limit
+        self._queues[name] = {**_OPTIONS, **given}
+        if default_job_options is not None:
+            item_of(name, "check", None, default_job_options)  # Raises if no job can have them.
+            self._defaults[name] = default_job_options
+        self._configured.pop(name, None)
+        return self.queen.queue(name)
+
+    def register_processor(
+        self,
+        queue: str,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        **options: Unpack[ProcessorOptions],
+    ) -> Processor[Any, Any, Any]:
+        """
+        Register a function for the jobs of a name, or for all that have no processor of their own.
+
+        A plain function runs in a thread, or with ``process`` in its own process. The queue
+        ``dead-letter-queue`` is reserved: it gets a job for each job that fails for good in a
+        worker of this application.
+        """
+        settings = Settings.of(**options)
+        if (queue, name) in self.processors:
+            raise errors.BadRequest(f"jobs {name or '*'} of {queue} have a processor already")
+        processor = Processor[Any, Any, Any](self.add_job, queue, name, function, settings)
+        self.processors[queue, name] = processor
+        return processor
+
+    def processor(
+        self, queue: str, *, name: str | None = None, **options: Unpack[ProcessorOptions]
+    ) -> Decorator:
+        """Register the decorated function; its jobs have the function's name by default."""
+
+        def register(function: Callable[..., Any]) -> Processor[Any, Any, Any]:
+            own = name or function.__name__
+            return self.register_processor(queue, function, name=own, **options)
+
+        return Decorator(register)
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        queue: str = CRON,
+        name: str | None = None,
+        tz: str = "UTC",
+        missed: Missed = "once",
+        data: object = None,
+        priority: JobPriority = JobPriority.NORMAL,
+        **options: Unpack[ProcessorOptions],
+    ) -> Decorator:
+        """
+        Register the decorated function; the server adds its job at each tick of the expression.
+
+        The first worker that starts creates the schedule.
+        """
+
+        def register(function: Callable[..., Any]) -> Processor[Any, Any, Any]:
+            own = name or function.__name__
+            processor = self.register_processor(queue, function, name=own, **options)
+            self._recurring.append(Recurring(processor, expression, tz, missed, data, priority))
+            return processor
+
+        return Decorator(register)
+
+    def every(self, interval: Duration, **options: Any) -> Decorator:  # noqa: ANN401 - of `cron`
+        """Like `cron`, after each interval: ``"30s"``, ``"15m"``, ``"6h"``."""
+        return self.cron(cron_of(interval), **options)
+
+    async def put_schedules(self, queues: Iterable[str]) -> None:
+        """Create the schedules of these queues, where this client is allowed to."""
+        wanted = set(queues)
+        for each in self._recurring:
+            if each.processor.queue in wanted:
+                try:
+                    await each.put(self.queen)
+                except errors.Forbidden as error:
+                    _LOG.warning(
+                        "jobs.schedule_left: %s is for others to make: %s", each.name, error
+                    )
+
+    def processor_of(self, queue: str, name: str) -> Processor[Any, Any, Any] | None:
+        """The processor that runs jobs of this name."""
+        return self.processors.get((queue, name)) or self.processors.get((queue, None))
+
+    @property
+    def queues(self) -> list[str]:
+        """Queues that have processors."""
+        return list(dict.fromkeys(queue for queue, _ in self.processors))
+
+    def options_of(self, queue: str) -> Mapping[str, Any]:
+        """The options of a queue that are sent to the server."""
+        return self._queues.get(queue, _OPTIONS)
+
+    def is_encrypted(self, queue: str) -> bool | None:
+        """Whether the server encrypts its payloads; None if this client may not read that."""
+        found = self._in_force.get(queue)
+        return None if found is None else found.encryption_enabled is True
+
+    def limits_of(self, queue: str) -> tuple[bool, bool]:
+        """Whether the queue has a concurrency limit, and whether it has a rate limit."""
+        if (found := self._in_force.get(queue)) is not None:
+            return bool(found.concurrency_limit), bool(found.rate_limit)
+        options = self.options_of(queue)
+        return bool(options.get("concurrencyLimit")), bool(options.get("rateLimit"))
+
+    async def configure(self, queues: Iterable[str]) -> None:
+        """Configure these queues once, where this client is allowed to."""
+        for queue in queues:
+            task = self._configured.get(queue)
+            if task is None or (task.done() and (task.cancelled() or task.exception())):
+                task = self._configured[queue] = asyncio.create_task(self._configure(queue))
+            if not task.done():
+                await asyncio.shield(task)
+
+    async def _configure(self, queue: str) -> None:
+        try:
+            if queue not in self._queues:
+                await self._reject_ordered(queue)
+            found = await self.queen.queue(queue).config(self.options_of(queue)).create()
+            self._in_force[queue] = found.options
+        except errors.Forbidden:
+            return
+
+    async def _reject_ordered(self, queue: str) -> None:
+        """Raise if an ordered queue exists that was not registered here: it has other consumers."""
+        try:
+            found = await self.queen.admin.queue(queue)
+        except errors.QueueNotFound:
+            return
+        if found.ordered:
+            raise errors.InvalidItem(
+                f"queue {queue} hands messages out in order; register_queue makes it one of jobs"
+            )
+
+    # Jobs.
+
+    async def add_job(
+        self,
+        queue: str,
+        name: str,
+        data: object = None,
+        *,
+        codec: "Codec[Any] | None" = None,
+        **options: Unpack[JobOptions],
+    ) -> JobHandle[Any]:
+        """Add a job; it is stored durably before this returns."""
+        await self.configure((queue,))
+        given: JobOptions = {**self._defaults.get(queue, {}), **options}
+        item = item_of(queue, name, data, given)
+        (pushed,) = await self.queen.push([item])
+        return handle_of(self.calls, queue, pushed, given.get("key"), codec)
+
+    async def add_bulk(self, queue: str, jobs: Sequence[Bulk]) -> list[JobHandle[Any]]:
+        """
+        Add many jobs, in few requests of 5,000, each stored whole or not at all.
+
+        Raises PushError if some of them are not stored.
+        """
+        await self.configure((queue,))
+        defaults = self._defaults.get(queue)
+        items = [self._bulk_item(queue, job, defaults) for job in jobs]
+        pushed = await self.queen.push(items) if items else []
+        return [
+            handle_of(self.calls, item.queue, each, item.partition, None)
+            for item, each in zip(items, pushed, strict=True)
+        ]
+
+    def _bulk_item(self, queue: str, job: Bulk, defaults: JobOptions | None) -> PushItem:
+        if isinstance(job, Link):
+            return child_of(job, None)
+        options: Mapping[str, Any] | None = job.get("options")
+        if defaults:
+            options = {**defaults, **(options or {})}
+        return item_of(queue, job["name"], job.get("data"), options)
