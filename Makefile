@@ -110,7 +110,7 @@ test-spark: $(SPARK_CLASSES)
 bench-engine:
 	$(BIN)/python -m benchmarks.engine
 
-# Compare with another commit, in turns: `make bench-against REF=v0.1.0 BENCH=engine BENCH_FLAGS="--rounds 7"`.
+# Compare with another commit, side by side: `make bench-against REF=v0.1.0 BENCH=engine BENCH_FLAGS="--rounds 7"`.
 bench-against:
 	$(BIN)/python -m benchmarks.against $(REF) $(BENCH) $(BENCH_FLAGS)
 

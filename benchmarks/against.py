@@ -1,20 +1,22 @@
 """
-Compare this checkout with another commit: the same benchmark, one round each, in turns.
+Compare this checkout with another commit: both run the same benchmark at once, on half the cores.
 
-A shared machine gets faster and slower by the minute. Rounds in turns share those minutes, so the
-ratio of two neighbouring rounds is fair where two absolute rates are not. The last line is one JSON
-object: per rate, the median ratio of this checkout to the other commit. ``control`` is the same for
-rows of a plain table, where the benchmark measures them: its distance from 1 is noise.
+A shared machine gets faster and slower by the second. Two runs at the same time share those
+seconds, so the ratio of their rates is fair where two rates in turns are not. The halves are
+swapped for the second run of each round. The last line is one JSON object: per rate, the mean ratio
+of this checkout to the other commit and its standard error. ``control`` is the same for rows of a
+plain table, where the benchmark measures them: its distance from 1 is noise.
 """
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,22 +39,43 @@ def checkout(ref: str) -> Generator[Path]:
             subprocess.run([*git, "remove", "--force", str(tree)], check=True)
 
 
-def rates(tree: Path, benchmark: str, flags: list[str]) -> dict[str, float]:
-    """Run one round of a benchmark in a checkout and return its rates in messages per second."""
-    finished = subprocess.run(
+def start(tree: Path, cores: set[int], benchmark: str, flags: list[str]) -> "subprocess.Popen[str]":
+    """Start one round of a benchmark in a checkout, on these cores."""
+    running = subprocess.Popen(
         [sys.executable, "-m", f"benchmarks.{benchmark}", "--rounds", "1", *flags],
         cwd=tree,
         env={**os.environ, "PYTHONPATH": str(tree / "src")},
         stdout=subprocess.PIPE,
         text=True,
-        check=True,
     )
-    found: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    os.sched_setaffinity(running.pid, cores)
+    return running
+
+
+def rates(running: "subprocess.Popen[str]", benchmark: str) -> dict[str, float]:
+    """Wait for a benchmark and return its rates in messages per second."""
+    output, _ = running.communicate()
+    if running.returncode:
+        sys.exit(f"The benchmark failed with exit code {running.returncode}.")
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
     return found["rates"] if benchmark == "engine" else {name: found[name] for name in HTTP_RATES}
 
 
-def geometric_mean(ratios: dict[str, float]) -> float | None:
-    return round(statistics.geometric_mean(ratios.values()), 3) if ratios else None
+def compare(other: Path, benchmark: str, flags: list[str]) -> dict[str, float]:
+    """One round: the ratio of each rate, the mean of two runs between which the cores swap."""
+    cores = sorted(os.sched_getaffinity(0))
+    halves = [set(cores[: len(cores) // 2]), set(cores[len(cores) // 2 :])]
+    runs: list[dict[str, float]] = []
+    for ours, theirs in (halves, reversed(halves)):
+        started = [start(HERE, ours, benchmark, flags), start(other, theirs, benchmark, flags)]
+        here, there = (rates(each, benchmark) for each in started)
+        runs.append({name: rate / there[name] for name, rate in here.items()})
+    return {name: math.sqrt(runs[0][name] * runs[1][name]) for name in runs[0]}
+
+
+def geometric_mean(ratios: Iterable[float]) -> float | None:
+    found = list(ratios)
+    return round(statistics.geometric_mean(found), 3) if found else None
 
 
 def main() -> None:
@@ -64,18 +87,25 @@ def main() -> None:
     ratios: dict[str, list[float]] = {}
     with checkout(arguments.ref) as other:
         for number in range(arguments.rounds):
-            # The second of a pair always runs on a warmer machine, so the order alternates.
-            first, second = (HERE, other) if number % 2 else (other, HERE)
-            measured = {tree: rates(tree, arguments.benchmark, flags) for tree in (first, second)}
-            for name, rate in measured[HERE].items():
-                ratios.setdefault(name, []).append(rate / measured[other][name])
+            for name, ratio in compare(other, arguments.benchmark, flags).items():
+                ratios.setdefault(name, []).append(ratio)
             shown = ", ".join(f"{name} {each[-1]:.2f}" for name, each in ratios.items())
-            print(f"round {number + 1}: {shown}", flush=True)
-    medians = {name: round(statistics.median(each), 3) for name, each in ratios.items()}
-    control = {name: ratio for name, ratio in medians.items() if name.startswith(CONTROL)}
-    ours = {name: ratio for name, ratio in medians.items() if name not in control}
-    result = {"against": arguments.ref, "mean": geometric_mean(ours), "ratios": ours}
-    print(json.dumps({**result, "control": geometric_mean(control)}))
+            print(f"round {number + 1} of {arguments.rounds}: {shown}", flush=True)
+    means = {name: geometric_mean(each) for name, each in ratios.items()}
+    spread = {
+        name: round(statistics.stdev(each) / math.sqrt(len(each)), 3)
+        for name, each in ratios.items()
+        if len(each) > 1
+    }
+    ours = {name: mean for name, mean in means.items() if not name.startswith(CONTROL)}
+    result = {
+        "against": arguments.ref,
+        "mean": geometric_mean(mean for mean in ours.values() if mean),
+        "ratios": ours,
+        "standard_errors": spread,
+        "control": geometric_mean(m for name, m in means.items() if m and name not in ours),
+    }
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
