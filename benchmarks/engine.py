@@ -278,6 +278,25 @@ RATIOS: dict[str, tuple[str, str, float]] = {
 }
 
 
+def _points(bare: Bare, ours: Ours, seconds: float) -> dict[str, Callable[[], Awaitable[float]]]:
+    """What is measured, by name."""
+    return {
+        "copy_1000": lambda: bare.copy(seconds, 1000),
+        "push_1000": lambda: ours.push(seconds, 1000, 8),
+        "push_1000_dedup": lambda: ours.push(seconds, 1000, 8, has_ids=True),
+        "copy_100": lambda: bare.copy(seconds, 100),
+        "push_100": lambda: ours.push(seconds, 100, 32),
+        "push_100_dedup": lambda: ours.push(seconds, 100, 32, has_ids=True),
+        "insert_10": lambda: bare.insert(seconds, 10, 64),
+        "push_10": lambda: ours.push(seconds, 10, 64),
+        "push_10_dedup": lambda: ours.push(seconds, 10, 64, has_ids=True),
+        "insert_1": lambda: bare.insert(seconds, 1, 256),
+        "push_1": lambda: ours.push(seconds, 1, 256),
+        "push_1_dedup": lambda: ours.push(seconds, 1, 256, has_ids=True),
+        "sparse": lambda: ours.sparse(seconds),
+    }
+
+
 async def measure(arguments: argparse.Namespace) -> dict[str, object]:
     with slow_disk(arguments.fsync_ms), Postgres(SETTINGS) as postgres:
         dsn = postgres.create_database("bench")
@@ -287,22 +306,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, object]:
         settings = Settings()
         engine = await Engine.open(dsn, settings=settings, connections=16)
         bare, ours = await Bare.open(dsn), Ours(engine)
-        seconds = arguments.seconds
-        points: dict[str, Callable[[], Awaitable[float]]] = {
-            "copy_1000": lambda: bare.copy(seconds, 1000),
-            "push_1000": lambda: ours.push(seconds, 1000, 8),
-            "push_1000_dedup": lambda: ours.push(seconds, 1000, 8, has_ids=True),
-            "copy_100": lambda: bare.copy(seconds, 100),
-            "push_100": lambda: ours.push(seconds, 100, 32),
-            "push_100_dedup": lambda: ours.push(seconds, 100, 32, has_ids=True),
-            "insert_10": lambda: bare.insert(seconds, 10, 64),
-            "push_10": lambda: ours.push(seconds, 10, 64),
-            "push_10_dedup": lambda: ours.push(seconds, 10, 64, has_ids=True),
-            "insert_1": lambda: bare.insert(seconds, 1, 256),
-            "push_1": lambda: ours.push(seconds, 1, 256),
-            "push_1_dedup": lambda: ours.push(seconds, 1, 256, has_ids=True),
-            "sparse": lambda: ours.sparse(seconds),
-        }
+        points = _points(bare, ours, arguments.seconds)
         rates: dict[str, list[float]] = {}
         total = arguments.rounds * (len(points) + 1)
         done = 0
@@ -316,7 +320,7 @@ async def measure(arguments: argparse.Namespace) -> dict[str, object]:
                 await admin.execute("checkpoint")
                 gc.collect()
                 if name == "mixed":
-                    pushed, consumed = await ours.mixed(seconds)
+                    pushed, consumed = await ours.mixed(arguments.seconds)
                     rates.setdefault("mixed_pushed", []).append(pushed)
                     rates.setdefault("mixed_consumed", []).append(consumed)
                     shown = f"{pushed:,.0f} pushed, {consumed:,.0f} consumed"

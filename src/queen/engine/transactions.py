@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from queen import errors
@@ -24,6 +24,15 @@ _SETTLED: Final = ("acked", "nacked", "buried", "dropped")
 """Kinds of rows that say what became of a message."""
 _APPLIED: Final = ("stored", *_SETTLED, "advanced", "ended", "stale")
 """Kinds of rows of a transaction that was applied."""
+
+
+class _Call(NamedTuple):
+    """What a transaction sends besides messages."""
+
+    settlements: list[rows.Settlement]
+    leases: list[tuple[int, UUID]]
+    steps: list[rows.Advance]
+    is_rolled_back_on_duplicate: bool
 
 
 class _Concluded(Exception):
@@ -91,7 +100,8 @@ class Transactions:
                 if (first := await self._pushes.repeat(producer, items)) is None:
                     raise
                 return first  # Its messages are not kept any more.
-        leases = [Lease.parse(lease_id)[1:3] for lease_id in required_leases]
+        required = [Lease.parse(lease_id) for lease_id in required_leases]
+        leases = [(each.delivery_id, each.token) for each in required]
         parts, refused = await self._prepare(items, producer) if items else ([], {})
         if refused:
             if (first := await self._pushes.repeat(producer, items)) is not None:
@@ -101,28 +111,12 @@ class Transactions:
             error.members["failed"] = ("item", min(refused))
             raise error
         unit = PendingPush(parts, producer=producer)
-
-        async def send(push: rows.Push) -> list[rows.Record]:
-            return await self._store.messages.transact([], settlements, leases, push, steps)
-
-        async def retry(
-            layout: SegmentLayout, problems: Sequence[rows.Record]
-        ) -> list[PendingPush]:
-            self._judge(problems)
-            left = layout.without(problems, self._catalogue)
-            self._judge_items(parts, problems, is_rolled_back_on_duplicate)
-            if not left:
-                raise _Concluded
-            return left
-
-        try:
-            answer = await self._writer.write([unit], send, retry=retry, applied=_APPLIED)
-        except _Concluded:
+        call = _Call(settlements, leases, steps, is_rolled_back_on_duplicate)
+        answer = await self._apply(unit, call)
+        if answer is None:
             unit.done.result()  # Raises when the sequence is stale.
             assert producer is not None
             return await self._pushes.repeated(producer, items)
-        if answer is None:
-            raise contended("the transaction")
         self._count(answer, [_lease(each) for each in acknowledgments])
         ended: list[int] = [row["ordinal"] for row in answer if row["kind"] == "ended"]
         self._core.signals.workflows_ended([steps[ordinal - 1].workflow for ordinal in ended])
@@ -133,6 +127,32 @@ class Transactions:
             shard=self._store.shard,
             stale_advances={row["ordinal"] - 1 for row in answer if row["kind"] == "stale"},
         )
+
+    async def _apply(self, unit: PendingPush, call: _Call) -> list[rows.Record] | None:
+        """The rows of the applied transaction; None if the request was applied before."""
+
+        async def send(push: rows.Push) -> list[rows.Record]:
+            return await self._store.messages.transact(
+                [], call.settlements, call.leases, push, call.steps
+            )
+
+        async def retry(
+            layout: SegmentLayout, problems: Sequence[rows.Record]
+        ) -> list[PendingPush]:
+            self._judge(problems)
+            left = layout.without(problems, self._catalogue)
+            self._judge_items(unit.parts, problems, call.is_rolled_back_on_duplicate)
+            if not left:
+                raise _Concluded
+            return left
+
+        try:
+            answer = await self._writer.write([unit], send, retry=retry, applied=_APPLIED)
+        except _Concluded:
+            return None
+        if answer is None:
+            raise contended("the transaction")
+        return answer
 
     def _count(self, answer: Sequence[rows.Record], leases: Sequence[Lease]) -> None:
         """Count settled messages, and wake those who wait for room or for an outcome."""

@@ -116,17 +116,9 @@ class ItemChecks:
                 except errors.InvalidName as error:
                     error.members["failed"] = ("item", index)
                     raise
+            queue = queues.get(item.queue)
             try:
-                queue = queues.get(item.queue)
-                if queue is None and not settings.auto_create:
-                    raise errors.QueueNotFound(f"there is no queue {item.queue}")
-                most = self._max_payload_bytes(queue)
-                if len(item.payload) > most and not is_admitted:
-                    raise errors.PayloadTooLarge(
-                        f"the payload has {len(item.payload)} bytes; at most {most} fit"
-                    )
-                if index in doubtful:
-                    payload.check(bytes(item.payload), self._settings.max_json_depth)
+                self._check(item, queue, is_doubtful=index in doubtful, is_admitted=is_admitted)
                 # What has no place yet has no id to go by.
                 is_held = item.delay_seconds is not None or item.available_at is not None
                 minted = None
@@ -144,6 +136,20 @@ class ItemChecks:
             assert part.marked is not None
             part.marked.add(part, index, item, extra, minted)
         return list(parts.values()), refused
+
+    def _check(
+        self, item: PushItem, queue: Queue | None, *, is_doubtful: bool, is_admitted: bool
+    ) -> None:
+        """Raise RequestError for an item that cannot be stored."""
+        if queue is None and not self._settings.auto_create:
+            raise errors.QueueNotFound(f"there is no queue {item.queue}")
+        most = self._max_payload_bytes(queue)
+        if len(item.payload) > most and not is_admitted:
+            raise errors.PayloadTooLarge(
+                f"the payload has {len(item.payload)} bytes; at most {most} fit"
+            )
+        if is_doubtful:
+            payload.check(bytes(item.payload), self._settings.max_json_depth)
 
     async def _doubtful(self, items: Sequence[PushItem]) -> set[int]:
         """Which payloads may be invalid, too deep or too large; the others are certainly good."""
