@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from queen.engine.caches.bounded import Bounded
+from queen.bounded import BoundedDict
 from queen.settings import Settings
 from queen.store.store import Store
 
@@ -13,8 +13,8 @@ class QueueLookup:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        self._partitions = Bounded[int, str](settings.catalogue_entries)
-        self._leases = Bounded[tuple[int, UUID], str](settings.catalogue_entries)
+        self._partitions = BoundedDict[int, str](settings.catalogue_entries)
+        self._leases = BoundedDict[tuple[int, UUID], str](settings.catalogue_entries)
 
     async def of_partitions(self, partition_ids: Iterable[int]) -> dict[int, str]:
         """The queues of those partitions that exist."""

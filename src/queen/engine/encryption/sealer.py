@@ -6,11 +6,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from queen import errors
+from queen.bounded import BoundedDict
 from queen.codec.encryption import keys as encryption
 from queen.codec.encryption.keys import DataKey, Wrapped, holds_sealed, is_sealed, key_id_of
 from queen.codec.encryption.sealing import key_ids_of, open_segment
 from queen.codec.segment import Segment
-from queen.engine.caches.bounded import Bounded
 from queen.engine.caches.catalogue import Catalogue
 from queen.engine.encryption.rotation import keyring_of
 from queen.settings import Settings
@@ -50,8 +50,8 @@ class Sealer:
         self.keyring = keyring_of(settings)
         self._store = store
         self._catalogue = catalogue
-        self._current = Bounded[int, _Current](_MOST_KEYS)
-        self._keys = Bounded[int, DataKey](_MOST_KEYS)
+        self._current = BoundedDict[int, _Current](_MOST_KEYS)
+        self._keys = BoundedDict[int, DataKey](_MOST_KEYS)
 
     def forget(self) -> None:
         """Another history: what was taken there may not have been."""

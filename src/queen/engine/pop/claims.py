@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from queen import errors
-from queen.engine.caches.bounded import Bounded
+from queen.bounded import BoundedDict
 from queen.engine.core import Core
 from queen.engine.pop.answer_size import LENT_SECONDS
 from queen.engine.pop.waiters import PendingPop, Target, TargetName, Waiters
@@ -35,10 +35,10 @@ class Claims:
         self._settings = settings = core.settings
         self._counters = core.counters
         self._waiters = waiters
-        self._marks = Bounded[int, Marks](settings.catalogue_entries)
-        self._groups = Bounded[tuple[str, str], tuple[int, int]](settings.catalogue_entries)
+        self._marks = BoundedDict[int, Marks](settings.catalogue_entries)
+        self._groups = BoundedDict[tuple[str, str], tuple[int, int]](settings.catalogue_entries)
         self._unfilled: set[int] = set()
-        self._turns = Bounded[TargetName, int](settings.catalogue_entries)
+        self._turns = BoundedDict[TargetName, int](settings.catalogue_entries)
         """How often a target was searched: every fourth time another priority comes first."""
         core.signals.on_caches_stale.subscribe(self.forget_marks)
         core.signals.on_database_returned.subscribe(self.forget_marks)

@@ -291,8 +291,10 @@ class PushResult(Sequence[Pushed]):
         if not -self._count <= index < self._count:
             raise IndexError(index)
         index %= self._count
-        if index in self._refused:
-            return self._refused[index]
+        return self._refused.get(index) or self._answer(index)
+
+    def _answer(self, index: int) -> Pushed:
+        """The answer for an item that was not rejected."""
         if self._where is None:
             self._where = self._places()
         part, place = self._where[index]
@@ -342,16 +344,5 @@ class BufferedResult(PushResult):
         super().__init__(len(transaction_ids), (), refused, shard=0)
         self._transaction_ids = transaction_ids
 
-    @overload
-    def __getitem__(self, index: int) -> Pushed: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Pushed]: ...
-    def __getitem__(self, index: int | slice) -> Pushed | list[Pushed]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._count))]
-        if not -self._count <= index < self._count:
-            raise IndexError(index)
-        index %= self._count
-        if index in self._refused:
-            return self._refused[index]
+    def _answer(self, index: int) -> Pushed:
         return Pushed(status="buffered", transaction_id=self._transaction_ids[index])

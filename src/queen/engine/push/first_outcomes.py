@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, overload
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -119,11 +119,7 @@ class FirstOutcome(PushResult):
         )
         self._messages = _messages(row, producer, items, shard)
 
-    @overload
-    def __getitem__(self, index: int) -> Pushed: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Pushed]: ...
-    def __getitem__(self, index: int | slice) -> Pushed | list[Pushed]:
+    def _answer(self, index: int) -> Pushed:
         return self._messages[index]
 
 

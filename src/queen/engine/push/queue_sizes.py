@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from queen.engine.caches.bounded import Bounded
+from queen.bounded import BoundedDict
 from queen.engine.caches.catalogue import Queue
 from queen.settings import Settings
 from queen.store.store import Store
@@ -29,7 +29,7 @@ class QueueSizes:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        self._backlogs = Bounded[int, Backlog](settings.catalogue_entries)
+        self._backlogs = BoundedDict[int, Backlog](settings.catalogue_entries)
 
     async def admits(self, queue: Queue, count: int) -> bool:
         """Whether the queue has room for so many more; if so, they are counted in."""

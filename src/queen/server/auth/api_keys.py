@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from queen import errors
+from queen.bounded import BoundedDict
 from queen.redacted import redacted
 from queen.server import logs
 from queen.server.auth.known_keys import KnownKeys
 from queen.server.auth.permissions import Caller, permissions_of
-from queen.server.bounded_dict import BoundedDict
 from queen.store.connection.database import Record
 from queen.store.keys import Keys as StoredKeys
 from queen.telemetry import Event

@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from queen import errors
+from queen.bounded import BoundedDict
 from queen.server.auth.api_keys import Keys, digest_of
 from queen.server.auth.jwt_tokens import Jwts
 from queen.server.auth.known_keys import KnownKeys
 from queen.server.auth.permissions import ANYBODY, NOBODY, Caller
 from queen.server.auth.revocations import Revocations
-from queen.server.bounded_dict import BoundedDict
 from queen.settings import Settings
 from queen.store.keys import Keys as StoredKeys
 from queen.wire.access import Ticket

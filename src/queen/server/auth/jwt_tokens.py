@@ -11,9 +11,9 @@ import jwt
 import msgspec
 
 from queen import errors
+from queen.bounded import BoundedDict
 from queen.server.auth.jwks import Jwks, PublicKey, algorithm_of, key_of_setting
 from queen.server.auth.permissions import ROLES, Caller, Permission
-from queen.server.bounded_dict import BoundedDict
 from queen.settings import Settings
 from queen.wire.access import Scope
 

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from queen import errors
-from queen.server.bounded_dict import BoundedDict
+from queen.bounded import BoundedDict
 from queen.settings import Settings, words
 
 Header = tuple[bytes, bytes]

@@ -4,8 +4,8 @@ import time
 from typing import Final
 
 from queen import telemetry
+from queen.bounded import BoundedDict
 from queen.meters import Heard, Histogram, Snapshot
-from queen.server.bounded_dict import BoundedDict
 from queen.telemetry import OTHER
 from queen.wire.jobs import WorkerReport
 

@@ -5,7 +5,7 @@ import re
 import time
 from typing import Any, Final
 
-from queen.server.bounded_dict import BoundedDict
+from queen.bounded import BoundedDict
 from queen.server.http.answer import Answer
 from queen.server.http.call import Call, Handler
 
