@@ -105,5 +105,5 @@ async def test_health_and_an_unreachable_server(shell: Shell, server: Server) ->
 async def test_an_error_code_is_explained(shell: Shell) -> None:
     told = await shell.run("errors", "lease_lost")
 
-    assert told.out.startswith("lease_lost (HTTP 409): The lease is over")
+    assert told.out.startswith("lease_lost (HTTP 409): The lease ended")
     assert (await shell.run("errors", "nonsense")).code == 3

@@ -36,10 +36,10 @@ async def test_a_lost_lease_says_of_which_message(queen: Queen, clock: Clock) ->
         await queen.renew([kept, lost])
 
     assert caught.value.members["lost"] == [lost]
-    with pytest.raises(LeaseLost, match=r"Message\(q/a#0, attempt 1\).*another consumer"):
+    with pytest.raises(LeaseLost, match=r"Message\(q/a#0, attempt 1\).*redelivered"):
         await lost.ack()
     await again.ack()
-    with pytest.raises(LeaseLost, match="settled before, by another consumer"):
+    with pytest.raises(LeaseLost, match="settled before, by redelivered"):
         await lost.ack()
 
 

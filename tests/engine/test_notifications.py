@@ -161,7 +161,7 @@ async def test_the_slow_poll_survives_an_error(dsn: str, caplog: pytest.LogCaptu
         await connection.execute("alter function queen.ready_groups rename to away")
 
         async def has_failed() -> bool:
-            return "the slow poll failed" in caplog.text
+            return "background task SafetyPoll failed" in caplog.text
 
         await until(has_failed)
         await connection.execute("alter function queen.away rename to ready_groups")

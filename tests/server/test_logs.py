@@ -67,7 +67,7 @@ async def test_an_unexpected_error_is_logged_with_its_trace_and_answered_as_inte
     assert entry["trace_id"] == trace
     assert entry["path"] == "/api/v1/push"
     assert "Traceback" not in entry["error"]
-    assert "pushes.py" in entry["traceback"]
+    assert "pusher.py" in entry["traceback"]
     metrics = await server.request("GET", "/metrics")
     assert b'queen_unexpected_errors_total{route="/api/v1/push"} 1' in metrics.body
 
