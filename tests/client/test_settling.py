@@ -39,7 +39,7 @@ async def test_a_lost_lease_says_of_which_message(queen: Queen, clock: Clock) ->
     with pytest.raises(LeaseLost, match=r"Message\(q/a#0, attempt 1\).*redelivered"):
         await lost.ack()
     await again.ack()
-    with pytest.raises(LeaseLost, match="settled before, by redelivered"):
+    with pytest.raises(LeaseLost, match="settled before, by another consumer"):
         await lost.ack()
 
 
