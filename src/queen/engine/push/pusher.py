@@ -256,7 +256,8 @@ class Pusher:
         messages = 0
         for unit in units:
             if not unit.done.done():
-                messages += sum(len(part.items) for part in unit.parts)
+                for part in unit.parts:
+                    messages += len(part.items)
                 unit.finish()
         self.flushed.observe(messages)
 

@@ -75,10 +75,13 @@ class Writer:
         if layout.queue_ids:
             is_new = not layout.push.scheduled_partition_ids
             core.signals.messages_stored(layout.queue_ids, is_new=is_new)
+        lane_of, count_pushed = core.catalogue.lane, core.counters.count_pushed
         for unit in layout.units:
             for part in unit.parts:
-                if (lane := core.catalogue.lane(part.lane)) is not None:
-                    core.counters.count_pushed(lane.queue_id, part.lane[0], *part.counts)
+                if (lane := lane_of(part.lane)) is not None:
+                    # Without extras, as most are, there is less to count.
+                    stored, duplicates = part.counts if part.marked else (len(part.payloads), 0)
+                    count_pushed(lane.queue_id, part.lane[0], stored, duplicates)
 
 
 def contended(what: str) -> errors.Overloaded:
