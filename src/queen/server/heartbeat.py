@@ -1,7 +1,6 @@
 """Report that this process is alive, and read the modes that all processes share."""
 
 import contextlib
-import logging
 import os
 import secrets
 import socket
@@ -13,7 +12,6 @@ from queen import errors
 from queen.engine.engine import Engine
 from queen.engine.runtime.periodic import PeriodicTask
 
-_LOG: Final = logging.getLogger("queen.server")
 _SECONDS: Final = 5.0
 _POOLED_SECONDS: Final = 1.0
 """Behind a pooler, there are no notifications."""
@@ -37,8 +35,8 @@ class Heartbeat(PeriodicTask):
         self._adopt = adopt
         self._redaction: int | None = None
         has_notifications = engine.signals.notifications is not None
-        self._seconds = _SECONDS if has_notifications else _POOLED_SECONDS
-        super().__init__(pause_seconds=self._seconds)
+        self._seconds = seconds = _SECONDS if has_notifications else _POOLED_SECONDS
+        super().__init__(pause_seconds=seconds, retry_seconds=(seconds, seconds))
         self.is_push_off = False
         self.is_pop_off = False
 
@@ -87,11 +85,6 @@ class Heartbeat(PeriodicTask):
             await self._adopt()
 
     async def run(self) -> float:
-        try:
-            await self.beat()
-        except errors.QueenError:
-            pass  # The modes stay as they were while the database is unavailable.
-        except Exception:
-            # The next beat may succeed.
-            _LOG.exception("the pulse failed")
+        # If it fails, the modes stay as they were until the next beat.
+        await self.beat()
         return self._seconds
