@@ -10,6 +10,7 @@ from queen.engine.core import Core
 from queen.engine.push.batches import PartitionBatch, PendingPush, PushResult
 from queen.engine.push.first_outcomes import FirstOutcome
 from queen.engine.push.items import ItemChecks, refusal
+from queen.engine.push.layout import SegmentLayout
 from queen.engine.push.producers import Producer, is_another, stale
 from queen.engine.push.queue_sizes import QueueSizes
 from queen.engine.push.writer import Writer, contended
@@ -19,6 +20,10 @@ from queen.store.connection.database import Record
 from queen.store.messages import Push
 from queen.wire.messages import Pushed, PushItem
 from queen.wire.problems import Detail
+
+
+class _Rejected(Exception):
+    """The call rejected what it was to do besides storing messages."""
 
 
 class _Contended(Exception):
@@ -262,7 +267,6 @@ class Pusher:
         self.flushed.observe(messages)
 
     async def _send(self, push: Push) -> list[Record]:
-        # All of them may have been duplicates.
         return [] if push.is_empty else await self._store.messages.push(push)
 
     async def store_with(
@@ -278,12 +282,19 @@ class Pusher:
         Returns how many messages there were; None if the call rejected that other thing, which it
         reports by a row of ``refusal_kind``.
         """
+
+        async def retry(layout: SegmentLayout, rows: Sequence[Record]) -> list[PendingPush]:
+            if rows[0]["kind"] == refusal_kind:
+                raise _Rejected
+            return layout.without(rows, self._catalogue)
+
         units = [PendingPush(parts)] if parts else []
-        rows = await self._writer.write(units, send, applied=("stored", refusal_kind))
+        try:
+            rows = await self._writer.write(units, send, retry=retry)
+        except _Rejected:
+            return None
         if rows is None:
             raise contended("the write")
-        if rows and rows[0]["kind"] == refusal_kind:
-            return None
         return sum(len(part.items) for part in parts)
 
     @property

@@ -71,8 +71,8 @@ class Writer:
     def _finish(self, layout: SegmentLayout, rows: Sequence[Record]) -> None:
         """Place the messages, wake consumers, count."""
         core = self._core
-        layout.place([row for row in rows if row["kind"] == "stored"], core.segments)
-        if layout.queue_ids:
+        if not layout.push.is_empty:  # All of them may have been duplicates.
+            layout.place([row for row in rows if row["kind"] == "stored"], core.segments)
             is_new = not layout.push.scheduled_partition_ids
             core.signals.messages_stored(layout.queue_ids, is_new=is_new)
         lane_of, count_pushed = core.catalogue.lane, core.counters.count_pushed
