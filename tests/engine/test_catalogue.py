@@ -100,7 +100,7 @@ async def test_a_read_that_began_before_a_change_is_neither_kept_nor_shared(
 async def test_a_queue_created_during_a_shared_read_is_found(engine: Engine, slow: Slow) -> None:
     early = asyncio.create_task(engine.catalogue.queues(["orders"]))
     await until_reading(slow)
-    await engine.store.queues.partition_ids([("orders", "Default", 0)], is_created=True)
+    await engine.store.queues.partition_ids([("orders", "Default", 0)])
     late = asyncio.create_task(engine.catalogue.queues(["orders"]))
     await asyncio.sleep(0)
     slow.go.set()

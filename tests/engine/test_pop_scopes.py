@@ -1,5 +1,6 @@
 """A pop looks in one queue, in one partition of it, or across the queues of a namespace or task."""
 
+import asyncpg
 import pytest
 
 from queen.engine.engine import Engine
@@ -18,13 +19,17 @@ async def test_a_pop_names_a_partition(engine: Engine) -> None:
     assert values(await pop_one(engine, "orders", batch=5)) == ["a"]
 
 
-async def test_an_unknown_partition_is_an_empty_one_and_is_not_made(engine: Engine) -> None:
+async def test_an_unknown_partition_is_empty_and_is_not_created(engine: Engine, dsn: str) -> None:
     await push(engine, "orders", "a")
 
     assert await pop(engine, "orders", partition="nowhere") == []
 
-    lanes = await engine.store.queues.partition_ids([("orders", "nowhere", 0)], is_created=False)
-    assert lanes[0][1] is None
+    assert engine.catalogue.lane(("orders", "nowhere", 0)) is None
+    connection = await asyncpg.connect(dsn)
+    try:
+        assert await connection.fetchval("select count(*) from queen.partitions") == 1
+    finally:
+        await connection.close()
 
 
 async def test_a_pop_of_an_unknown_queue_is_refused(engine: Engine) -> None:

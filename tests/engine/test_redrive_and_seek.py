@@ -3,7 +3,7 @@
 import pytest
 
 from queen.engine.engine import Engine
-from queen.errors import LeaseLost, Overloaded, PartitionNotFound
+from queen.errors import LeaseLost, Overloaded, PartitionNotFound, QueueNotFound
 from queen.wire.messages import Acknowledgment, PopRequest, PushItem
 from tests.engine.helpers import ack, dead_letters, drain, pop, pop_one, purge, push, settle, values
 from tests.support.clock import Clock
@@ -132,3 +132,15 @@ async def test_a_redrive_to_a_partition_that_is_removed_all_the_time_ends(
     with pytest.raises(Overloaded, match="removed again and again"):
         await engine.dead_letters.redrive_to([1], [b"1"], [None], "elsewhere", "p")
     assert len(tries) < 100
+
+
+async def test_a_redrive_does_not_recreate_a_queue_that_another_process_deleted(
+    engine: Engine,
+) -> None:
+    await engine.queues.configure("elsewhere", {})
+    await engine.catalogue.queue("elsewhere")
+    await engine.store.queues.delete("elsewhere")  # This process does not know of it.
+
+    with pytest.raises(QueueNotFound):
+        await engine.dead_letters.redrive_to([1], [b"1"], [None], "elsewhere", "p")
+    assert await engine.store.queues.named(["elsewhere"]) == []

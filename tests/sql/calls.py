@@ -167,7 +167,7 @@ def advance(steps: Sequence[Advance], acked: Sequence[Lease]) -> Call:
 def partition_ids(queue: str, *partitions: str) -> Call:
     """Found or made."""
     lanes = [(queue, partition, 0) for partition in partitions]
-    return record(_QUEUES.partition_ids(lanes, is_created=True))
+    return record(_QUEUES.partition_ids(lanes))
 
 
 def configure(queue: str, **options: object) -> Call:

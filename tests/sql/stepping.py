@@ -349,9 +349,7 @@ class Lab:
             **options,
         }
         queues = Queues(OneConnection(self.base), defaults=defaults)
-        ids = await queues.partition_ids(
-            [(queue, partition, 0) for partition in partitions], is_created=True
-        )
+        ids = await queues.partition_ids([(queue, partition, 0) for partition in partitions])
         partition_ids = {
             partition: partition_id
             for partition, (_, partition_id) in zip(partitions, ids, strict=True)

@@ -21,15 +21,15 @@ class Queues:
         """For how long a queue that nobody configured remembers transactionIds."""
 
     async def partition_ids(
-        self, lanes: Sequence[tuple[str, str, int]], *, is_created: bool
+        self, lanes: Sequence[tuple[str, str, int]], *, creates_queues: bool = True
     ) -> list[tuple[int | None, int | None]]:
-        """Queue id and partition id of each (queue, partition, level)."""
+        """Queue id and partition id of each (queue, partition, level); None without a queue."""
         rows = await self._database.fetch(
             "partition_ids",
             [queue for queue, _, _ in lanes],
             [partition for _, partition, _ in lanes],
             [level for _, _, level in lanes],
-            is_created,
+            creates_queues,
             self._defaults,
         )
         return [(row["queue_id"], row["partition_id"]) for row in rows]

@@ -74,8 +74,10 @@ class Catalogue:
     def lane(self, name: LaneName) -> Lane | None:
         return self._lanes.get(name)
 
-    async def lanes(self, names: Sequence[LaneName]) -> dict[LaneName, Lane]:
-        """The lanes of these names; those that do not exist are made, if that is allowed."""
+    async def lanes(
+        self, names: Sequence[LaneName], *, creates_queues: bool = True
+    ) -> dict[LaneName, Lane]:
+        """The lanes of these names, created if missing; queues only if the settings allow it."""
         lanes: dict[LaneName, Lane] = {}
         missing: list[LaneName] = []
         for name in dict.fromkeys(names):
@@ -84,13 +86,11 @@ class Catalogue:
                 self._lanes.move_to_end(name)
             else:
                 missing.append(name)
-        if missing and not self._settings.auto_create:
-            queues = await self._store.queues.named(list({queue for queue, _, _ in missing}))
-            existing = {row["name"] for row in queues}
-            missing = [name for name in missing if name[0] in existing]
         if not missing:
             return lanes
-        found = await self._store.queues.partition_ids(missing, is_created=True)
+        found = await self._store.queues.partition_ids(
+            missing, creates_queues=creates_queues and self._settings.auto_create
+        )
         for name, (queue_id, partition_id) in zip(missing, found, strict=True):
             if queue_id is not None and partition_id is not None:
                 # Another call may have found an earlier partition of this name meanwhile.

@@ -55,8 +55,7 @@ class DeadLetters:
         """The same once; None when the partition was removed meanwhile."""
         await self._catalogue.queue(queue)
         name = (queue, partition, 0)
-        await self._catalogue.lanes([name])
-        lane = self._catalogue.lane(name)
+        lane = (await self._catalogue.lanes([name], creates_queues=False)).get(name)
         if lane is None:
             raise errors.QueueNotFound(f"there is no queue {queue}")
         data_keys, problems = await self._seals.keys({queue: len(ids)})

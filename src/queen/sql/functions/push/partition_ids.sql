@@ -1,7 +1,7 @@
--- Find the named partitions, and create what is missing: the queue, the partition, and its position in every group.
+-- Find the named partitions, and create those that are missing, with their position in every group.
 --
--- Returns one row per name, in request order: the ids of queue and partition. Both are null if the queue does not exist
--- and p_create is false. A new queue gets the defaults in p_defaults.
+-- p_create: create missing queues too, with the defaults in p_defaults.
+-- Returns one row per name, in request order: the ids of queue and partition. Both are null if the queue does not exist.
 -- Locks: an advisory lock per queue, shared, against groups that are created at the same time.
 create or replace function queen.partition_ids (
   p_queues     text[],
@@ -23,30 +23,58 @@ as $$
 declare
   v_now timestamptz;
 begin
-  if p_create then
-    if exists (
-      select 1 from unnest(p_queues) n (name)
-      where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
-    ) then
-      insert into queen.queues overriding system value
-      select r.*
+  if p_create and exists (
+    select 1 from unnest(p_queues) n (name)
+    where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
+  ) then
+    insert into queen.queues overriding system value
+    select r.*
+    from (
+      select queen.new_queue(p_defaults) || jsonb_build_object('name', n.name) as columns
       from (
-        select queen.new_queue(p_defaults) || jsonb_build_object('name', n.name) as columns
-        from (
-          select distinct n.name
-          from unnest(p_queues) n (name)
-          where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
-          order by n.name
-        ) n
-        offset 0
+        select distinct n.name
+        from unnest(p_queues) n (name)
+        where not exists (select 1 from queen.queues q where q.name = n.name and q.deleted_at is null offset 0)
+        order by n.name
       ) n
-      cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
-      on conflict (name) where deleted_at is null do nothing;
-    end if;
+      offset 0
+    ) n
+    cross join lateral jsonb_populate_record(null::queen.queues, n.columns) r
+    on conflict (name) where deleted_at is null do nothing;
+  end if;
 
-    if exists (
-      select 1
-      from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
+  if exists (
+    select 1
+    from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
+    cross join lateral (
+      select q.id from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
+    ) q
+    where not exists (
+      select 1 from queen.partitions p
+      where p.queue_id = q.id and p.name = n.partition and p.level = n.level
+      offset 0
+    )
+  ) then
+    -- A group is created under the exclusive form of this lock: either it sees all partitions, or they see the group.
+    perform pg_advisory_xact_lock_shared(hashtextextended('queen.queue', q.id))
+    from (
+      select distinct q.id
+      from unnest(p_queues) n (name)
+      cross join lateral (
+        select q.id from queen.queues q where q.name = n.name and q.deleted_at is null offset 0
+      ) q
+      order by q.id
+    ) q;
+    v_now := queen.now();
+    with made as (
+      insert into queen.partitions (queue_id, name, level, priority)
+      select q.id, n.partition, n.level, coalesce(
+        (select max(p.priority) from queen.partitions p where p.queue_id = q.id and p.name = n.partition), 0
+      )
+      from (
+        select distinct n.queue, n.partition, n.level
+        from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
+      ) n
       cross join lateral (
         select q.id from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
       ) q
@@ -55,55 +83,25 @@ begin
         where p.queue_id = q.id and p.name = n.partition and p.level = n.level
         offset 0
       )
-    ) then
-      -- A group is created under the exclusive form of this lock: either it sees all partitions, or they see the group.
-      perform pg_advisory_xact_lock_shared(hashtextextended('queen.queue', q.id))
-      from (
-        select distinct q.id
-        from unnest(p_queues) n (name)
-        cross join lateral (
-          select q.id from queen.queues q where q.name = n.name and q.deleted_at is null offset 0
-        ) q
-        order by q.id
-      ) q;
-      v_now := queen.now();
-      with made as (
-        insert into queen.partitions (queue_id, name, level, priority)
-        select q.id, n.partition, n.level, coalesce(
-          (select max(p.priority) from queen.partitions p where p.queue_id = q.id and p.name = n.partition), 0
-        )
-        from (
-          select distinct n.queue, n.partition, n.level
-          from unnest(p_queues, p_partitions, p_levels) n (queue, partition, level)
-        ) n
-        cross join lateral (
-          select q.id from queen.queues q where q.name = n.queue and q.deleted_at is null offset 0
-        ) q
-        where not exists (
-          select 1 from queen.partitions p
-          where p.queue_id = q.id and p.name = n.partition and p.level = n.level
-          offset 0
-        )
-        order by q.id, n.partition, n.level
-        on conflict on constraint partitions_are_named_once do nothing
-        returning partitions.id, partitions.queue_id, partitions.level, partitions.priority
-      ), entered as (
-        insert into queen.consumers (partition_id, group_id, claimed, idle_at, priority)
-        select m.id, g.id, 0, v_now, m.priority * 10 + m.level
-        from made m
-        cross join lateral (
-          select g.id from queen.groups g where g.queue_id = m.queue_id and g.deleted_at is null offset 0
-        ) g
-      )
-      update queen.queues q
-      set levels = array(select distinct l from unnest(q.levels || l.levels) l order by l desc)
-      from (
-        select m.queue_id, array_agg(distinct m.priority * 10 + m.level) as levels
-        from made m
-        group by m.queue_id
-      ) l
-      where q.id = l.queue_id and not (q.levels @> l.levels);
-    end if;
+      order by q.id, n.partition, n.level
+      on conflict on constraint partitions_are_named_once do nothing
+      returning partitions.id, partitions.queue_id, partitions.level, partitions.priority
+    ), entered as (
+      insert into queen.consumers (partition_id, group_id, claimed, idle_at, priority)
+      select m.id, g.id, 0, v_now, m.priority * 10 + m.level
+      from made m
+      cross join lateral (
+        select g.id from queen.groups g where g.queue_id = m.queue_id and g.deleted_at is null offset 0
+      ) g
+    )
+    update queen.queues q
+    set levels = array(select distinct l from unnest(q.levels || l.levels) l order by l desc)
+    from (
+      select m.queue_id, array_agg(distinct m.priority * 10 + m.level) as levels
+      from made m
+      group by m.queue_id
+    ) l
+    where q.id = l.queue_id and not (q.levels @> l.levels);
   end if;
 
   return query
