@@ -25,11 +25,11 @@ NPM = cd dashboard && PATH="$(NODE)/bin:$$PATH" node $(NODE)/lib/node_modules/np
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal \
 	--python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 
-.PHONY: setup packages check check-dashboard check-lock dashboard test test-again test-attacks test-browser test-browser-scale test-fast test-model test-faults test-spark-short test-spark \
+.PHONY: setup packages check check-dashboard check-lock check-prose dashboard test test-again test-attacks test-browser test-browser-scale test-fast test-model test-faults test-spark-short test-spark \
 	bench-against bench-client bench-dashboards bench-encryption bench-engine bench-growth bench-http bench-jobs bench-retention bench-spark schema surface reference sync-types lock \
 	format
 
-setup: packages $(STAMP) $(NODE_STAMP)
+setup: packages $(STAMP) $(NODE_STAMP) $(BIN)/vale
 
 packages:
 	@.ci/packages
@@ -42,6 +42,13 @@ $(STAMP): $(LOCK) pyproject.toml Makefile
 
 $(NODE_STAMP): dashboard/package-lock.json dashboard/package.json Makefile
 	$(NPM) ci --ignore-scripts --no-audit --no-fund
+	touch $@
+
+# The packages on PyPI and npm download vale from elsewhere when it first runs, so it is built here.
+$(BIN)/vale: tools/vale/go.mod tools/vale/go.sum | $(STAMP)
+	cd tools/vale && GOPATH=$(CURDIR)/.venv/go GOCACHE=$(CURDIR)/.venv/go/cache CGO_ENABLED=0 GOTOOLCHAIN=local \
+		$(CURDIR)/$(BIN)/go build -buildvcs=false -modcacherw -trimpath -o $(CURDIR)/$@ github.com/errata-ai/vale/v2/cmd/vale
+	rm -rf .venv/go
 	touch $@
 
 check: check-lock check-dashboard
@@ -67,6 +74,10 @@ check-lock:
 	cp $(LOCK) .venv/$(LOCK)
 	$(COMPILE) --output-file .venv/$(LOCK) >/dev/null
 	diff -u $(LOCK) .venv/$(LOCK)
+
+# Check the wording of pages, error messages, help texts and dashboard strings: .vale/styles/Queen.
+check-prose:
+	PYTHONPATH=src $(BIN)/python -m tools.check_prose README.md CONTRIBUTING.md docs
 
 test:
 	$(PYTEST) $(BOUNDED) --cache-clear -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser
