@@ -1,0 +1,88 @@
+"""Each rule in .vale/styles/Queen flags a bad sentence and accepts a good one."""
+
+import pytest
+
+from tools.check_prose import REPOSITORY, Text, findings, literals
+
+RULES = {
+    "NounClauses": (
+        ["What is out comes again.", "A copy of what was pushed.", "Ask whoever runs it."],
+        ["What is a lease?", "The log shows what happened.", "The user, who is an admin, can."],
+    ),
+    "NegativeActors": (
+        ["Nothing new is popped.", "The lag that nobody reads.", "None of them runs."],
+        ["The call does nothing.", "The default is none.", "You need `psql` and nothing else."],
+    ),
+    "Personification": (
+        ["The log says who revealed it.", "The server is told.", "It looks for new messages."],
+        ["The audit log records who revealed it.", "It looks like JSON.", "Look up the queue."],
+    ),
+    "Connectors": (
+        ["It accepts keys alone.", "Kept for ever.", "Start it anew.", "Wait, for it is slow."],
+        ["Leave the file alone.", "Kept forever.", "A stand-alone server, for it to start."],
+    ),
+    "Rates": (
+        ["It stores 10,000 messages a second.", "Start a process a core, at most."],
+        ["10,000 messages per second.", "The exit code is 0. A second signal stops it."],
+    ),
+    "Values": (
+        ["Held back so long: 30s.", "At most so many.", "Only those that are so old."],
+        ["So many messages that the disk is full.", "So far, so good.", "So long as it runs."],
+    ),
+    "Negations": (
+        ["A replica is no backup.", "The cursor is none of ours."],
+        ["There is no queue.", "The key is no longer valid.", "Then the lease is None."],
+    ),
+    "Let": (["Let the handler be idempotent."], ["Let the server start. It may be slow."]),
+    "OfChains": (
+        ["The size of the buffer of the server."],
+        ["The size of the server's buffer.", "The states of a run and of a step."],
+    ),
+    "Terms": (
+        ["Dead letters are buried.", "A folder.", "The figures of a queue.", "It is refused."],
+        ["They are dead-lettered.", "Connection refused.", "Figures out.", "Run `settle` now."],
+    ),
+}
+BAD = [(rule, each) for rule, (bad, _) in RULES.items() for each in bad]
+GOOD = [each for _, good in RULES.values() for each in good]
+
+
+@pytest.fixture(scope="module")
+def flagged() -> set[tuple[str, str]]:
+    """Rule and sentence, of all sentences at once: most of a run is its start."""
+    sentences = [*(each for _, each in BAD), *GOOD]
+    page = REPOSITORY / "page.md"
+    texts = (Text(page, number, each) for number, each in enumerate(sentences, start=1))
+    return {
+        (each.rule.removeprefix("Queen."), sentences[each.line - 1]) for each in findings([], texts)
+    }
+
+
+def test_each_rule_has_sentences() -> None:
+    rules = (REPOSITORY / ".vale" / "styles" / "Queen").glob("*.yml")
+
+    assert {rule.stem for rule in rules} == RULES.keys()
+
+
+@pytest.mark.parametrize(("rule", "sentence"), BAD)
+def test_flags(rule: str, sentence: str, flagged: set[tuple[str, str]]) -> None:
+    assert (rule, sentence) in flagged
+
+
+@pytest.mark.parametrize("sentence", GOOD)
+def test_accepts(sentence: str, flagged: set[tuple[str, str]]) -> None:
+    assert not [rule for rule, each in flagged if each == sentence]
+
+
+def test_reports_the_place_of_a_string() -> None:
+    source = REPOSITORY / "dashboard" / "src" / "text" / "queues.ts"
+
+    (found,) = findings([], [Text(source, 7, "A queue"), Text(source, 9, "Choose a folder.")])
+
+    assert found[:3] == ("dashboard/src/text/queues.ts", 9, "Queen.Terms")
+
+
+def test_finds_strings_in_typescript() -> None:
+    line = 'exported: (n: string) => `${n} read${masked ? `, ${masked} masked` : ""}`, "so"'
+
+    assert set(literals(line)) - {""} == {", X masked", "X readX", "so"}
