@@ -77,7 +77,7 @@ check-lock:
 
 # Check the wording of pages, error messages, help texts and dashboard strings: .vale/styles/Queen.
 check-prose:
-	PYTHONPATH=src $(BIN)/python -m tools.check_prose README.md CONTRIBUTING.md docs
+	PYTHONPATH=src $(BIN)/python -m tools.check_prose README.md CONTRIBUTING.md CHANGELOG.md docs
 
 test:
 	$(PYTEST) $(BOUNDED) --cache-clear -n $(WORKERS) --dist worksteal --ignore=tests/spark --ignore=tests/browser

@@ -1,19 +1,23 @@
 """
-Check the wording of docs, and of the strings in the code that users read, with vale.
+Check the wording of docs, of docstrings and comments, and of strings that users read, with vale.
 
 Usage::
 
     python -m tools.check_prose README.md docs
 """
 
+import ast
 import inspect
 import json
 import os
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator
 from functools import cache
+from io import StringIO
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -26,6 +30,10 @@ REPOSITORY = Path(__file__).parents[1]
 VALE = os.environ.get("VALE") or str(Path(sys.prefix) / "bin" / "vale")
 _SOURCES = REPOSITORY / "src" / "queen"
 _PLACEHOLDER = re.compile(r"\$\{[^{}`\"]*\}")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SQL_COMMENT = re.compile(r"--\s+(.*)$")
+_DIRECTIVE = re.compile(r"#\s*(noqa|pyright|type:|ruff|pragma|fmt|!)")
+_MESSAGE_TAKER = re.compile(r"^(errors\.[A-Z]\w+|_LOG\.\w+|\w*Error|typer\.BadParameter|Stop)$")
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"|`((?:[^`$\\]|\$(?!\{)|\\.)*)`')
 
 
@@ -76,6 +84,49 @@ def _write(directory: Path, texts: Iterable[Text]) -> dict[str, str]:
     return sources
 
 
+def texts_of_sources(*directories: str) -> Iterator[Text]:
+    """Collect docstrings, comments and test names in Python, and comments in SQL."""
+    for directory in directories:
+        for file in sorted((REPOSITORY / directory).rglob("*.py")):
+            yield from _texts_of_module(file)
+        for file in sorted((REPOSITORY / directory).rglob("*.sql")):
+            for number, line in enumerate(_content(file).splitlines(), start=1):
+                if (found := _SQL_COMMENT.search(line)) is not None:
+                    yield Text(file, number, found[1])
+
+
+def _texts_of_module(file: Path) -> Iterator[Text]:
+    source = _content(file)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            if isinstance(words := node.value.value, str):
+                for number, line in enumerate(words.splitlines(), start=node.lineno):
+                    yield Text(file, number, line)
+        elif isinstance(node, _FUNCTIONS) and node.name.startswith("test_"):
+            yield Text(file, node.lineno, node.name.replace("_", " "))
+    for token in tokenize.generate_tokens(StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not _DIRECTIVE.match(token.string):
+            yield Text(file, token.start[0], token.string.lstrip("# "))
+
+
+def texts_of_errors(*directories: str) -> Iterator[Text]:
+    """Collect the messages that the code passes to errors and to the log."""
+    for directory in directories:
+        for file in sorted((REPOSITORY / directory).rglob("*.py")):
+            for node in ast.walk(ast.parse(_content(file))):
+                if isinstance(node, ast.Call) and _MESSAGE_TAKER.search(ast.unparse(node.func)):
+                    for argument in node.args:
+                        if isinstance(argument, ast.Constant | ast.JoinedStr):
+                            yield Text(file, argument.lineno, _words(argument))
+
+
+def _words(node: ast.expr) -> str:
+    """A string, with X for each placeholder."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_words(part) for part in node.values)
+    return str(node.value) if isinstance(node, ast.Constant) else "X"
+
+
 def texts_of_code() -> Iterator[Text]:
     """Collect messages of errors, help of commands, metrics and events, and dashboard strings."""
     for value in vars(errors).values():
@@ -114,6 +165,8 @@ def _content(file: Path) -> str:
 
 
 if __name__ == "__main__":
-    rewrite = findings(sys.argv[1:], texts_of_code())
+    sources = texts_of_sources("src", "tests", "tools", "benchmarks", "examples")
+    rewrite = findings(sys.argv[1:], chain(texts_of_code(), texts_of_errors("src", "benchmarks")))
+    rewrite += [each for each in findings((), sources) if each.rule != "Queen.UserTerms"]
     print(*(f"{each.file}:{each.line}: {each.message}" for each in rewrite), sep="\n")
     sys.exit(1 if rewrite else 0)

@@ -1,8 +1,17 @@
 """Each rule in .vale/styles/Queen flags a bad sentence and accepts a good one."""
 
+from pathlib import Path
+
 import pytest
 
-from tools.check_prose import REPOSITORY, Text, findings, literals
+from tools.check_prose import (
+    REPOSITORY,
+    Text,
+    findings,
+    literals,
+    texts_of_errors,
+    texts_of_sources,
+)
 
 RULES = {
     "NounClauses": (
@@ -40,8 +49,9 @@ RULES = {
     ),
     "Terms": (
         ["Dead letters are buried.", "A folder.", "The figures of a queue.", "It is refused."],
-        ["They are dead-lettered.", "Connection refused.", "Figures out.", "Run `settle` now."],
+        ["They are dead-lettered.", "Connection refused.", "Figures out."],
     ),
+    "UserTerms": (["A message is settled.", "A sealed payload."], ["Run `settle` now."]),
 }
 BAD = [(rule, each) for rule, (bad, _) in RULES.items() for each in bad]
 GOOD = [each for _, good in RULES.values() for each in good]
@@ -86,3 +96,16 @@ def test_finds_strings_in_typescript() -> None:
     line = 'exported: (n: string) => `${n} read${masked ? `, ${masked} masked` : ""}`, "so"'
 
     assert set(literals(line)) - {""} == {", X masked", "X readX", "so"}
+
+
+def test_finds_the_words_of_python_and_sql(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        '"""A page."""\nx = 1  # Why.\ny = 2  # noqa: F401\nraise errors.Bad(f"no queue {x}")\n'
+        "def test_it_works() -> None: ...\n"
+    )
+    (tmp_path / "a.sql").write_text("select 1; -- One.\n")
+
+    found = {(each.line, each.words) for each in texts_of_sources(str(tmp_path))}
+
+    assert found == {(1, "A page."), (2, "Why."), (5, "test it works"), (1, "One.")}
+    assert [each.words for each in texts_of_errors(str(tmp_path))] == ["no queue X"]
