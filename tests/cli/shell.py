@@ -1,31 +1,14 @@
 """Runs `queen …` against one server, as a person or a script would."""
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
+from tests.support.prefork import SOURCE, Ended, run_queen
 from tests.support.server import Server
-
-SOURCE = Path(__file__).parents[2] / "src"
-
-
-class Ended(NamedTuple):
-    code: int
-    out: str
-    said: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 - of JSON
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
 
 
 class Shell:
@@ -45,23 +28,25 @@ class Shell:
         }
 
     async def run(self, *arguments: str, given: str = "", **environment: str) -> Ended:
-        async with self.started(*arguments, **environment) as process:
-            out, said = await process.communicate(given.encode())
-        assert process.returncode is not None
-        return Ended(process.returncode, out.decode(), said.decode())
+        """Run one command to its end."""
+        variables = self._variables(environment)
+        return await asyncio.to_thread(run_queen, *arguments, environment=variables, stdin=given)
+
+    def _variables(self, environment: dict[str, str]) -> dict[str, str]:
+        """An empty variable is unset."""
+        return {name: value for name, value in (self.environment | environment).items() if value}
 
     @asynccontextmanager
     async def started(
         self, *arguments: str, **environment: str
     ) -> AsyncGenerator[asyncio.subprocess.Process]:
-        """One that goes on until the block ends. An empty variable is none."""
-        told = {**self.environment, **environment}
+        """Run one command until the block ends."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "queen",
             *arguments,
-            env={name: value for name, value in told.items() if value},
+            env=self._variables(environment),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

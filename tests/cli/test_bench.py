@@ -89,7 +89,7 @@ async def test_an_unreachable_server_is_a_sentence(shell: Shell, server: Server)
     server.kill()
     ended = await shell.run("bench")
     assert (ended.code, ended.out) == (5, "")
-    assert ended.said.startswith("queen: cannot reach")
+    assert ended.err.startswith("queen: cannot reach")
 
 
 @pytest.mark.parametrize("option", [["--size", "5"], ["--seconds", "0"], ["--rate", "-1"]])

@@ -15,7 +15,7 @@ async def test_push_pop_and_ack(shell: Shell) -> None:
     assert (message["data"], message["partition"]) == ({"total": 12}, "customer-7")
 
     settled = await shell.run("ack", message["id"], message["leaseId"])
-    assert (settled.code, settled.out, settled.said) == (0, "", "settled\n")
+    assert (settled.code, settled.out, settled.err) == (0, "", "settled\n")
 
     late = await shell.run("ack", message["id"], message["leaseId"], "--failed", "no")
     assert late.code == 7
@@ -45,7 +45,7 @@ async def test_queues_are_listed_shown_paused_and_deleted(shell: Shell) -> None:
     await shell.run("queue", "resume", "orders")
 
     refused = await shell.run("queue", "delete", "orders")
-    assert (refused.code, refused.said) == (
+    assert (refused.code, refused.err) == (
         2,
         "queen: delete orders with its messages: say --yes\n",
     )
@@ -62,7 +62,7 @@ async def test_dead_letters_are_listed_and_redriven(shell: Shell, server: Server
     letters = await shell.run("dlq", "ls", "orders", "-o", "json")
     assert letters.json[0]["errorMessage"] == "card declined"
     dry = await shell.run("dlq", "redrive", "orders", "--dry-run")
-    assert dry.said == "1 dead letters would be delivered again\n"
+    assert dry.err == "1 dead letters would be delivered again\n"
     await shell.run("dlq", "redrive", "orders", "--yes")
 
     (again,) = (await shell.run("pop", "orders", "--wait", "-o", "json")).json
@@ -84,11 +84,11 @@ async def test_a_group_is_moved(shell: Shell) -> None:
 async def test_purging_asks_first_and_says_what_it_did(shell: Shell) -> None:
     await shell.run("push", "orders", "-", given="1\n2\n")
     dry = await shell.run("queue", "purge", "orders", "--all", "--dry-run")
-    assert dry.said == "would remove 2 messages of orders\n"
+    assert dry.err == "would remove 2 messages of orders\n"
 
     purged = await shell.run("queue", "purge", "orders", "--all", "--yes")
 
-    assert purged.said == "done: 2 messages removed\n"
+    assert purged.err == "done: 2 messages removed\n"
     assert (await shell.run("pop", "orders")).out == ""
 
 
@@ -99,7 +99,7 @@ async def test_health_and_an_unreachable_server(shell: Shell, server: Server) ->
     assert (await shell.run("health")).code == 2
     gone = await shell.run("queue", "ls")
     assert gone.code == 5
-    assert gone.said.startswith("queen: cannot reach http://127.0.0.1:")
+    assert gone.err.startswith("queen: cannot reach http://127.0.0.1:")
 
 
 async def test_an_error_code_is_explained(shell: Shell) -> None:

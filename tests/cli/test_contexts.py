@@ -34,7 +34,7 @@ async def test_flag_goes_before_environment_before_context_before_default(
 
 async def test_contexts_are_added_listed_used_and_forgotten(shell: Shell, tmp_path: Path) -> None:
     added = await shell.run("context", "add", "a", "--server", "http://a:1,http://b:1/")
-    assert added.said == "a is http://a:1,http://b:1/, and in use\n"
+    assert added.err == "a is http://a:1,http://b:1/, and in use\n"
     given = await shell.run(
         "context", "add", "b", "--server", "https://b", "--token", "-", given="qk_secret\n"
     )
@@ -53,7 +53,7 @@ async def test_contexts_are_added_listed_used_and_forgotten(shell: Shell, tmp_pa
 
     assert (await shell.run("context", "use", "c")).code == 3
     assert (await shell.run("context", "rm", "a")).code == 2
-    assert (await shell.run("context", "rm", "a", "--dry-run")).said == "would forget a\n"
+    assert (await shell.run("context", "rm", "a", "--dry-run")).err == "would forget a\n"
     assert (await shell.run("context", "rm", "a", "--yes")).code == 0
     (left,) = (await shell.run("context", "ls", "-o", "json")).json
     assert (left["name"], left["current"]) == ("b", False)
@@ -62,7 +62,7 @@ async def test_contexts_are_added_listed_used_and_forgotten(shell: Shell, tmp_pa
 async def test_a_key_is_not_taken_from_the_command_line(shell: Shell, tmp_path: Path) -> None:
     ended = await shell.run("context", "add", "a", "--server", "http://a", "--token", "qk_secret")
     assert ended.code == 2
-    assert "others can read a command line" in ended.said
+    assert "others can read a command line" in ended.err
     assert not (tmp_path / "queen").exists()
 
 
@@ -85,7 +85,7 @@ async def test_the_key_of_a_context_goes_to_its_server_alone(
 async def test_a_file_that_others_can_read_is_complained_of(shell: Shell, tmp_path: Path) -> None:
     await shell.run("context", "add", "a", "--server", "http://a")
     (tmp_path / "queen" / "contexts.json").chmod(0o644)
-    assert "chmod 600" in (await shell.run("context", "ls")).said
+    assert "chmod 600" in (await shell.run("context", "ls")).err
 
 
 async def test_a_file_that_is_broken_is_one_sentence(shell: Shell, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_a_file_that_is_broken_is_one_sentence(shell: Shell, tmp_path: Pat
     (tmp_path / "queen" / "contexts.json").chmod(0o600)
     ended = await shell.run("context", "ls")
     assert ended.code == 1
-    assert len(ended.said.splitlines()) == 1
+    assert len(ended.err.splitlines()) == 1
 
 
 async def test_a_request_has_the_time_that_was_given(shell: Shell) -> None:
@@ -106,4 +106,4 @@ async def test_a_request_has_the_time_that_was_given(shell: Shell) -> None:
 async def test_quiet_leaves_data_alone(shell: Shell) -> None:
     await shell.run("-q", "push", "orders", "1")
     ended = await shell.run("-q", "queue", "pause", "orders")
-    assert (ended.out, ended.said) == ("", "")
+    assert (ended.out, ended.err) == ("", "")

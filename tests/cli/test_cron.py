@@ -17,9 +17,9 @@ async def test_a_schedule_is_made_listed_paused_run_and_deleted(shell: Shell) ->
     assert (await shell.run("cron", "ls", "--queue", "other", "-o", "json")).json == []
     assert "0 8 * * 1-5" in (await shell.run("cron", "ls")).out
 
-    assert (await shell.run("cron", "pause", "nightly")).said == "nightly is paused\n"
+    assert (await shell.run("cron", "pause", "nightly")).err == "nightly is paused\n"
     assert (await shell.run("cron", "show", "nightly", "-o", "json")).json["paused"]
-    assert (await shell.run("cron", "resume", "nightly")).said.startswith("nightly goes on at 20")
+    assert (await shell.run("cron", "resume", "nightly")).err.startswith("nightly goes on at 20")
 
     (pushed,) = (await shell.run("cron", "run", "nightly", "-o", "json")).json
     assert pushed["status"] == "queued"
@@ -28,7 +28,7 @@ async def test_a_schedule_is_made_listed_paused_run_and_deleted(shell: Shell) ->
 
     assert (await shell.run("cron", "delete", "nightly")).code == 2
     dry = await shell.run("cron", "delete", "nightly", "--dry-run")
-    assert dry.said.startswith("would delete nightly")
+    assert dry.err.startswith("would delete nightly")
     assert (await shell.run("cron", "delete", "nightly", "--yes")).code == 0
     assert (await shell.run("cron", "show", "nightly")).code == 3
 

@@ -42,10 +42,10 @@ async def test_a_password_on_the_command_line_is_warned_of_and_a_file_is_not(
     if command == "debug bundle":
         words = (*words[:-1], str(tmp_path / f"{uuid4().hex}.tar.gz"))
     by_argument = await shell.run(*words, "--dsn", with_password(dsn))
-    assert WARNED in by_argument.said
-    assert "warning: other users" not in by_file.said
+    assert WARNED in by_argument.err
+    assert "warning: other users" not in by_file.err
     assert by_file.code == by_argument.code
-    assert PASSWORD not in by_file.said + by_file.out + by_argument.said + by_argument.out
+    assert PASSWORD not in by_file.err + by_file.out + by_argument.err + by_argument.out
 
 
 def test_every_command_that_takes_a_dsn_takes_it_from_a_file_too() -> None:
@@ -62,23 +62,23 @@ async def test_stdin_is_a_file_too(dsn: str, shell: Shell) -> None:
     ended = await shell.run("backup-check", "--dsn-file", "-", given=with_password(dsn))
     assert ended.code in (0, 1)
     empty = await shell.run("backup-check", "--dsn-file", "-")
-    assert (empty.code, empty.said) == (2, "queen: stdin is empty\n")
+    assert (empty.code, empty.err) == (2, "queen: stdin is empty\n")
     both = await shell.run("doctor", "--dsn", dsn, "--dsn-file", "-", given=dsn)
     assert both.code == 2
     missing = await shell.run("doctor", "--dsn-file", "no-such-file")
-    assert (missing.code, "cannot read no-such-file" in missing.said) == (1, True)
+    assert (missing.code, "cannot read no-such-file" in missing.err) == (1, True)
 
 
 async def test_a_dsn_without_a_password_is_not_warned_of(dsn: str, shell: Shell) -> None:
     ended = await shell.run("doctor", "--dsn", dsn, QUEEN_BASE_URL="")
-    assert "warning: other users" not in ended.said
+    assert "warning: other users" not in ended.err
 
 
 async def test_the_tls_settings_hold_for_a_dsn_of_the_command_line_too(
     dsn: str, shell: Shell
 ) -> None:
     ended = await shell.run("doctor", "--dsn", dsn, PG_SSLMODE="none", QUEEN_BASE_URL="")
-    assert (ended.code, "PG_SSLMODE" in ended.said) == (1, True)
+    assert (ended.code, "PG_SSLMODE" in ended.err) == (1, True)
 
 
 async def test_doctor_warns_of_a_superuser(dsn: str, shell: Shell) -> None:

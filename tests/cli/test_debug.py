@@ -65,7 +65,7 @@ async def test_no_secret_and_no_payload_is_in_it(dsn: str, tmp_path: Path) -> No
     found = texts_of(path)
     assert {"README.txt", "environment.json", "doctor.json", "database.json"} <= set(found)
     assert "server/metrics.txt" in found
-    for name, text in {**found, "stdout": ended.out, "stderr": ended.said}.items():
+    for name, text in {**found, "stdout": ended.out, "stderr": ended.err}.items():
         for secret in (CANARY, KEY, token, token.rpartition("_")[2], dsn):
             assert secret not in text, (name, secret)
     assert CANARY not in logged
@@ -83,7 +83,7 @@ async def test_what_cannot_be_reached_is_told_in_its_place(shell: Shell, tmp_pat
     assert ended.code == 0
     assert "cannot reach" in json.loads(texts_of(path)["server/tables.json"])["unknown"]
     again = await shell.run("debug", "bundle", "-f", str(path), QUEEN_BASE_URL=nowhere)
-    assert (again.code, "cannot write" in again.said) == (1, True)
+    assert (again.code, "cannot write" in again.err) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def _by_check(ended: Ended) -> dict[str, dict[str, str]]:
 async def test_a_server_that_is_well(shell: Shell) -> None:
     ended = await shell.run("doctor", "-o", "json")
 
-    assert (ended.code, ended.said) == (0, "9 ok\n")
+    assert (ended.code, ended.err) == (0, "9 ok\n")
     found = _by_check(ended)
     assert found["migrations"]["found"] == "the database is at this release"
     assert found["processes"]["found"].startswith("1 alive")
@@ -183,7 +183,7 @@ async def test_errors_are_listed_and_a_slip_is_met_with_a_hint(shell: Shell) -> 
     assert codes == sorted(codes)
     ended = await shell.run("errors", "lease_lots")
     assert ended.code == 3
-    assert ended.said == "queen: there is no error code lease_lots; did you mean lease_lost?\n"
+    assert ended.err == "queen: there is no error code lease_lots; did you mean lease_lost?\n"
     assert (await shell.run("errors", "lease_lost", "-o", "json")).json["status"] == 409
 
 

@@ -32,8 +32,8 @@ async def test_a_slip_of_the_command_line_exits_with_2(shell: Shell) -> None:
     for slip in _SLIPS:
         ended = await shell.run(*slip)
         assert ended.code == 2, (slip, ended)
-        assert ended.said.startswith("queen: "), (slip, ended)
-        assert len(ended.said.splitlines()) == 1, (slip, ended)
+        assert ended.err.startswith("queen: "), (slip, ended)
+        assert len(ended.err.splitlines()) == 1, (slip, ended)
 
 
 async def test_a_question_may_be_declined_or_interrupted(shell: Shell) -> None:
@@ -86,8 +86,8 @@ async def test_a_server_that_is_not_queen_is_one_sentence(shell: Shell, elsewher
     for command in commands:
         ended = await run(*command)
         assert ended.code in (1, 5), (command, ended)
-        assert ended.said.startswith("queen: "), (command, ended)
-        assert len(ended.said.splitlines()) == 1, (command, ended)
+        assert ended.err.startswith("queen: "), (command, ended)
+        assert len(ended.err.splitlines()) == 1, (command, ended)
     assert (await run("health")).code == 2
 
 

@@ -25,7 +25,7 @@ async def test_a_job_is_added_listed_shown_and_cancelled(shell: Shell) -> None:
 
     assert (await shell.run("job", "cancel", "email", added["id"])).code == 2
     cancelled = await shell.run("job", "cancel", "email", added["id"], "--yes")
-    assert cancelled.said == f"{added['id']} was waiting and is cancelled\n"
+    assert cancelled.err == f"{added['id']} was waiting and is cancelled\n"
     assert (await shell.run("job", "cancel", "email", added["id"], "--yes")).code == 7
 
 

@@ -26,7 +26,7 @@ async def _buried(shell: Shell, count: int = 1) -> None:
         ended = await shell.run(
             "nack", message["id"], lease, "--dead", "--error", "card 7 declined"
         )
-        assert ended.said == "a dead letter now\n"
+        assert ended.err == "a dead letter now\n"
 
 
 async def test_a_message_is_given_back(shell: Shell) -> None:
@@ -37,7 +37,7 @@ async def test_a_message_is_given_back(shell: Shell) -> None:
     again = await _popped(shell)
     assert (again["id"], again["attempt"]) == (first["id"], 1)
     later = await shell.run("nack", again["id"], again["leaseId"], "--delay", "1h", "--error", "no")
-    assert later.said.startswith("given back, for 20")
+    assert later.err.startswith("given back, for 20")
     assert (await shell.run("pop", "orders", "--fail-empty")).code == 6
     assert (await shell.run("message", "retry", first["id"])).code == 0
     third = await _popped(shell)
@@ -53,7 +53,7 @@ async def test_a_delivery_is_released(shell: Shell) -> None:
     assert (held["state"], held["messages"]) == ("held", 1)
     assert (await shell.run("delivery", "release", message["leaseId"])).code == 2
     dry = await shell.run("delivery", "release", message["leaseId"], "--dry-run")
-    assert dry.said.startswith("would release")
+    assert dry.err.startswith("would release")
     assert (await shell.run("delivery", "release", message["leaseId"], "--yes")).code == 0
     assert (await shell.run("delivery", "release", message["leaseId"], "--yes")).code == 7
     assert (await _popped(shell, "-g", "billing"))["attempt"] == 1
@@ -70,16 +70,16 @@ async def test_lag_is_shown_by_partition_and_a_group_is_moved_by_offset(shell: S
     assert (behind["partition"], behind["lag"], behind["position"]) == ("b", 2, 1)
 
     dry = await shell.run("group", "seek", "billing", "orders", "--to", "start", "--dry-run")
-    assert dry.said == "would move billing on orders to start; its lag is 2 now\n"
+    assert dry.err == "would move billing on orders to start; its lag is 2 now\n"
     seek = ("group", "seek", "billing", "orders", "-p", "a", "--to", "2", "--yes")
     assert (await shell.run(*seek)).code == 0
     again = await shell.run("pop", "orders", "-p", "a", "-g", "billing", "-o", "json")
     assert [each["offset"] for each in again.json] == [2]
     nonsense = await shell.run("group", "seek", "billing", "orders", "--to", "soon", "--yes")
-    assert (nonsense.code, "is no time" in nonsense.said) == (2, True)
+    assert (nonsense.code, "is no time" in nonsense.err) == (2, True)
 
     dry = await shell.run("group", "delete", "billing", "--dry-run")
-    assert dry.said == "would delete billing on orders\n"
+    assert dry.err == "would delete billing on orders\n"
     assert (await shell.run("group", "delete", "billing", "--yes")).code == 0
     assert (await shell.run("group", "ls", "-o", "json")).json == []
 
@@ -97,10 +97,10 @@ async def test_dead_letters_are_counted_by_error_shown_and_purged(shell: Shell) 
     assert (await shell.run("dlq", "ls", "orders", "--to=-1h", "-o", "json")).json == []
 
     dry = await shell.run("dlq", "purge", "orders", "--dry-run")
-    assert dry.said == "2 dead letters would be removed\n"
+    assert dry.err == "2 dead letters would be removed\n"
     assert (await shell.run("dlq", "purge", "orders")).code == 2
     purged = await shell.run("dlq", "purge", "orders", "--yes")
-    assert purged.said == "done: 2 dead letters removed\n"
+    assert purged.err == "done: 2 dead letters removed\n"
     assert (await shell.run("dlq", "ls", "orders", "-o", "json")).json == []
 
 
@@ -147,7 +147,7 @@ async def test_a_message_is_shown_erased_and_traced(shell: Shell, server: Server
     assert event["data"] == {"step": 1}
 
     dry = await shell.run("message", "delete", sent["id"], "--dry-run")
-    assert dry.said == "would erase offset 0 of orders/Default\n"
+    assert dry.err == "would erase offset 0 of orders/Default\n"
     assert (await shell.run("message", "delete", sent["id"], "--yes")).code == 0
     assert (await shell.run("message", "show", sent["id"], "-o", "json")).json["redacted"] is True
 
@@ -157,7 +157,7 @@ async def test_payloads_come_from_a_file(shell: Shell, tmp_path: Path) -> None:
     pushed = await shell.run("push", "orders", f"@{tmp_path}/orders.jsonl", "-o", "name")
     assert len(pushed.lines) == 2
     assert (await shell.run("push", "orders", "@/none")).code == 1
-    assert (await shell.run("push", "orders", "{")).said.startswith("queen: '{' is not JSON")
+    assert (await shell.run("push", "orders", "{")).err.startswith("queen: '{' is not JSON")
     twice = await shell.run("push", "orders", "-", "--transaction-id", "t", given="1\n2\n")
     assert twice.code == 2
     once = await shell.run("push", "orders", "3", "--transaction-id", "t", "-o", "json")
@@ -172,12 +172,12 @@ async def test_partitions_are_listed_by_state(shell: Shell) -> None:
     assert leased.lines == ["a"]
     begun = await shell.run("partition", "ls", "orders", "--prefix", "b", "-o", "json")
     assert [each["name"] for each in begun.json] == ["b"]
-    assert (await shell.run("queue", "delete", "orders", "--dry-run")).said == (
+    assert (await shell.run("queue", "delete", "orders", "--dry-run")).err == (
         "would delete orders; 2 messages are not settled\n"
     )
     slip = await shell.run("queue", "configure", "orders", "leaseTme=1")
     assert slip.code == 2
-    assert "did you mean" in slip.said
+    assert "did you mean" in slip.err
 
 
 async def test_a_reader_who_has_enough_ends_us_quietly(shell: Shell) -> None:
@@ -216,7 +216,7 @@ async def test_long_work_shows_a_bar_and_outlives_the_one_who_watches(shell: She
     assert operation["state"] == "running"
     assert f"operation {operation['id']} goes on" in screen
     cancelled = await shell.run("operation", "cancel", operation["id"])
-    assert cancelled.said.startswith("cancelled after ")
+    assert cancelled.err.startswith("cancelled after ")
     waited = await shell.run("operation", "show", operation["id"], "--wait", "-o", "json")
     assert (waited.code, waited.json["state"]) == (1, "cancelled")
 
@@ -241,5 +241,5 @@ async def test_what_cannot_be_reached_has_a_code_of_its_own(shell: Shell) -> Non
     for words in (["push", "orders", "1"], ["pop", "orders"], ["queue", "ls"], ["top", "--once"]):
         ended = await shell.run(*words, **gone)
         assert (words, ended.code) == (words, 5)
-        assert ended.said.startswith("queen: ")
-        assert len(ended.said.splitlines()) == 1
+        assert ended.err.startswith("queen: ")
+        assert len(ended.err.splitlines()) == 1

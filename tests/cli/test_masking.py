@@ -51,7 +51,7 @@ async def test_a_tail_does_not_look_into_what_is_masked(server: Server, shell: S
     await push(server, "orders", {"who": CANARY}, headers={"who": CANARY})
     for test in (f"payload.who={CANARY}", "payload.who!=x", f"headers.who={CANARY}"):
         refused = await shell.run("tail", "orders", "--no-follow", "--where", test)
-        assert (refused.code, "--reveal" in refused.said) == (4, True)
+        assert (refused.code, "--reveal" in refused.err) == (4, True)
         told = ("tail", "orders", "--no-follow", "--where", test, "--reveal")
         assert CANARY in (await shell.run(*told)).out
     plain = await shell.run("tail", "orders", "--no-follow", "--where", "partition=Default")
@@ -61,7 +61,7 @@ async def test_a_tail_does_not_look_into_what_is_masked(server: Server, shell: S
 async def test_a_search_inside_says_what_it_needs(server: Server, shell: Shell) -> None:
     await push(server, "orders", CANARY)
     refused = await shell.run("peek", "orders", "--contains", CANARY)
-    assert (refused.code, "reveal=true" in refused.said) == (4, True)
+    assert (refused.code, "reveal=true" in refused.err) == (4, True)
     assert CANARY in (await shell.run("peek", "orders", "--contains", CANARY, "--reveal")).out
 
 
@@ -71,7 +71,7 @@ async def test_nothing_masked_goes_through_a_file(
     await push(server, "orders", CANARY)
     file = tmp_path / "orders.jsonl"
     refused = await shell.run("export", "orders", str(file))
-    assert (refused.code, "--reveal" in refused.said) == (4, True)
+    assert (refused.code, "--reveal" in refused.err) == (4, True)
     assert not file.exists()
     exported = await shell.run("export", "orders", str(file), "--reveal")
     assert (exported.code, json.loads(file.read_text())["data"]) == (0, CANARY)
@@ -83,5 +83,5 @@ async def test_nothing_masked_goes_through_a_file(
     file.write_text(masked.out)
     imported = await shell.run("import", "more", str(file))
     assert imported.code == 1
-    assert "line 1: its payload is masked" in imported.said
+    assert "line 1: its payload is masked" in imported.err
     assert (await server.get("/messages", queue="more")).code == "queue_not_found"

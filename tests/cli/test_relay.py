@@ -80,10 +80,10 @@ async def test_what_is_committed_is_pushed_and_what_is_not_is_not(
 
     ended = await shell.run("relay", "--dsn", shop, "--once")
 
-    assert (ended.code, ended.said) == (0, "3 messages were pushed\n")
+    assert (ended.code, ended.err) == (0, "3 messages were pushed\n")
     assert await drained(queen) == ["1", "2", "3"]
     assert await left(application) == []
-    assert (await shell.run("relay", "--once", QUEEN_RELAY_DSN=shop)).said.startswith("0 messages")
+    assert (await shell.run("relay", "--once", QUEEN_RELAY_DSN=shop)).err.startswith("0 messages")
 
 
 async def test_the_command_makes_an_outbox_and_nothing_else(
@@ -92,7 +92,7 @@ async def test_the_command_makes_an_outbox_and_nothing_else(
     dsn = await asyncio.to_thread(postgres.create_database, f"shop_{uuid4().hex}")
     missing = await shell.run("relay", "--dsn", dsn, "--once")
     assert missing.code == 1
-    assert "queen relay --init" in missing.said
+    assert "queen relay --init" in missing.err
 
     for _ in range(2):
         made = await shell.run("relay", "--dsn", dsn, "--init")
@@ -113,7 +113,7 @@ async def test_a_database_of_queen_needs_no_relay(shell: Shell, dsn: str) -> Non
     for option in ("--init", "--once"):
         ended = await shell.run("relay", "--dsn", dsn, option)
         assert ended.code == 1
-        assert "its servers move the outbox" in ended.said
+        assert "its servers move the outbox" in ended.err
     assert (await shell.run("relay")).code == 2
 
 

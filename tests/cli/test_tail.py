@@ -114,7 +114,7 @@ async def test_a_field_or_a_queue_that_is_not_there_is_no_empty_answer(
     await _push(server, {"x": 1})
     slip = await shell.run("tail", "orders", "--no-follow", "--format", "{nope} {data}")
     assert (slip.code, slip.out) == (2, "")
-    assert slip.said.startswith("queen: {nope}: a message has payload, id,")
+    assert slip.err.startswith("queen: {nope}: a message has payload, id,")
     deep = await shell.run("tail", "orders", "--no-follow", "--format", "{payload.y} {createdAt}")
     assert (deep.code, deep.out[:2]) == (0, "- ")
     assert (await shell.run("tail", "none", "--no-follow")).code == 3

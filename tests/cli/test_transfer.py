@@ -33,12 +33,12 @@ async def test_a_queue_goes_through_a_file_in_order_and_once(
     file = tmp_path / "orders.jsonl"
 
     exported = await shell.run("export", "orders", str(file))
-    assert (exported.out, exported.said) == ("", "2500 messages\n")
+    assert (exported.out, exported.err) == ("", "2500 messages\n")
     assert not file.with_name("orders.jsonl.part").exists()
     stored = await shell.run("import", "copies", str(file))
-    assert stored.said == "2500 messages stored, 0 were there already\n"
+    assert stored.err == "2500 messages stored, 0 were there already\n"
     again = await shell.run("import", "copies", str(file))
-    assert again.said == "0 messages stored, 2500 were there already\n"
+    assert again.err == "0 messages stored, 2500 were there already\n"
 
     back = await shell.run("export", "copies")
     for partition in range(3):
@@ -81,15 +81,15 @@ async def test_what_is_scheduled_and_what_expires_keeps_its_time(
     assert (await server.post("/push", {"items": items})).status == 201
 
     exported = await shell.run("export", "orders")
-    assert exported.said == "4 messages, 2 of them scheduled\n"
+    assert exported.err == "4 messages, 2 of them scheduled\n"
     lines = [json.loads(line) for line in exported.lines]
     assert [each["data"] for each in lines] == ["brief", "plain", "sooner", "later"]
     # A message whose time was over before the import is not stored for ever.
     gone = json.dumps({"data": "gone", "expiresAt": "2000-01-01T00:00:00Z"}) + "\n"
     stored = await shell.run("import", "copies", given=exported.out + gone)
-    assert stored.said == "4 messages stored, 0 were there already, 1 had expired\n"
+    assert stored.err == "4 messages stored, 0 were there already, 1 had expired\n"
     again = await shell.run("import", "copies", given=exported.out)
-    assert again.said == "0 messages stored, 4 were there already\n"
+    assert again.err == "0 messages stored, 4 were there already\n"
 
     back = [json.loads(line) for line in (await shell.run("export", "copies")).lines]
     assert [each["data"] for each in back] == ["brief", "plain", "sooner", "later"]
@@ -109,7 +109,7 @@ async def test_some_are_chosen_and_a_trial_pushes_nothing(server: Server, shell:
     assert len(one.lines) == 3
     assert (await shell.run("export", "orders", "--to", "2000-01-01")).out == ""
     dry = await shell.run("import", "copies", "--dry-run", given=one.out)
-    assert dry.said == "would push 3 messages to copies\n"
+    assert dry.err == "would push 3 messages to copies\n"
     assert (await shell.run("queue", "show", "copies")).code == 3
 
 
@@ -124,12 +124,12 @@ async def test_a_pipe_is_written_to_and_a_folder_refused(
     )
     assert (exported.code, len(read.splitlines()), pipe.is_fifo()) == (0, 2, True)
     refused = await shell.run("export", "orders", str(tmp_path))
-    assert (refused.code, refused.said.startswith("queen: cannot write")) == (1, True)
+    assert (refused.code, refused.err.startswith("queen: cannot write")) == (1, True)
 
 
 async def test_a_line_that_is_no_message_is_named(shell: Shell, tmp_path: Path) -> None:
     ended = await shell.run("import", "orders", given='{"data": 1}\n{"payload": 1}\n')
     assert ended.code == 1
-    assert ended.said.startswith("queen: line 2: ")
+    assert ended.err.startswith("queen: line 2: ")
     assert (await shell.run("import", "orders", str(tmp_path / "none"))).code == 1
     assert (await shell.run("export", "none")).code == 3

@@ -158,12 +158,12 @@ async def test_what_is_wrong_is_said_in_a_sentence(
 ) -> None:
     ended = await shell.run("worker", *arguments)
     assert ended.code == 2
-    assert said in ended.said
-    assert "Traceback" not in ended.said
+    assert said in ended.err
+    assert "Traceback" not in ended.err
 
 
 async def test_a_server_that_is_not_there_is_named(shell: Shell) -> None:
     for extra in ([], ["--processes", "2"]):
         ended = await shell.run("worker", APP, *extra, QUEEN_BASE_URL="http://127.0.0.1:1")
         assert ended.code == 5
-        assert "Traceback" not in ended.said
+        assert "Traceback" not in ended.err

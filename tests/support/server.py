@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -18,8 +17,8 @@ import aiohttp
 from yarl import URL
 
 from tests.support.exercised import note_answer, note_code
+from tests.support.prefork import SOURCE, Forked, start_queen
 
-SOURCE = Path(__file__).parents[2] / "src"
 START_SECONDS = 40
 STOP_SECONDS = 40
 
@@ -61,7 +60,7 @@ class Server:
             **(environment or {}),
         }
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | subprocess.Popen[bytes] | None = None
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -112,13 +111,14 @@ class Server:
             for name, value in os.environ.items()
             if name in ("PATH", "HOME", "LANG", "TMPDIR")
         }
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "queen", "serve"],
-            env={**inherited, "PYTHONPATH": str(SOURCE), **self.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-        )
+        with Path(os.devnull).open() as nothing:
+            self._process = start_queen(
+                ["serve"],
+                {**inherited, "PYTHONPATH": str(SOURCE), **self.environment},
+                stdin=nothing,
+                stdout=self._log,
+                stderr=self._log,
+            )
 
     async def stop(self) -> int:
         """Ask it to stop, as an operator would; answers its exit code."""
