@@ -1,1 +1,1 @@
-"""Stored bytes, as pure functions: the engine writes them, others read them too."""
+"""The format of stored bytes, as pure functions."""

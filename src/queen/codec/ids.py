@@ -1,4 +1,4 @@
-"""Ids of messages, partitions and leases, and the places that they stand for."""
+"""Ids of messages, partitions and leases, and the positions that they encode."""
 
 import re
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ SHARD_BITS: Final = 10
 PARTITION_BITS: Final = 48
 OFFSET_BITS: Final = 54
 
-# From the top: partition 48 bits, version 4, offset's high 12, variant 2, shard 10, spare 10,
-# offset's low 42.
+# From the highest bit: partition 48 bits, version 4, high part of the offset 12, variant 2, shard
+# 10, unused 10, low part of the offset 42.
 _LOW_BITS: Final = 42
 _OURS: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII
@@ -26,7 +26,7 @@ _SHARD: Final = re.compile(r"[0-9]{1,4}(?=\.)", re.ASCII)
 
 
 class Place(NamedTuple):
-    """Where a message is stored. It never moves."""
+    """Where a message is stored. It never changes."""
 
     shard: int
     partition_id: int
@@ -34,20 +34,23 @@ class Place(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A delivery and the token that proves who holds it: together they are the leaseId."""
+    """A delivery and the token that proves its ownership. Together they are the leaseId."""
 
     shard: int
     delivery_id: int
     token: UUID
     claimed_ms: int = 0
-    """When the messages were delivered, by the clock of that process; used for metrics only."""
+    """
+    When the messages were delivered, by the clock of the process that delivered them. For metrics
+    only.
+    """
 
     def __str__(self) -> str:
         return f"{self.shard}.{self.delivery_id}.{self.claimed_ms}.{self.token.hex}"
 
     @classmethod
     def parse(cls, lease_id: str) -> "Lease":
-        """Raise LeaseLost for a text that cannot be a lease."""
+        """Raise LeaseLost if the text cannot be a lease id."""
         try:
             shard, delivery_id, claimed_ms, token = lease_id.split(".")
             lease = cls(int(shard), int(delivery_id), UUID(hex=token), int(claimed_ms))
@@ -59,7 +62,7 @@ class Lease(NamedTuple):
 
 
 def message_id(shard: int, partition_id: int, offset: int) -> str:
-    """The id of the message at a place."""
+    """The id of the message at a position."""
     value = (
         partition_id << 80
         | 8 << 76
@@ -73,16 +76,16 @@ def message_id(shard: int, partition_id: int, offset: int) -> str:
 
 
 def id_runs(first: int, end: int) -> list[tuple[int, int]]:
-    """Offsets that lie together, parted where ids differ in more than their last twelve digits."""
+    """Split a range of offsets where ids differ in more than their last twelve digits."""
     edges = [first, *range(((first >> _LOW_BITS) + 1) << _LOW_BITS, end, 1 << _LOW_BITS), end]
     return list(pairwise(edges))
 
 
 def message_ids(shard: int, partition_id: int, first: int, end: int) -> list[bytes]:
-    """The ids of messages that lie together, as ASCII."""
+    """The ids of consecutive messages, as ASCII."""
     if first >> _LOW_BITS != end >> _LOW_BITS:
         return [message_id(shard, partition_id, offset).encode() for offset in range(first, end)]
-    # They differ in their last digits alone.
+    # The ids differ only in their last twelve digits.
     head = message_id(shard, partition_id, first)[:24].encode()
     low = (1 << _LOW_BITS) - 1
     return [
@@ -91,7 +94,7 @@ def message_ids(shard: int, partition_id: int, first: int, end: int) -> list[byt
 
 
 def place_of(message_id: str) -> Place | None:
-    """The place that an id names; None for a string that is not an id of ours."""
+    """The position that an id encodes, or None if the string is not a message id."""
     if not _OURS.fullmatch(message_id):
         return None
     value = int(message_id.replace("-", ""), 16)
@@ -103,10 +106,11 @@ def place_of(message_id: str) -> Place | None:
 
 def places_of(message_ids: Sequence[str]) -> tuple[int, list[int]] | None:
     """
-    The partition and the offsets of many ids of one partition; None if they need a closer look.
+    The partition and the offsets of many ids of one partition, or None if they must be parsed one
+    by one.
 
-    What `place_of` says of each, for the acks of a large batch: all but the last twelve digits are
-    compared at once.
+    Returns the same as `place_of` for each id. For the acks of a large batch it is faster, because
+    it compares all but the last twelve digits in one step.
     """
     first = place_of(message_ids[0])
     if first is None:
@@ -125,14 +129,14 @@ def places_of(message_ids: Sequence[str]) -> tuple[int, list[int]] | None:
 
 
 def partition_ref(shard: int, partition_id: int) -> str:
-    """What clients call a partition: they need not know what is in it."""
+    """An opaque reference to a partition, for clients."""
     return f"{shard}.{partition_id}"
 
 
 def shards_of(
     *, message_id: str | None = None, lease_id: str | None = None, partition_id: str | None = None
 ) -> set[int]:
-    """The shards that ids of ours name; what is no id of ours names none."""
+    """The shards that the ids encode. Strings that are not ids are ignored."""
     named: set[int] = set()
     if message_id is not None and (place := place_of(message_id)) is not None:
         named.add(place.shard)
@@ -143,11 +147,13 @@ def shards_of(
 
 
 def partition_of(ref: str) -> int | None:
-    """The partition that a reference names; None for a string that is not one of ours."""
+    """The partition that a reference encodes, or None if the string is not a reference."""
     match = _PARTITION.fullmatch(ref)
     return int(match[1]) if match else None
 
 
 def dedup_key(partition_id: int, transaction_id: str) -> bytes:
-    """The 16 bytes by which a client's transactionId is remembered; `queen.dedup_key` in SQL."""
+    """
+    The 16 bytes that stand for a client's transactionId. `queen.dedup_key` is the same in SQL.
+    """
     return sha256(partition_id.to_bytes(8) + transaction_id.encode()).digest()[:16]

@@ -5,11 +5,11 @@ from typing import Final
 from queen import errors
 
 QUEUE_MODE: Final = "__QUEUE_MODE__"
-"""The consumer group of pops that name none."""
+"""The consumer group of pops that don't name a group."""
 
 
 def check_name(what: str, name: str, max_bytes: int) -> None:
-    """Raise InvalidName unless the name can be stored, shown and put into a path."""
+    """Raise InvalidName unless the name can be stored, displayed and used in a path."""
     if 2 < len(name) <= max_bytes and name.isascii() and name.isprintable():
         return
     try:
@@ -23,7 +23,7 @@ def check_name(what: str, name: str, max_bytes: int) -> None:
 
 
 def check_queue_name(what: str, name: str, max_bytes: int) -> None:
-    """Queues and groups besides: names with a leading __ are ours."""
+    """Check a queue or group name, which must not begin with the reserved prefix __."""
     check_name(what, name, max_bytes)
     if name.startswith("__") or name != name.strip():
         raise errors.InvalidName(f"{what} {name!r}: no leading __ and no outer spaces")

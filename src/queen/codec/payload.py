@@ -1,4 +1,4 @@
-"""What a payload must be to be stored: JSON in UTF-8, not too deep. Its bytes stay as they are."""
+"""Validation of payloads: JSON in UTF-8, up to a maximum depth. Their bytes stay unchanged."""
 
 import re
 from array import array
@@ -12,17 +12,18 @@ from queen.errors import InvalidItem
 
 _RAWS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _NOT_OPENING: Final = bytes(set(range(256)) - set(b"[{\0"))
-# Unless one bracket stands right behind another, two levels take seven bytes and more: `[`, `{"":`,
-# `}` and `]`.
+# Unless two brackets adjoin, two levels take at least seven bytes: `[`, `{"":`, `}` and `]`.
 _ADJOINING: Final = re.compile(rb"\[[ \t\r\n]*\[")
 _RAW: Final = msgspec.json.Decoder(msgspec.Raw)
 _NOT_MARKS: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""As signed bytes: one level deeper, or one less."""
+"""As signed bytes: one level deeper, or one level up."""
 
 
 def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
-    """Whether all are certainly good: one pass over all of them. False says to check each alone."""
+    """
+    Check all payloads in one pass. True is certain. After False, check each payload separately.
+    """
     if len(payloads) == 1:
         return is_valid(payloads[0], max_depth)
     joined = b"[" + b",".join(payloads) + b"]"
@@ -32,7 +33,7 @@ def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
         raws = _RAWS.decode(joined)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return False
-    # A payload like `1,2` or `[1` can hide among others; not if each is as long as what was sent.
+    # Payloads like `1,2` or `[1` can join their neighbours. Then the lengths differ.
     if list(map(len, raws)) != list(map(len, payloads)):
         return False
     if 2 * max(map(len, payloads)) <= 7 * max_depth and _ADJOINING.search(joined) is None:
@@ -41,20 +42,20 @@ def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
 
 
 def are_shallow(payloads: Sequence[bytes], max_depth: int) -> bool:
-    """Whether all, which are JSON, are certainly not too deep."""
+    """Return whether all payloads, which must be JSON, stay within the depth. True is certain."""
     if max(map(len, payloads)) <= 2 * max_depth:
         return True
     return _open_few(payloads, max_depth)
 
 
 def _open_few(payloads: Sequence[bytes], max_depth: int) -> bool:
-    """As many levels as brackets that open, at the most."""
+    """The depth is at most the number of opening brackets."""
     opening = b"\0".join(payloads).translate(None, _NOT_OPENING).split(b"\0")
     return len(opening) == len(payloads) and max(map(len, opening)) <= max_depth
 
 
 def is_valid(payload: bytes | msgspec.Raw, max_depth: int) -> bool:
-    """Whether one is certainly good. False says to check it for the reason why not."""
+    """Check one payload. True is certain. After False, `check` finds the reason."""
     text = bytes(payload)
     try:
         if not text.isascii():
@@ -64,12 +65,12 @@ def is_valid(payload: bytes | msgspec.Raw, max_depth: int) -> bool:
         return False
     if len(text) <= 2 * max_depth:
         return True
-    # As many levels as brackets that open, at the most.
+    # The depth is at most the number of opening brackets.
     return text.count(b"{") + text.count(b"[") <= max_depth
 
 
 def check(payload: bytes, max_depth: int) -> None:
-    """Raise InvalidItem, saying why, unless this is one JSON value that is not too deep."""
+    """Raise InvalidItem, with the reason, unless this is one JSON value within the depth."""
     try:
         payload.decode("utf-8")
         _RAW.decode(payload)
@@ -83,15 +84,16 @@ def check(payload: bytes, max_depth: int) -> None:
 
 def _depth(payload: bytes) -> int:
     """
-    How deep valid JSON is nested: brackets outside of strings, counted.
+    The nesting depth of valid JSON, counted from the brackets outside of strings.
 
-    Without a loop over bytes in Python: one payload of a megabyte would stop the process for a
+    Python must not loop over the bytes: a payload of one megabyte would block the process for a
     third of a second.
     """
     if b"\\" in payload:
-        # Pairs first: what is left of a run of backslashes then escapes the next character.
+        # Pairs of backslashes first, so that a remaining backslash escapes the next character.
         payload = payload.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = payload.translate(_STEPS, _NOT_MARKS)
-    # Quotes side by side enclose no bracket, so every bracket stays inside or outside of strings.
+    # Adjoining quotes enclose no bracket, so removing them moves no bracket into or out of a
+    # string.
     outside = marks.replace(b'""', b"").split(b'"')[::2]
     return max(accumulate(array("b", b"".join(outside))), default=0)

@@ -1,4 +1,4 @@
-"""Payloads held against the JSON Schema of their queue."""
+"""Validation of payloads against the JSON Schema of their queue."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from queen import errors
 
 
 class PayloadSchema:
-    """A schema, compiled once."""
+    """A compiled schema."""
 
     def __init__(self, schema: dict[str, Any] | bool) -> None:
         try:
             self._validator = jsonschema_rs.Draft202012Validator(
                 schema,
                 retriever=_refuse,
-                # Patterns that take linear time: a schema is a stranger's text as well.
+                # Patterns must run in linear time, because users write the schemas.
                 pattern_options=jsonschema_rs.RegexOptions(),
                 mask="the value",
             )
@@ -25,7 +25,7 @@ class PayloadSchema:
             raise errors.InvalidOption(f"schema: {reason}") from error
 
     def check(self, payload: bytes) -> None:
-        """Raise SchemaViolation, saying where, unless the payload is as the schema asks."""
+        """Raise SchemaViolation, with the position, if the payload does not match the schema."""
         try:
             self._validator.validate(msgspec.json.decode(payload))
         except jsonschema_rs.ValidationError as error:

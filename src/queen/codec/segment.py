@@ -1,4 +1,4 @@
-"""Payloads to and from a segment: body and ends are, byte for byte, an Arrow string array."""
+"""Segments: the body and ends are, byte for byte, an Arrow string array."""
 
 import struct
 import sys
@@ -17,16 +17,16 @@ _IS_LITTLE: Final = sys.byteorder == "little"
 
 
 def ends_of(values: Sequence[Buffer]) -> bytes:
-    """The n+1 little-endian int32 positions of values that lie back to back, from 0."""
+    """The n+1 little-endian int32 positions of concatenated values, from 0."""
     return _ends_of_sizes(map(len, values))
 
 
 def ends_with_more(ends: bytes, size_bytes: int) -> bytes:
     """
-    The ends when each of the values is so much longer.
+    The ends after each value grew by ``size_bytes``.
 
-    Added as one long number: no end carries into the next, for it stays below 2^31. A thousand
-    ends cost what ten do one by one.
+    Adds all of them as one long integer. An end stays below 2^31 and never carries into the next. A
+    thousand ends cost as much as ten in a loop.
     """
     more = _ends_of_equals(len(ends) // 4 - 1, size_bytes)
     return (int.from_bytes(ends, "little") + more).to_bytes(len(ends), "little")
@@ -45,12 +45,12 @@ def _ends_of_sizes(sizes: Iterable[int]) -> bytes:
 
 
 def encode(payloads: Sequence[Buffer]) -> tuple[bytes, bytes]:
-    """Body and ends of a segment with these payloads."""
+    """The body and ends of a segment with these payloads."""
     return b"".join(payloads), ends_of(payloads)
 
 
 def encode_extras(extras: Iterable[bytes | None]) -> bytes | None:
-    """One value for what some messages have and most have not; None when none has any."""
+    """Encode the optional fields of all messages as one value, or None if no message has any."""
     values = [extra or b"" for extra in extras]
     if not any(values):
         return None
@@ -58,7 +58,7 @@ def encode_extras(extras: Iterable[bytes | None]) -> bytes | None:
 
 
 class Segment:
-    """A segment as it was stored; slices of it are payloads, and nothing is parsed."""
+    """A stored segment. Payloads are slices of it and are not parsed."""
 
     __slots__ = ("_ends", "_extras", "body", "count", "xid")
 
@@ -72,7 +72,7 @@ class Segment:
         self._extras = extras
 
     def check(self) -> None:
-        """Raise MessagesDamaged unless the positions of all messages fit what is stored."""
+        """Raise MessagesDamaged if the positions of the messages don't fit the stored bytes."""
         _check_ends(self._ends, self.count, len(self.body))
         if self._extras is not None:
             head = 4 * (self.count + 1)
@@ -84,7 +84,7 @@ class Segment:
 
     @property
     def stored_extras(self) -> bytes | None:
-        """The extras of all messages as they are stored."""
+        """The extras of all messages in their stored form."""
         return self._extras
 
     @property
@@ -92,13 +92,13 @@ class Segment:
         return len(self.body) + len(self._ends) + len(self._extras or b"") + 200
 
     def payload_bytes(self, first: int, end: int) -> int:
-        """The size of the messages first … end - 1 together."""
+        """The total size of the messages first … end - 1."""
         (start,) = _INT32.unpack_from(self._ends, 4 * first)
         (stop,) = _INT32.unpack_from(self._ends, 4 * end)
         return stop - start
 
     def payloads(self, first: int, end: int) -> list[bytes]:
-        """Payloads of the messages first … end - 1, counted from the segment's base."""
+        """The payloads of the messages first … end - 1, counted from the segment's base."""
         ends = array("i", self._ends[4 * first : 4 * end + 4])
         if not _IS_LITTLE:
             ends.byteswap()
@@ -106,7 +106,7 @@ class Segment:
         return [body[start:stop] for start, stop in pairwise(ends)]
 
     def extras(self, first: int, end: int) -> list[bytes | None]:
-        """What those messages have besides, as JSON; None for those that have nothing."""
+        """The extras of those messages as JSON. A message without extras has None."""
         stored = self._extras
         if stored is None:
             return [None] * (end - first)

@@ -1,4 +1,4 @@
-"""The master keys that an environment gives to a process."""
+"""The master keys in the environment of a process."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ from queen.codec.encryption.keys import Keyring
 
 
 def keyring_from(*, file: str | None, keys: str | None, key: str | None) -> Keyring:
-    """The master keys that are set. Raises BadSettings for one that is malformed."""
+    """The configured master keys. Raises BadSettings if one is malformed."""
     found: dict[str, bytes] = {}
     if file is not None:
         found |= encryption.parse_keys(_read_private(file), where="QUEEN_ENCRYPTION_KEYS_FILE")
@@ -24,7 +24,7 @@ def keyring_from(*, file: str | None, keys: str | None, key: str | None) -> Keyr
 
 
 def keyring_of_environment() -> Keyring:
-    """Those of this process, where no settings are read: an executor of Spark."""
+    """The master keys of a process that reads no settings, such as a Spark executor."""
     return keyring_from(
         file=os.environ.get("QUEEN_ENCRYPTION_KEYS_FILE") or None,
         keys=os.environ.get("QUEEN_ENCRYPTION_KEYS"),

@@ -1,10 +1,10 @@
 """
-Payloads sealed by AES-256-GCM, and the keys that do it.
+Encryption of payloads with AES-256-GCM, and the keys for it.
 
-A sealed payload: mark, kind, key id (4 bytes), nonce (12), ciphertext, tag (16). The mark is a byte
-that no JSON holds, so every payload says itself whether it is sealed. Authenticated with it, each
-behind its length: what it is, mark and kind, shard, queue id, partition id and key id. Its offset
-is given after it was sealed, so its place inside the partition is not.
+An encrypted payload has a mark, a kind, the key id (4 bytes), a nonce (12), the ciphertext and a
+tag (16). The mark is a byte that JSON never contains, so it tells encrypted payloads apart. The tag
+also authenticates, each with its length: the purpose, mark and kind, shard, queue id, partition id
+and key id. The offset is not authenticated, because the database assigns it after encryption.
 """
 
 import os
@@ -23,7 +23,7 @@ from queen.codec.segment import Buffer, ends_with_more
 MARK: Final = b"\x01"
 OVERHEAD_BYTES: Final = 34
 MAX_USES: Final = 2**31
-"""Of one data key. Random nonces of 12 bytes allow for 2^32."""
+"""Uses of one data key. Random nonces of 12 bytes allow 2^32."""
 _PAYLOAD: Final = MARK + b"\x00"
 _PAYLOAD_AND_EXTRA: Final = MARK + b"\x01"
 _NONCE_BYTES: Final = 12
@@ -36,22 +36,22 @@ _HEX: Final = re.compile(r"[0-9A-Fa-f]{64}", re.ASCII)
 
 
 def is_sealed(payload: bytes) -> bool:
-    """Whether a stored payload is ciphertext."""
+    """Return whether a stored payload is encrypted."""
     return payload[:1] == MARK
 
 
 def holds_sealed(body: bytes) -> bool:
-    """Whether some payload of a segment may be ciphertext; one that is all JSON never is."""
+    """Return whether a segment may contain encrypted payloads. False is certain."""
     return MARK in body
 
 
 def key_id_of(sealed: bytes) -> int:
-    """The data key that a payload was sealed with."""
+    """The data key that encrypted a payload."""
     return int.from_bytes(sealed[2:_HEAD_BYTES])
 
 
 class DataKey:
-    """The key of one queue, for a day or so many uses."""
+    """The encryption key of one queue, for one day or `MAX_USES` uses."""
 
     __slots__ = ("_cipher", "id", "queue_id", "secret")
 
@@ -66,7 +66,7 @@ class DataKey:
         return cls(id_, queue_id, os.urandom(_KEY_BYTES))
 
     def seal(self, shard: int, partition_id: int, payloads: Sequence[Buffer]) -> list[bytes]:
-        """Payloads of one partition, each under a nonce of its own."""
+        """Encrypt payloads of one partition, each with its own nonce."""
         head = self.head
         bound = self._bound(_PAYLOAD, shard, partition_id)
         encrypt = self._cipher.encrypt
@@ -78,7 +78,10 @@ class DataKey:
     def seal_segment(
         self, shard: int, partition_id: int, payloads: Sequence[Buffer], ends: bytes
     ) -> tuple[bytes, bytes]:
-        """Body and ends of a segment with these payloads, each of them sealed; ends are theirs."""
+        """
+        Encrypt these payloads and return body and ends of their segment. ``ends`` are those of the
+        payloads.
+        """
         nonces = _nonces(len(payloads))
         bound = self._bound(_PAYLOAD, shard, partition_id)
         parts = [self.head] * (3 * len(payloads))
@@ -89,7 +92,7 @@ class DataKey:
     def seal_with_extra(
         self, shard: int, partition_id: int, payload: Buffer, extra: bytes
     ) -> bytes:
-        """One payload, and what the message has besides, in one ciphertext."""
+        """Encrypt a payload and the optional fields of its message in one ciphertext."""
         (nonce,) = _nonces(1)
         bound = self._bound(_PAYLOAD_AND_EXTRA, shard, partition_id)
         inner = b"".join((_SIZE.pack(len(extra)), extra, payload))
@@ -97,7 +100,10 @@ class DataKey:
         return head + nonce + self._cipher.encrypt(nonce, inner, bound)
 
     def open(self, shard: int, partition_id: int, sealed: bytes) -> tuple[bytes, bytes | None]:
-        """The payload, and the extra if it was sealed with it. Raises EncryptionUnavailable."""
+        """
+        Decrypt the payload, and the extra if it was encrypted with it. Raises
+        EncryptionUnavailable.
+        """
         kind = sealed[:2]
         if kind not in (_PAYLOAD, _PAYLOAD_AND_EXTRA) or len(sealed) < OVERHEAD_BYTES:
             raise errors.EncryptionUnavailable("a payload is sealed in a way that is not known")
@@ -115,7 +121,7 @@ class DataKey:
         return inner[4 + size :], inner[4 : 4 + size]
 
     def open_all(self, shard: int, partition_id: int, sealed: Sequence[bytes]) -> list[bytes]:
-        """Payloads that were sealed alone and by this key, as most are."""
+        """Decrypt payloads that this key encrypted without extras, which is the common case."""
         bound = self._bound(_PAYLOAD, shard, partition_id)
         decrypt = self._cipher.decrypt
         try:
@@ -128,12 +134,12 @@ class DataKey:
 
     @property
     def head(self) -> bytes:
-        """What payloads begin with that this key sealed alone."""
+        """The first bytes of payloads that this key encrypted without extras."""
         return _PAYLOAD + self.id.to_bytes(4)
 
 
 class Wrapped(NamedTuple):
-    """A data key as it is stored: sealed by a master key."""
+    """A data key as it is stored, encrypted by a master key."""
 
     id: int
     queue_id: int
@@ -142,7 +148,7 @@ class Wrapped(NamedTuple):
 
 
 class Keyring:
-    """Master keys by id. The first one wraps; all of them unwrap."""
+    """Master keys by id. The first one encrypts, and all of them decrypt."""
 
     def __init__(self, secrets: Mapping[str, bytes]) -> None:
         self._ciphers = {id_: AESGCM(secret) for id_, secret in secrets.items()}
@@ -158,7 +164,7 @@ class Keyring:
 
     @property
     def first(self) -> str:
-        """The key that wraps. Raises EncryptionUnavailable if there is none."""
+        """The id of the key that encrypts. Raises EncryptionUnavailable if the keyring is empty."""
         for master_id in self._ciphers:
             return master_id
         raise errors.EncryptionUnavailable(
@@ -166,7 +172,7 @@ class Keyring:
         )
 
     def wrap(self, key: DataKey) -> Wrapped:
-        """Seal a data key by the first master key."""
+        """Encrypt a data key with the first master key."""
         master_id = self.first
         (nonce,) = _nonces(1)
         bound = _bound(b"data key", MARK, key.queue_id, key.id, master_id.encode())
@@ -174,7 +180,7 @@ class Keyring:
         return Wrapped(key.id, key.queue_id, master_id, sealed)
 
     def seal_record(self, text: bytes) -> bytes:
-        """Seal a record of a file by the first master key, whose id goes with it."""
+        """Encrypt a record of a file with the first master key, and prepend its id."""
         master_id = self.first.encode()
         (nonce,) = _nonces(1)
         bound = _bound(b"record", MARK, 0, 0, master_id)
@@ -182,7 +188,7 @@ class Keyring:
         return bytes([len(master_id)]) + master_id + nonce + sealed
 
     def open_record(self, sealed: bytes) -> bytes:
-        """The record. Raises EncryptionUnavailable without its master key."""
+        """Decrypt a record. Raises EncryptionUnavailable without its master key."""
         end = 1 + sealed[0]
         master_id = sealed[1:end].decode("ascii", "replace")
         cipher = self._ciphers.get(master_id)
@@ -199,7 +205,7 @@ class Keyring:
             ) from error
 
     def unwrap(self, stored: Wrapped) -> DataKey:
-        """The data key. Raises EncryptionUnavailable without its master key."""
+        """Decrypt a data key. Raises EncryptionUnavailable without its master key."""
         cipher = self._ciphers.get(stored.master_id)
         if cipher is None:
             raise errors.EncryptionUnavailable(
@@ -216,7 +222,10 @@ class Keyring:
 
 
 def parse_keys(text: str, *, where: str) -> dict[str, bytes]:
-    """Keys written ``id:hex``, by commas or lines. Raises BadSettings, which quotes no key."""
+    """
+    Parse keys of the form ``id:hex``, separated by commas or lines. Raises BadSettings without
+    quoting a key.
+    """
     found: dict[str, bytes] = {}
     for word in re.split(r"[,\n]", text):
         line = word.strip()
@@ -235,13 +244,15 @@ def parse_keys(text: str, *, where: str) -> dict[str, bytes]:
 
 
 def _nonces(count: int) -> list[bytes]:
-    """Some more than asked for are drawn, and taken apart sixteen at a time."""
+    """
+    Unpacking sixteen nonces per call is faster, so up to fifteen more are generated than needed.
+    """
     drawn = os.urandom(-(-count // 16) * _NONCES.size)
     return list(islice(chain.from_iterable(_NONCES.iter_unpack(drawn)), count))
 
 
 def _bound(*fields: bytes | int) -> bytes:
-    """What a ciphertext is bound to: each field behind its length."""
+    """The data that a ciphertext is authenticated with: each field after its length."""
     parts: list[bytes] = []
     for field in fields:
         value = field.to_bytes(8) if isinstance(field, int) else field

@@ -1,4 +1,4 @@
-"""Messages of a partition to and from what is stored of them in an encrypted queue."""
+"""Encryption and decryption of the messages of a partition."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ _HEADERS: Final = b'"headers"'
 
 
 class Sealed(NamedTuple):
-    """Messages of one partition as they are stored."""
+    """Messages of one partition in their stored form."""
 
     payloads: list[bytes]
     extras: list[bytes | None]
@@ -25,7 +25,9 @@ def seal_segment(
     ends: bytes,
     extras: bytes | None,
 ) -> tuple[bytes, bytes, bytes | None]:
-    """Body, ends and extras of a segment with these payloads and ends, sealed as by `seal`."""
+    """
+    Encrypt a segment with these payloads and ends. Returns body, ends and extras, as `seal` does.
+    """
     if extras is None or _HEADERS not in extras:
         return *key.seal_segment(shard, partition_id, payloads, ends), extras
     opened = Segment(xid=0, count=len(payloads), body=b"", ends=b"", extras=extras)
@@ -41,9 +43,10 @@ def seal(
     extras: Sequence[bytes | None],
 ) -> Sealed:
     """
-    Payloads and headers are sealed.
+    Encrypt payloads and headers.
 
-    TransactionId and traceId stay to be found by, as they do when a message is erased.
+    The transactionId and traceId stay readable, so that searches find them. Redaction also keeps
+    them.
     """
     if not any(extra and _HEADERS in extra for extra in extras):
         return Sealed(key.seal(shard, partition_id, payloads), list(extras))
@@ -62,7 +65,7 @@ def seal(
 
 
 def key_ids_of(segment: Segment) -> set[int]:
-    """The data keys that a segment needs to be read."""
+    """The data keys that are needed to read a segment."""
     stored = segment.payloads(0, segment.count)
     return {key_id_of(each) for each in stored if is_sealed(each)}
 
@@ -70,7 +73,9 @@ def key_ids_of(segment: Segment) -> set[int]:
 def open_segment(
     keys: Mapping[int, DataKey], shard: int, partition_id: int, segment: Segment
 ) -> Segment:
-    """The segment as pushed; ``keys`` are all that it needs. Raises EncryptionUnavailable."""
+    """
+    Decrypt a segment. ``keys`` must hold all keys that it needs. Raises EncryptionUnavailable.
+    """
     stored = segment.payloads(0, segment.count)
     extras = segment.extras(0, segment.count)
     (key, *others) = keys.values()
