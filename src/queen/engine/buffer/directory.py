@@ -1,4 +1,6 @@
-"""The folder of the file buffer, which all processes of a server share: its gate and its files."""
+"""
+The directory of the file buffer: its files, and the state that all processes of a server share.
+"""
 
 import contextlib
 import fcntl
@@ -27,23 +29,23 @@ _TORN: Final = ".torn"
 
 
 class State(NamedTuple):
-    """What the processes tell each other, in memory that they share."""
+    """State in memory that the processes share."""
 
     is_closed: bool = False
-    """Something is buffered: whatever comes goes behind it."""
+    """Requests are buffered, and new ones go behind them."""
     generation: int = 0
-    """Files of an earlier one are not written any more."""
+    """Files of an earlier generation are not written any more."""
     number: int = 0
-    """The newest record's: nanoseconds since 1970, and always above the one before."""
+    """The number of the newest record: nanoseconds since 1970, greater than all before."""
     size_bytes: int = 0
     messages: int = 0
-    """All that were written since the gate was last open."""
+    """Messages that were written since the buffer was last empty."""
     oldest: int = 0
-    """Number of the first record of them."""
+    """The number of the first of their records."""
 
 
 class Found(NamedTuple):
-    """A file as it was while nobody wrote."""
+    """A file, listed while the lock was held."""
 
     path: Path
     file_id: bytes
@@ -52,10 +54,10 @@ class Found(NamedTuple):
 
 class BufferFolder:
     """
-    One folder a server, however many processes it has.
+    The buffer directory of a server, shared by all its processes.
 
-    Whoever writes or removes anything holds the lock, from the first byte until it is on disk: so
-    records have one order in all files, and what another process reads is whole and durable.
+    A process holds the lock while it writes or removes a file, until the change is on disk. So
+    records have one order across all files, and other processes read complete and durable records.
     """
 
     def __init__(self, path: Path) -> None:
@@ -83,7 +85,7 @@ class BufferFolder:
 
     @property
     def is_closed(self) -> bool:
-        """Whether something is buffered by any process of this server; costs nothing to ask."""
+        """Whether any process of this server has buffered requests. Cheap enough for each push."""
         return self._state[_IS_CLOSED] != 0
 
     @property
@@ -92,8 +94,9 @@ class BufferFolder:
 
     @state.setter
     def state(self, state: State) -> None:
-        # A byte of its own: `pack_into` clears what it fills first, and others read it unlocked. A
-        # push that saw the gate open for that moment would overtake what is buffered.
+        # This byte is written separately: `pack_into` first clears the bytes that it fills, and
+        # others read it without the lock. A push that read a cleared byte would overtake buffered
+        # ones.
         is_closed, *numbers = state
         if is_closed:
             self._state[_IS_CLOSED] = 1
@@ -103,22 +106,25 @@ class BufferFolder:
 
     @property
     def messages(self) -> int:
-        """How many are not stored yet."""
+        """The number of messages that are not stored yet."""
         return max(0, self.state.messages - _STORED.unpack_from(self._state, _STORED_AT)[0])
 
     @property
     def oldest(self) -> int:
-        """Number of the oldest record that is not stored yet; 0 when there is none."""
+        """The number of the oldest record that is not stored yet, or 0."""
         return _STORED.unpack_from(self._state, _STORED_AT)[1] or self.state.oldest
 
     def progress(self, messages: int, oldest: int) -> None:
-        """So many more were stored, and this record is the next; for the keeper, without a lock."""
+        """Count stored messages and set the oldest record. For the replayer, without the lock."""
         stored = _STORED.unpack_from(self._state, _STORED_AT)[0]
         _STORED.pack_into(self._state, _STORED_AT, stored + messages, oldest)
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
-        """Alone among all processes and threads; blocks, so never in an event loop."""
+        """
+        Hold the lock against all processes and threads. It blocks, so never use it in an event
+        loop.
+        """
         lock = self.lock()
         try:
             yield
@@ -126,18 +132,22 @@ class BufferFolder:
             os.close(lock)
 
     def lock(self) -> int:
-        """A descriptor whose end is the end of the lock."""
-        # One of its own each time: two of one process must exclude each other too.
+        """A descriptor that holds the lock until it is closed."""
+        # A new descriptor each time, so that threads of one process exclude each other.
         lock = os.open(self.path / _GATE, os.O_RDWR | os.O_CLOEXEC)
         fcntl.flock(lock, fcntl.LOCK_EX)
         return lock
 
     def next_number(self) -> int:
-        """For the holder of the lock. By the clock, so that a lost gate starts above the files."""
+        """
+        The next record number, for the holder of the lock.
+
+        Numbers follow the clock, so they rise even if a crash loses the shared state.
+        """
         return max(self.state.number + 1, time.time_ns())
 
     def keep(self) -> bool:
-        """Be the one process that stores what is buffered; False while another one is."""
+        """Become the process that replays the buffer. Returns False while another process is."""
         if self._keeper is not None:
             return True
         keeper = os.open(self.path / _KEEPER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -150,11 +160,12 @@ class BufferFolder:
         return True
 
     def files(self) -> list[Found]:
-        """All files with records, and how far each is written; for the holder of the lock."""
+        """All files with records, and their written size. For the holder of the lock."""
         found: list[Found] = []
         for path in sorted(self.path.glob(f"*{_SUFFIX}")):
             with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-                # With a torn header nothing follows that was promised; its name will do.
+                # After a torn header the file holds no acknowledged records, so the file name
+                # identifies it.
                 file_id = records.read_file_id(file) or path.stem.encode()
                 found.append(Found(path, file_id, os.fstat(file.fileno()).st_size))
         return found
@@ -164,10 +175,10 @@ class BufferFolder:
 
     def remove(self, stored: dict[bytes, int]) -> list[bytes]:
         """
-        Remove the files that are stored to their end, and open the gate if no other is left.
+        Remove completely stored files, and end buffering if no file is left.
 
-        ``stored`` says how far, by file, and one more than that where the end is torn. For the
-        holder of the lock. Answers which are gone, durably.
+        ``stored`` has the stored bytes per file, plus one if its end is torn. For the holder of the
+        lock. Returns the ids of the removed files once that is durable.
         """
         state = self.state
         gone: list[bytes] = []
@@ -190,34 +201,37 @@ class BufferFolder:
         if is_whole:
             found.path.unlink(missing_ok=True)
         else:
-            # A torn end was promised to nobody; a damaged file is for people to look at.
+            # A torn end was never acknowledged. A damaged file stays for an operator.
             found.path.replace(self.path / FAILED / f"{found.path.stem}{_TORN}")
 
     def sync(self) -> None:
-        """Make new and removed names durable."""
+        """Make created and removed names durable."""
         sync_folder(self.path)
 
     @property
     def is_known(self) -> bool:
-        """Whether a server with this folder has met its database before."""
+        """Whether a server with this directory has connected to its database before."""
         return (self.path / _KNOWN).exists()
 
     def know(self) -> None:
-        """The database was met, and has the schema: from now on a server may start without it."""
+        """
+        Record that the database is reachable and has the schema. Later the server can start without
+        it.
+        """
         if not self.is_known:
             (self.path / _KNOWN).touch(mode=0o600)
             self.sync()
 
     def failed(self) -> list[Path]:
-        """Records that could not be stored, a file each."""
+        """Records that could not be stored, one per file."""
         return sorted((self.path / FAILED).glob(f"*{_SUFFIX}"))
 
     def torn(self) -> list[Path]:
-        """Files whose end is torn or damaged; what stands before that is stored."""
+        """Files with a torn or damaged end. The records before it are stored."""
         return sorted((self.path / FAILED).glob(f"*{_TORN}"))
 
     def _survey(self) -> None:
-        """What is there; a gate that was lost with a crash of the machine is made anew."""
+        """Read the files, and recreate the shared state if a machine crash lost it."""
         files = self.files()
         size_bytes = sum(found.size_bytes for found in files)
         state = self.state
@@ -241,7 +255,7 @@ class BufferFolder:
 
 
 def sync_folder(path: Path) -> None:
-    """A name in a folder is durable once the folder is."""
+    """Sync a directory, which makes the names in it durable."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
@@ -250,7 +264,7 @@ def sync_folder(path: Path) -> None:
 
 
 def write_all(file: int, data: bytes) -> None:
-    """Write everything: the kernel may take less than it is given."""
+    """Write all bytes, because the kernel may accept fewer per call."""
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]

@@ -1,4 +1,4 @@
-"""What a push does while the database is away: it goes to disk, behind all that is there."""
+"""Pushes while the database is unavailable: they go to disk, behind earlier buffered pushes."""
 
 import time
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from queen.meters import Snapshot
 from queen.wire.messages import PushItem
 
 _REFUSALS: Final = (errors.RequestError, errors.QueueFull, errors.EncryptionUnavailable)
-"""What a queue's options, as they are now, may answer."""
+"""Rejections that depend on the current options of a queue."""
 
 
 class PushFallback:
-    """Pusher by way of the database, and past it while it is away or is not to be used."""
+    """Pushes to the database, or to disk while the database is unavailable or in maintenance."""
 
     def __init__(self, pushes: Pusher, buffer: FileBuffer | None, doubts: RetryWindow) -> None:
         self._pushes = pushes
         self._buffer = buffer
         self._doubts = doubts
         self.is_held = False
-        """Maintenance: all pushes go to disk."""
+        """In maintenance, all pushes go to disk."""
 
     @property
     def is_buffering(self) -> bool:
-        """Whether a push goes to disk: nothing overtakes what this server has there."""
+        """Return whether pushes go to disk. New pushes must not overtake buffered ones."""
         return self.is_held or (self._buffer is not None and self._buffer.folder.is_closed)
 
     async def push(
@@ -41,7 +41,7 @@ class PushFallback:
         is_json: bool,
     ) -> PushResult:
         while self.is_buffering:
-            # Unless the gate is opened before its turn comes.
+            # If buffering ends before its turn, the push goes to the database.
             result = await self._put_down(items, producer, is_behind=not self.is_held)
             if result is not None:
                 return result
@@ -58,7 +58,7 @@ class PushFallback:
                 raise
             if (first := await self._pushes.repeat(producer, items)) is None:
                 raise
-            # It was stored; what its queues are like since then is not asked.
+            # It is stored. Changes to its queues since then don't matter.
             return first
         result = await self._put_down(items, producer, is_behind=False)
         assert result is not None
@@ -71,14 +71,14 @@ class PushFallback:
         tried_at: int,
         unknown: errors.OutcomeUnknown,
     ) -> PushResult:
-        """Put down what may be stored, if it is recognised when it is stored again."""
+        """Buffer a push that may be stored, if the database can recognise it as a duplicate."""
         known = self._pushes.known_seconds(items)
         if self._buffer is None or not self._doubts.is_repeatable(producer, known):
             raise unknown
         try:
             result = await self._put_down(items, producer, is_behind=False, tried_at=tried_at)
         except errors.QueenError:
-            raise unknown from None  # That says of itself that nothing was applied.
+            raise unknown from None  # This error states that the database applied no change.
         assert result is not None
         return result
 
@@ -108,7 +108,7 @@ class PushFallback:
         return BufferedResult([each.transaction_id for each in kept], refused)
 
     def fill(self, snapshot: Snapshot) -> None:
-        """Add what is known of the buffer."""
+        """Add the state of the buffer."""
         if self._buffer is None:
             return
         folder = self._buffer.folder

@@ -1,4 +1,4 @@
-"""Pushes accepted while the database is away: on disk before they are answered, stored later."""
+"""Pushes accepted while the database is unavailable: durable on disk before the response."""
 
 import asyncio
 import contextlib
@@ -24,23 +24,23 @@ from queen.settings import Settings
 from queen.wire.messages import PushItem
 
 _PLAIN: Final = b"\0"
-"""The first byte of a body says how the rest is enveloped; this: not at all."""
+"""The first byte of a body is its encoding. This one is unencrypted."""
 _SEALED: Final = b"\1"
-"""By a master key, where there is one: which queues are encrypted is not known in an outage."""
+"""Encrypted by a master key if there is one, because encrypted queues are unknown in an outage."""
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LEAST_TTL_SECONDS: Final = 0.001
 DOUBTFUL: Final = "-doubtful"
-"""How names of failed requests end that may be stored already."""
+"""The suffix of files with failed requests that may already be stored."""
 
 
 class BufferedItem(msgspec.Struct, frozen=True, array_like=True):
-    """An item of a push as it came."""
+    """An item of a push as it was received."""
 
     queue: str
     partition: str
     payload: bytes
     transaction_id: str
-    """Minted if it had none."""
+    """Generated if the item had none."""
     trace_id: str | None = None
     headers: dict[str, str] | None = None
     delay_seconds: float | None = None
@@ -48,11 +48,13 @@ class BufferedItem(msgspec.Struct, frozen=True, array_like=True):
     ttl_seconds: float | None = None
     priority: int | None = None
     known_seconds: float = 0.0
-    """For how long its queue remembered transactionIds when it came; 0: it had none."""
+    """
+    How long its queue remembered transactionIds when the item arrived. 0 if the item had none.
+    """
 
     @classmethod
     def of(cls, item: PushItem, known_seconds: float, minted: str) -> Self:
-        """``minted``: its transactionId if it has none."""
+        """``minted``: the transactionId for an item without one."""
         fields = {name: getattr(item, name) for name in _LIKE_THE_ITEM}
         id_ = item.transaction_id or minted
         return cls(
@@ -65,12 +67,13 @@ class BufferedItem(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def item(self, age_seconds: float) -> PushItem:
-        """The item again, so much later: its delay and its life began when it came."""
+        """The item, with delay and TTL reduced by the time in the buffer."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in _LIKE_THE_ITEM}
         if self.delay_seconds is not None:
             fields["delay_seconds"] = max(0.0, self.delay_seconds - age_seconds)
         if self.ttl_seconds is not None:
-            # One whose life is over is stored all the same, and expires there, where that counts.
+            # An item whose TTL has passed is still stored. It expires in the database, which counts
+            # it.
             fields["ttl_seconds"] = max(_LEAST_TTL_SECONDS, self.ttl_seconds - age_seconds)
         return PushItem(
             queue=self.queue,
@@ -85,15 +88,15 @@ _LIKE_THE_ITEM: Final = BufferedItem.__struct_fields__[4:-1]
 
 
 class BufferedPush(msgspec.Struct, frozen=True, array_like=True):
-    """A request that was answered with 202."""
+    """A request that the server accepted with status 202."""
 
     items: list[BufferedItem]
     producer_id: str | None = None
     sequence: int | None = None
     tried_at: int | None = None
-    """When it was sent to the database, if no answer came; nanoseconds since 1970."""
+    """When it was sent to the database, if no response arrived, in nanoseconds since 1970."""
     scope: str = ""
-    """Of the producer; releases before scopes wrote none."""
+    """The scope of the producer. Releases before scopes wrote none."""
     digest: bytes | None = None
 
     @classmethod
@@ -114,7 +117,7 @@ def part_of(push: BufferedPush, items: list[BufferedItem]) -> BufferedPush:
     """
     Items that are stored apart from the others of their request.
 
-    Its number says that the others are stored; of these, only their transactionIds tell.
+    The producer's number covers the others, so only their transactionIds identify these items.
     """
     return BufferedPush(items, tried_at=push.tried_at)
 
@@ -129,7 +132,7 @@ def encode_push(push: BufferedPush, keyring: Keyring) -> bytes:
 
 
 def decode_push(body: bytes, keyring: Keyring) -> BufferedPush:
-    """Raises EncryptionUnavailable for one that is sealed by a key that is not here."""
+    """Raises EncryptionUnavailable if the key that encrypted it is missing."""
     if body[:1] == _SEALED:
         return _DECODE(keyring.open_record(body[1:]))
     if body[:1] != _PLAIN:
@@ -145,14 +148,14 @@ class _Waiting(NamedTuple):
 
 
 class _NotUndone(Exception):
-    """A write failed, and what it left in the file could not be removed for certain."""
+    """A write failed, and its bytes could not be removed from the file durably."""
 
 
 class FileBuffer:
     """
-    The writing end of one process: many requests share one write and one fsync.
+    The writer of one process. Many requests share one write and one fsync.
 
-    What comes while that runs forms the next, as in a lane.
+    Requests that arrive during a write form the next batch.
     """
 
     def __init__(self, folder: BufferFolder, settings: Settings) -> None:
@@ -172,7 +175,7 @@ class FileBuffer:
 
     @classmethod
     def open(cls, settings: Settings) -> Self | None:
-        """The buffer that the settings ask for; None when they ask for none."""
+        """The buffer for these settings, or None if it is turned off."""
         if settings.file_buffer_dir is None:
             return None
         try:
@@ -183,7 +186,7 @@ class FileBuffer:
             ) from error
 
     async def close(self) -> None:
-        """Finish what was taken."""
+        """Finish the accepted requests."""
         if self._task is not None:
             await self._task
         await asyncio.to_thread(self._thread.shutdown)
@@ -192,10 +195,10 @@ class FileBuffer:
 
     async def append(self, push: BufferedPush, *, is_behind: bool = False) -> bool:
         """
-        Put a request down, durably, before this returns.
+        Write a request durably before this returns.
 
         Raises DatabaseUnavailable if it will never be stored, OutcomeUnknown if it may be.
-        ``is_behind``: only if something is there that it must not overtake; else it answers False.
+        ``is_behind``: write it only behind buffered requests, and return False if there are none.
         """
         body = encode_push(push, self.keyring)
         if self._waiting_bytes + len(body) > self._max_queued_bytes:
@@ -208,14 +211,15 @@ class FileBuffer:
         return await done
 
     async def set_aside(self, name: str, number: int, body: bytes) -> None:
-        """Keep a request that cannot be stored for people to look at, and to try again."""
+        """Keep a request that cannot be stored, so that an operator can inspect and retry it."""
         await asyncio.to_thread(self._set_aside, name, records.encode(number, body))
 
     async def retry_failed(self, *, is_doubted: bool = True) -> int:
         """
-        Put down again what could not be stored; answers how many messages that were.
+        Buffer failed requests again and return their number of messages.
 
-        ``is_doubted``: not what may be stored already. Else that is stored, perhaps once more.
+        ``is_doubted``: skip requests that may already be stored. Otherwise they may be stored
+        twice.
         """
         messages = 0
         for path in self.folder.failed():
@@ -225,7 +229,7 @@ class FileBuffer:
             try:
                 pushes = await asyncio.to_thread(_read_failed, path, self.keyring)
             except (ValueError, msgspec.MsgspecError, errors.EncryptionUnavailable):
-                continue  # It stays, for a later release, for its key, or for people to look at.
+                continue  # It stays for a later release, for its key, or for an operator.
             for push in pushes:
                 await self.append(structs.replace(push, tried_at=None) if is_doubtful else push)
                 messages += len(push.items)
@@ -243,7 +247,7 @@ class FileBuffer:
                 results = [_unknown(error) for _ in taken]
             for each, result in zip(taken, results, strict=True):
                 if each.done.done():
-                    continue  # Its caller has gone.
+                    continue  # Its caller was cancelled.
                 if isinstance(result, bool):
                     each.done.set_result(result)
                 else:
@@ -251,7 +255,9 @@ class FileBuffer:
         self._task = None
 
     def _write(self, taken: Sequence[_Waiting]) -> list[errors.QueenError | bool]:
-        """Write what fits and wait until it is on disk; for each whether it is, or an error."""
+        """
+        Write the requests that fit and sync. Returns for each whether it is on disk, or an error.
+        """
         try:
             lock = self.folder.lock()
         except OSError as error:
@@ -288,7 +294,7 @@ class FileBuffer:
         return results
 
     def _put_alone(self, each: _Waiting) -> errors.QueenError | bool:
-        """There was no room for all; for some there may be."""
+        """Write one request after there was no room for all of them."""
         try:
             self._put(each)
         except _NotUndone as error:
@@ -298,7 +304,9 @@ class FileBuffer:
         return True
 
     def _put(self, *taken: _Waiting) -> None:
-        """Write and sync; raises OSError if nothing is there, _NotUndone if something may be."""
+        """
+        Write and sync. Raises OSError if the file is unchanged, _NotUndone if bytes may remain.
+        """
         if not taken:
             return
         file = self._open_file()
@@ -315,7 +323,7 @@ class FileBuffer:
             messages=state.messages + messages,
             oldest=state.oldest or first,
         )
-        # First: a record of a process that is killed now must not lie there behind an open gate.
+        # Set this first: if the process is killed now, its record must not be overtaken.
         self.folder.state = state._replace(is_closed=True)
         is_written = False
         try:
@@ -325,13 +333,15 @@ class FileBuffer:
         except OSError as error:
             is_undone = self._take_back()
             if not is_undone:
-                # It may be stored, so soon: behind an open gate it would lie until the next outage.
+                # The bytes may be replayed. Keep the buffer closed, or they would stay until the
+                # next outage.
                 with contextlib.suppress(OSError):
                     left = os.fstat(file).st_size - self._end
                     written = written._replace(size_bytes=state.size_bytes + left)
                 self.folder.state = written
             if is_written or not is_undone:
-                # After a failed fsync, a second one of this file might say that all is well.
+                # After a failed fsync, a second one on this file could succeed without writing the
+                # data.
                 self._drop_file()
             if not is_undone:
                 raise _NotUndone(error) from error
@@ -342,7 +352,7 @@ class FileBuffer:
         self.folder.state = written
 
     def _take_back(self) -> bool:
-        """Remove records that will be rejected; False if they may be there after a power cut."""
+        """Remove rejected records. Returns False if they may reappear after a power failure."""
         assert self._file is not None
         try:
             os.ftruncate(self._file, self._end)
@@ -382,7 +392,7 @@ class FileBuffer:
             self._file = None
 
     def _set_aside(self, name: str, record: bytes) -> None:
-        # The same name for the same record: done twice, it is there once.
+        # The same record gets the same name, so repeating this creates one file.
         path = self.folder.path / FAILED / f"{name}.buf"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         file = os.open(path, flags, 0o600)
@@ -395,7 +405,7 @@ class FileBuffer:
 
 
 def age_seconds(number: int) -> float:
-    """How long ago a record was written, by this machine's clock."""
+    """The age of a record by this machine's clock."""
     return max(0.0, (time.time_ns() - number) / 1e9)
 
 

@@ -1,4 +1,4 @@
-"""Reads what is buffered: all files of a server as one sequence, in batches for a transaction."""
+"""Reads the buffer: all files of a server as one sequence, in batches for a transaction."""
 
 import heapq
 import itertools
@@ -17,16 +17,16 @@ _BATCH_BYTES: Final = 4 * 2**20
 
 
 class Replayed(NamedTuple):
-    """A record to be stored."""
+    """A record to store."""
 
     found: Found
     number: int
     end: int
     body: bytes
     push: BufferedPush | None
-    """None: this release cannot read it, or it is not to be stored."""
+    """None if this release cannot read the record, or must not store it."""
     until: float = math.inf
-    """It must be sent by then, in seconds since 1970: later it might be stored twice."""
+    """Deadline for sending it, in seconds since 1970. After that it could be stored twice."""
 
     @property
     def name(self) -> str:
@@ -37,7 +37,10 @@ Reading = Generator[Replayed, None, None]
 
 
 def _records(found: Found, start: int, keyring: Keyring) -> Reading:
-    """The records of a file, which is open only while it has its turn: there may be thousands."""
+    """
+    The records of a file. It is open only while one is read, because there may be thousands of
+    files.
+    """
     with found.path.open("rb") as file:
         first = next(records.read(file, start, found.size_bytes), None)
     if first is None:
@@ -57,7 +60,7 @@ def _replayed(found: Found, record: records.Record, keyring: Keyring) -> Replaye
 
 
 def merged(files: Sequence[Found], starts: dict[bytes, int], keyring: Keyring) -> Reading:
-    """All records in the order in which they were written, whichever file they are in."""
+    """The records of all files in the order in which they were written."""
     readers = [_records(found, starts[found.file_id], keyring) for found in files]
     try:
         yield from heapq.merge(*readers, key=lambda each: each.number)
@@ -69,13 +72,14 @@ def merged(files: Sequence[Found], starts: dict[bytes, int], keyring: Keyring) -
 def next_batch(
     reading: Reading, ahead: list[Replayed], most: int
 ) -> tuple[list[Replayed], list[Replayed]]:
-    """What one transaction may store, and the record behind it if it was read already."""
+    """The records for one transaction, and the record after them if it was already read."""
     batch: list[Replayed] = []
     sequences: dict[str, int] = {}
     size_bytes = 0
     for each in itertools.chain(ahead, reading):
         is_full = len(batch) >= most or size_bytes >= _BATCH_BYTES
-        # Two requests of one producer are judged by the same state: that is right if they rise.
+        # The database checks all requests of a batch against the same state. So the numbers of one
+        # producer must rise.
         is_rising = _is_rising(each.push, sequences)
         if batch and (is_full or not is_rising):
             return batch, [each]
@@ -85,11 +89,11 @@ def next_batch(
 
 
 def _is_rising(push: BufferedPush | None, sequences: dict[str, int]) -> bool:
-    """Whether a request comes behind those of its producer that are in the batch."""
+    """Return whether a request follows those of its producer in the batch."""
     producer = push.producer if push is not None else None
     if producer is None:
         return True
-    # By the id alone: one that a release before scopes wrote is judged by all scopes.
+    # By the id only: a request from before scopes is checked against all scopes.
     if producer.sequence <= sequences.get(producer.id, -1):
         return False
     sequences[producer.id] = producer.sequence
@@ -97,7 +101,7 @@ def _is_rising(push: BufferedPush | None, sequences: dict[str, int]) -> bool:
 
 
 def end_of(found: Found, last: int) -> int:
-    """Where the record of this number ends, or the last one below it."""
+    """The end of the record with this number, or of the last one below it."""
     end = records.HEADER_BYTES
     with found.path.open("rb") as file:
         for record in records.read(file, records.HEADER_BYTES, found.size_bytes):

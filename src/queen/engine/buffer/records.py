@@ -1,4 +1,4 @@
-"""Records of an append-only file: length, number and checksum before the bytes of each."""
+"""Records of an append-only file: each has its length, number and checksum before its bytes."""
 
 import struct
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ HEADER_BYTES: Final = len(MAGIC) + FILE_ID_BYTES
 _HEAD: Final = struct.Struct("<IQ8s")
 OVERHEAD_BYTES: Final = _HEAD.size
 MAX_BODY_BYTES: Final = 2**31
-"""A length above this is no length."""
+"""A greater length means that the record is damaged."""
 
 
 class Record(NamedTuple):
-    """One record, and where in its file the next one begins."""
+    """One record, and the position of the next one in the file."""
 
     number: int
     body: bytes
@@ -23,20 +23,21 @@ class Record(NamedTuple):
 
 
 def header(file_id: bytes) -> bytes:
-    """What a file begins with: the format, and a name that no other file has."""
+    """The beginning of a file: the format and the unique id of the file."""
     return MAGIC + file_id
 
 
 def encode(number: int, body: bytes) -> bytes:
-    """A record as it is written; what the body means is not known here, so it may be sealed."""
+    """Encode a record. The body is opaque here and may be encrypted."""
     return _HEAD.pack(len(body), number, _checksum(number, body)) + body
 
 
 def read(file: BinaryIO, start: int, end: int) -> Iterator[Record]:
     """
-    The records from a position on, up to the first that is torn or damaged, or to ``end``.
+    The records from a position up to the first torn or damaged one, or to ``end``.
 
-    Nothing behind such a one is read: what was promised was whole and on disk before the promise.
+    Later records are ignored. Every acknowledged record was complete and on disk, so it precedes a
+    torn one.
     """
     file.seek(start)
     position = start
@@ -55,7 +56,7 @@ def read(file: BinaryIO, start: int, end: int) -> Iterator[Record]:
 
 
 def read_file_id(file: BinaryIO) -> bytes | None:
-    """The name in a file's header; None when the header is torn, and so nothing follows it."""
+    """The id in a file's header, or None if the header is torn and the file holds no records."""
     file.seek(0)
     start = file.read(HEADER_BYTES)
     if len(start) < HEADER_BYTES or not start.startswith(MAGIC):

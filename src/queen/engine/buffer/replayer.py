@@ -1,4 +1,4 @@
-"""Stores what was buffered while the database was away: in order, and each request once."""
+"""Stores buffered pushes when the database is back: in order, and each request once."""
 
 import asyncio
 import contextlib
@@ -38,21 +38,21 @@ _LAST_BYTES: Final = 2**18
 _LAST_SECONDS: Final = 5.0
 _MOST_RETRY_SECONDS: Final = 2.0
 _SCOPE: Final = ""
-"""Of producers that are files: the one that servers of releases before scopes use, too."""
+"""The scope of producers that stand for files. Servers from before scopes use the same."""
 _PRODUCER: Final = "__buffer:"
-"""Each file is a producer whose sequence is the number of its last stored record."""
+"""Each file is a producer. Its sequence is the number of its last stored record."""
 
 
 class _Done(Exception):
-    """Some of these records were stored before: an answer was lost."""
+    """Some of these records are already stored: a response was lost."""
 
 
 class Replayer(PeriodicTask):
     """
-    One process of a server does this, for the files of all of them.
+    Replays the files of all processes. One process per server runs it.
 
-    A batch is one transaction, which also notes how far each file is stored: whatever is done
-    twice, after an answer that was lost or a process that was killed, is stored once.
+    A batch is one transaction that also records the progress in each file. So a batch that runs
+    twice, after a lost response or a crash, is stored once.
     """
 
     def __init__(self, core: Core, buffer: FileBuffer, pushes: Pusher, doubts: RetryWindow) -> None:
@@ -69,13 +69,13 @@ class Replayer(PeriodicTask):
         self._retry_seconds = 0.0
         self._round: asyncio.Future[None] | None = None
         self._ends: dict[bytes, int] = {}
-        """How far each file is stored; a file that is not here is asked for in the database."""
+        """Progress per file. For a file that is not in here, the database has the progress."""
         self.is_held = False
-        """Maintenance: what is buffered stays so."""
+        """In maintenance, the buffer keeps its pushes."""
         self.stored = 0
 
     async def flush(self) -> None:
-        """Try now, and wait for the end of it; raises why not."""
+        """Replay now and wait for the end. Raises the error that stopped the replay."""
         if not self._folder.is_closed:
             return
         if self._round is None:
@@ -84,7 +84,7 @@ class Replayer(PeriodicTask):
         await asyncio.shield(self._round)
 
     async def run(self) -> float:
-        """Store what is buffered; ever more seldom while that fails."""
+        """Store buffered pushes. The pause doubles while that fails."""
         waiting, self._round = self._round, None
         outcome: errors.QueenError | None = None
         try:
@@ -93,7 +93,7 @@ class Replayer(PeriodicTask):
         except (errors.ServiceError, errors.OutcomeUnknown) as error:
             outcome = error
         except Exception as error:
-            # Whatever it was, the next round may find it gone.
+            # The cause may be gone on the next run.
             _LOG.exception("what is buffered could not be stored")
             outcome = errors.QueenError(str(error))
         pause = self._settings.file_buffer_flush_ms / 1000
@@ -104,11 +104,11 @@ class Replayer(PeriodicTask):
                 waiting.set_result(None)
             else:
                 waiting.set_exception(outcome)
-                waiting.exception()  # Whoever waited may have gone.
+                waiting.exception()  # The waiter may have been cancelled.
         return max(self._retry_seconds, pause) * random.uniform(0.5, 1.5)
 
     async def _drain(self) -> None:
-        """Store everything, also what comes meanwhile, and open the gate."""
+        """Store everything, including pushes that arrive meanwhile, and stop buffering."""
         while self._folder.is_closed:
             if self.is_held:
                 raise errors.DatabaseUnavailable("push maintenance is on")
@@ -128,12 +128,12 @@ class Replayer(PeriodicTask):
                 else:
                     await self._finish()
             except BaseException:
-                # How far it came is asked for in the database.
+                # The database has the progress.
                 self._ends.clear()
                 raise
 
     async def _finish(self) -> None:
-        """The few that are left, while whoever comes waits: so there is an end under any load."""
+        """Store the last records while new pushes wait, so that the replay ends under any load."""
         try:
             async with self._locked(), asyncio.timeout(_LAST_SECONDS):
                 await self._pass(await asyncio.to_thread(self._folder.files))
@@ -144,8 +144,8 @@ class Replayer(PeriodicTask):
         await self._forget(gone)
 
     async def _forget(self, gone: Sequence[bytes]) -> None:
-        """Nobody asks any more how far these files are stored."""
-        # A mark that stays costs nothing.
+        """Remove the progress of deleted files from the database."""
+        # A leftover row is harmless.
         with contextlib.suppress(errors.QueenError):
             await self._store.messages.end_buffers([_producer(file_id) for file_id in gone])
 
@@ -163,7 +163,7 @@ class Replayer(PeriodicTask):
             os.close(lock)
 
     async def _pass(self, files: Sequence[Found]) -> None:
-        """Store what is in the files, and note how far that reaches."""
+        """Store the records of the files and record the progress."""
         starts = {found.file_id: await self._start_of(found) for found in files}
         reading = merged(files, starts, self._buffer.keyring)
         try:
@@ -178,12 +178,13 @@ class Replayer(PeriodicTask):
                 messages = sum(len(each.push.items) for each in batch if each.push)
                 self._folder.progress(messages, ahead[0].number if ahead else 0)
         finally:
-            # Cancelled while a thread reads, it is let go of with that thread.
+            # If a cancellation arrives while a thread reads, that thread closes the generator.
             with contextlib.suppress(ValueError):
                 reading.close()
         for found in files:
             end = self._ends.get(found.file_id, records.HEADER_BYTES)
-            # Behind the last whole record nothing was promised, unless the disk has damaged it.
+            # The bytes after the last complete record were never acknowledged, unless the disk
+            # damaged them.
             if end != found.size_bytes:
                 _LOG.error(
                     "%s is torn or damaged at byte %d, and is kept in failed", found.path.name, end
@@ -195,7 +196,7 @@ class Replayer(PeriodicTask):
             return self._folder.files()
 
     async def _start_of(self, found: Found) -> int:
-        """Where the first record of a file is that is not stored."""
+        """The position of the first record in a file that is not stored."""
         known = self._ends.get(found.file_id)
         if known is not None and known <= found.size_bytes:
             return known
@@ -207,7 +208,7 @@ class Replayer(PeriodicTask):
         return start
 
     async def _store_batch(self, batch: Sequence[Replayed]) -> None:
-        """Store the records together; after an error of one of them, one by one."""
+        """Store the records together, or one by one if one of them fails."""
         try:
             await self._store_together(batch)
         except (errors.ServiceError, errors.OutcomeUnknown):
@@ -224,7 +225,7 @@ class Replayer(PeriodicTask):
             await self._store_together([each._replace(push=None, body=b"")])
 
     async def _without_doubts(self, each: Replayed, *, is_counted: bool = True) -> Replayed:
-        """The record without those messages that may be stored already, which are set aside."""
+        """Set aside the messages that may already be stored, and return the record without them."""
         if each.push is None:
             return each
         judged = await self._doubts.judge(each.push, is_counted=is_counted)
@@ -255,7 +256,7 @@ class Replayer(PeriodicTask):
         self.stored += sum(len(each.push.items) for each in batch if each.push)
 
     async def _unit_of(self, each: Replayed, push: BufferedPush) -> PendingPush:
-        """What is to be stored of a record; what cannot be is set aside."""
+        """The messages of a record that can be stored. The others are set aside."""
         items = [item.item(age_seconds(each.number)) for item in push.items]
         parts, refused = await self._pushes.prepare(items, is_admitted=True)
         for at, answer in refused.items():
@@ -285,7 +286,8 @@ class Replayer(PeriodicTask):
             ]
             return [*(unit for _, unit in replayed), *progress]
 
-        # Without their data key they stay where they are until it is back: the writer raises.
+        # Without their data key, the writer raises and the messages stay in the file until the key
+        # is back.
         units = [*(unit for _, unit in replayed), *progress]
         if await self._writer.write(units, send, retry=retry) is None:
             raise contended("the buffer")
@@ -293,7 +295,7 @@ class Replayer(PeriodicTask):
     async def _left_of(
         self, each: Replayed, unit: PendingPush
     ) -> tuple[Replayed, PendingPush] | None:
-        """What is left to be stored of a request after a round that stored nothing."""
+        """The messages of a request that are left to store after an attempt that stored none."""
         assert each.push is not None
         if unit.is_replayed and not await self._is_reused(unit):
             return None
@@ -302,9 +304,10 @@ class Replayer(PeriodicTask):
             if not unit.is_replayed and not isinstance(error, errors.SequenceStale):
                 await self._fail(each, each.body, error)
                 return None
-            # Its producer went on by another server, or gave its number to another request. This
-            # one has promised to store it, and the transactionIds, where it has any, tell whether
-            # it was stored there. Where it was sent before, nothing else does.
+            # The producer continued on another server, or used its number for another request. This
+            # server has acknowledged the request and must store it. Only transactionIds show
+            # whether the other server stored it. If the request was sent before, messages without
+            # them are set aside.
             each = await self._without_doubts(each, is_counted=False)
             if each.push is None:
                 return None
@@ -318,12 +321,12 @@ class Replayer(PeriodicTask):
         return each, unit
 
     async def _is_reused(self, unit: PendingPush) -> bool:
-        """Whether the request that was stored under this number is another one."""
+        """Return whether another request was stored under this number."""
         producer = unit.producer
         assert producer is not None
         last = await self._store.messages.last_request(producer.id, producer.scope)
         if last is None or last["sequence"] != producer.sequence:
-            return False  # It was stored, and its producer has gone on since.
+            return False  # It was stored, and its producer has continued since.
         return is_another(producer, last["digest"])
 
     async def _fail_item(self, each: Replayed, push: BufferedPush, at: int, answer: Pushed) -> None:

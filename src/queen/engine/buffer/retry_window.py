@@ -1,4 +1,4 @@
-"""Which buffered messages may be stored already with nothing left that would tell."""
+"""Finds buffered messages that may be stored although the database has forgotten their ids."""
 
 import math
 import time
@@ -13,26 +13,26 @@ from queen.settings import Settings
 from queen.store.store import Store
 
 _DRIFT: Final = 0.001
-"""How far the clocks of this machine and the database may part, as a share of what passes."""
+"""How far the clocks of this machine and the database may diverge, relative to the elapsed time."""
 
 
 class Judged(NamedTuple):
-    """A buffered request, taken apart."""
+    """A buffered request, split by whether it can be stored safely."""
 
     push: BufferedPush | None
-    """What may be stored; None: nothing of it."""
+    """The messages that can be stored, or None."""
     doubtful: BufferedPush | None
-    """What may not."""
+    """The messages that could be stored twice."""
     until: float
-    """It must be sent by then, by this machine's clock."""
+    """The deadline for sending it, by this machine's clock."""
 
 
 class RetryWindow:
     """
-    A push that was sent and never answered may be stored, or not.
+    Decides whether a push without a response can be sent again.
 
-    Stored again it is recognised by its producer's sequence, else by the transactionIds of its
-    messages; but a database forgets both some day, and then it must not be stored again.
+    The database recognises a duplicate by the producer's sequence, or by the transactionIds of its
+    messages. It forgets both after some time, and then the push must not be sent again.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -42,17 +42,20 @@ class RetryWindow:
         self._sending_seconds = (1 + settings.db_max_retries) * attempt_ms / 1000
 
     def seconds(self, known_seconds: float) -> float:
-        """How long after the first attempt another may begin, if that is known for so long."""
+        """
+        How long after the first attempt another may begin, if ids are remembered for
+        ``known_seconds``.
+        """
         return known_seconds * (1 - _DRIFT) - self._sending_seconds
 
     def is_repeatable(self, producer: Producer | None, known_seconds: Sequence[float]) -> bool:
-        """Whether a push may be sent again, for a while, that was sent now."""
+        """Return whether a push that is sent now can be repeated for a while."""
         if producer is not None:
             return self.seconds(self._producer_seconds) > 0
         return all(self.seconds(each) > 0 for each in known_seconds)
 
     async def judge(self, push: BufferedPush, *, is_counted: bool = True) -> Judged:
-        """``is_counted``: its producer, if it has one, has not gone on since."""
+        """``is_counted``: the producer, if any, has not continued since."""
         if push.tried_at is None:
             return Judged(push, None, math.inf)
         tried_at, now = push.tried_at / 1e9, time.time()
@@ -60,10 +63,10 @@ class RetryWindow:
             until = tried_at + self.seconds(self._producer_seconds)
             if until > now:
                 return Judged(push, None, until)
-        # As they are, not as they are remembered: a window may have been made shorter.
+        # Not from the cache: somebody may have shortened a window.
         rows = await self._store.queues.named([*{item.queue for item in push.items}])
         windows: dict[str, float] = {row["name"]: row["dedup_seconds"] for row in rows}
-        # What is known for longer since then was not when it came.
+        # A window that was extended later did not cover this push.
         untils = [
             tried_at + self.seconds(min(item.known_seconds, windows.get(item.queue, math.inf)))
             for item in push.items

@@ -1,4 +1,4 @@
-"""How much one answer carries: what is too much goes back before anybody has seen it."""
+"""The size limit of a response: messages beyond it are returned to the queue unread."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,11 +10,11 @@ from queen.engine.pop.waiters import PendingPop
 from queen.store import messages as rows
 
 LENT_SECONDS: Final = 30.0
-"""How long a claim that is to be settled at once is lent for: if this process dies meanwhile."""
+"""The lease of a claim that is acknowledged right after. It ends if this process dies."""
 
 
 class AnswerSizer:
-    """Keeps the payloads of an answer within the bound; one message always fits."""
+    """Keeps the payloads of a response within the limit. One message always fits."""
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
@@ -25,10 +25,10 @@ class AnswerSizer:
 
     def is_lent(self, units: Sequence[PendingPop]) -> bool:
         """
-        Whether pops with auto-ack must be lent what they ask for.
+        Return whether pops with auto-ack need a lease first.
 
-        What is settled by its claim cannot go back. So a pop that may get more than an answer
-        carries has it lent first, and settled, durably, once it is known how much that is.
+        Messages that the claim acknowledges cannot go back. So a pop that may exceed the limit gets
+        a lease, and the messages in its response are acknowledged durably afterwards.
         """
         return any(unit.request.batch > self._safe_batch for unit in units)
 
@@ -36,9 +36,10 @@ class AnswerSizer:
         self, units: Sequence[PendingPop], served: list[list[Delivery]], *, is_lent: bool
     ) -> list[list[Delivery]]:
         """
-        What each unit is answered.
+        The deliveries in the response to each unit.
 
-        The rest is given back before that: whoever acks its lease settles all that is out.
+        The rest goes back before the response, because an ack of the lease acknowledges all its
+        messages.
         """
         shortened: list[tuple[Delivery, int]] = []
         back: list[Delivery] = []
@@ -85,7 +86,7 @@ class AnswerSizer:
         return kept
 
     async def _settle(self, lent: list[list[Delivery]]) -> list[list[Delivery]]:
-        """Ack what is answered; a lease that was lost meanwhile takes its messages out."""
+        """Acknowledge the delivered messages. Drops deliveries whose lease was lost meanwhile."""
         acks = [rows.Ack(*_pair(each), None) for deliveries in lent for each in deliveries]
         if not acks:
             return lent

@@ -1,4 +1,4 @@
-"""Positions that were claimed, joined with the bytes that are stored there."""
+"""Reads the stored bytes of claimed positions."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _Problem = errors.EncryptionUnavailable | errors.MessagesDamaged
 
 
 class Served(NamedTuple):
-    """What each request was given, and why some were not, by their place."""
+    """The deliveries or the error of each request, by its index."""
 
     deliveries: list[list[Delivery]]
     problems: dict[int, errors.EncryptionUnavailable]
@@ -26,7 +26,7 @@ class Served(NamedTuple):
 
 
 class BodyReader:
-    """Segments from the cache, else by one read."""
+    """Reads segments from the cache, and the missing ones with one query."""
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
@@ -36,7 +36,7 @@ class BodyReader:
     async def deliveries(
         self, target: Target, claimed: Sequence[rows.Record], count: int
     ) -> Served:
-        """What each of so many requests was given."""
+        """The deliveries of each request."""
         problems: dict[int, errors.EncryptionUnavailable] = {}
         served: list[list[Delivery]] = [[] for _ in range(count)]
         damaged: list[Damaged] = []
@@ -64,7 +64,7 @@ class BodyReader:
             place = (row["partition_id"], row["base_offset"])
             source = await self._copy(row) if row["xid"] is None else sources.get(place)
             if source is None:
-                continue  # Purged since the claim, and the lease with it.
+                continue  # Purged since the claim, together with its lease.
             if isinstance(source, errors.EncryptionUnavailable):
                 problems[row["request"] - 1] = source
                 continue
@@ -73,11 +73,11 @@ class BodyReader:
                 continue
             if isinstance(source, errors.MessagesDamaged):
                 damaged.append(Damaged(row, key != last, source))
-                # Only what a pop has acknowledged already is delivered from behind the damage.
+                # After the damage, deliver only messages that the pop has already acknowledged.
                 broken = row["delivery_id"]
                 continue
             if isinstance(source, Segment) and source.count < row["end_offset"] - place[1]:
-                continue  # Cut by a redaction since the claim: the lease brings it again.
+                continue  # Cut by a redaction since the claim. Redelivered when the lease ends.
             if delivery is None or key != last:
                 last = key
                 delivery = self._delivery(target, row, claimed_ms)
@@ -91,7 +91,7 @@ class BodyReader:
         return Served(served, problems, damaged)
 
     async def _copy(self, row: rows.Record) -> Copy | errors.EncryptionUnavailable:
-        """What a redriven message carries."""
+        """The message that a redriven delivery carries."""
         if not is_sealed(row["payload"]):
             return Copy(row["payload"], row["extras"])
         try:
@@ -123,7 +123,7 @@ class BodyReader:
     async def _read(
         self, places: Mapping[tuple[int, int], int | None]
     ) -> dict[tuple[int, int], Segment | _Problem]:
-        """Segments by place, each with the queue that it must be of."""
+        """Segments by position, each with its expected queue."""
         read: dict[tuple[int, int], Segment | _Problem] = {}
         for row in await self._rows(sorted(places), read):
             place = (row["partition_id"], row["base_offset"])
@@ -144,9 +144,9 @@ class BodyReader:
             except errors.MessagesDamaged as error:
                 read[place] = _damaged(place, error)
             except errors.QueenError:
-                raise  # The database has not answered: nothing is known of the segment.
+                raise  # The database did not respond, so the state of the segment is unknown.
             except Exception as error:
-                # Whatever the bytes are, other segments can be delivered.
+                # Other segments can still be delivered.
                 read[place] = _damaged(place, error)
             else:
                 read[place] = opened
@@ -158,7 +158,7 @@ class BodyReader:
         places: Sequence[tuple[int, int]],
         read: dict[tuple[int, int], Segment | _Problem],
     ) -> list[rows.Record]:
-        """Stored segments; those that PostgreSQL itself cannot read are entered as damaged."""
+        """Stored segments. Those that PostgreSQL cannot read are recorded as damaged."""
         try:
             return await self._store.messages.segments(
                 [partition_id for partition_id, _ in places], [base for _, base in places]
@@ -171,7 +171,7 @@ class BodyReader:
 
 
 def _damaged(place: tuple[int, int], error: Exception) -> errors.MessagesDamaged:
-    # What other exceptions say may quote payloads.
+    # Messages of other exceptions may quote payloads.
     reason = error if isinstance(error, errors.MessagesDamaged) else type(error).__name__
     partition_id, base = place
     damaged = errors.MessagesDamaged(

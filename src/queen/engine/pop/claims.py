@@ -1,4 +1,4 @@
-"""Claims messages for pops: which groups they read, and where a search may begin."""
+"""Claims messages for pops: finds their groups and remembers where searches can begin."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ _FILL_STEP: Final = 1_000
 
 
 class Marks:
-    """Where searches by time may start, per group: below it, what was seen was empty."""
+    """Where searches by time can start, per group. Everything before was empty."""
 
     __slots__ = ("due_since", "full_at", "ready_since", "searched_due_at")
 
@@ -28,7 +28,7 @@ class Marks:
 
 
 class Claims:
-    """Finds or creates the groups of a target, and claims messages of them."""
+    """Finds or creates the groups of a target, and claims their messages."""
 
     def __init__(self, core: Core, waiters: Waiters) -> None:
         self._store = core.store
@@ -39,20 +39,20 @@ class Claims:
         self._groups = BoundedDict[tuple[str, str], tuple[int, int]](settings.catalogue_entries)
         self._unfilled: set[int] = set()
         self._turns = BoundedDict[TargetName, int](settings.catalogue_entries)
-        """How often a target was searched: every fourth time another priority comes first."""
+        """How often a target was searched. Every fourth search begins with another priority."""
         core.signals.on_caches_stale.subscribe(self.forget_marks)
         core.signals.on_database_returned.subscribe(self.forget_marks)
         core.signals.on_server_replaced.subscribe(self.forget_groups)
 
     def forget_marks(self) -> None:
-        """Search from the start again: what was seen to be empty may not be so any more."""
+        """Search from the start again, because skipped ranges may not be empty any more."""
         self._marks.clear()
 
     def search_again(self, group_ids: Iterable[int]) -> None:
         """
-        Search these groups from the start and wake who waits for them.
+        Search these groups from the start and wake their waiters.
 
-        What a slow COMMIT brought lies below the marks that were made meanwhile.
+        A slow COMMIT adds messages below the marks that were set meanwhile.
         """
         groups = list(group_ids)
         for group_id in groups:
@@ -61,20 +61,20 @@ class Claims:
         self._waiters.wake_groups(groups)
 
     def forget_groups(self) -> None:
-        """Ask for the groups again: there may be others of the same names."""
+        """Look up the groups again, because groups of the same names may have new ids."""
         self._groups.clear()
         self._unfilled.clear()
         self._waiters.forget_groups()
 
     def forget(self, target: Target, gone: Iterable[int]) -> None:
-        """These groups were deleted, and perhaps created again under other ids."""
+        """Remove deleted groups. They may exist again with other ids."""
         lost = set(gone)
         for key in [key for key, ids in self._groups.items() if ids[1] in lost]:
             del self._groups[key]
         self._waiters.know(target, ())
 
     async def subscribe(self, target: Target) -> bool:
-        """Subscribe the target where it is not yet; False when there is no queue to look in."""
+        """Subscribe the target if it is not subscribed. Returns False if no queue matches."""
         if not target.group_ids or target.name.queue is None:
             await self._subscribe(target)
         if not target.group_ids:
@@ -83,7 +83,7 @@ class Claims:
         return True
 
     async def _subscribe(self, target: Target) -> None:
-        """Find the groups that the target reads, and create those that are missing."""
+        """Find the groups that the target reads, and create missing ones."""
         name = target.name
         group = target.group
         if name.queue is not None:
@@ -104,7 +104,7 @@ class Claims:
     async def _find_or_create(
         self, queues: Sequence[str], group: str, mode: str | None, start_at: datetime | None
     ) -> dict[str, tuple[int, int]]:
-        """The ids of each queue that exists and of its group."""
+        """The ids of each existing queue and its group."""
         known: dict[str, tuple[int, int]] = {}
         groups = self._store.groups
         found = await groups.find(queues, group, mode=mode, start_at=start_at)
@@ -113,7 +113,7 @@ class Claims:
         for each in found:
             queue, row = each["queue"], each
             if row["group_id"] is None:
-                # Created one at a time: each waits for a lock on its queue.
+                # Created one at a time, because each waits for a lock on its queue.
                 row = await groups.subscribe(queue, group, mode=mode, start_at=start_at)
             if row is not None:
                 known[queue] = self._groups[queue, group] = (row["queue_id"], row["group_id"])
@@ -122,7 +122,9 @@ class Claims:
         return known
 
     async def _fill(self, target: Target) -> None:
-        """A group that starts on many partitions gets its places in steps, before each search."""
+        """
+        A group that starts on many partitions gets its positions in steps, before each search.
+        """
         if self._unfilled.isdisjoint(target.group_ids):
             return
         for group_id in self._unfilled.intersection(target.group_ids):
@@ -136,7 +138,7 @@ class Claims:
         is_auto = target.name.is_auto
         is_lent = target.is_lent
         marks = [self._marks.setdefault(group_id, Marks()) for group_id in target.group_ids]
-        # Many wake-ups a second are for new messages alone.
+        # With many wake-ups per second, search only for new messages.
         is_new = not target.seeks_due and all(unit.request.wait for unit in units)
         target.seeks_due = False
         due: rows.Due = "never" if is_new else "last"
@@ -170,7 +172,9 @@ class Claims:
     def learn(
         self, target: Target, claimed: Sequence[rows.Record]
     ) -> tuple[set[int], float | None]:
-        """Marks out of the rows about groups; which are gone, and how long to wait."""
+        """
+        Read the marks from the rows about groups. Returns deleted groups and the time to wait.
+        """
         gone: set[int] = set()
         waits: list[float] = []
         for row in reversed(claimed):

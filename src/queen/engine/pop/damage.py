@@ -12,21 +12,21 @@ from queen.store import messages as rows
 
 _LOG: Final = logging.getLogger("queen.engine")
 RETRY_SECONDS: Final = 60.0
-"""After this time the messages are claimed again: an operator may have repaired them."""
+"""After this time the messages are claimed again, because an operator may have repaired them."""
 
 
 class Damaged(NamedTuple):
-    """A run of a delivery that cannot be decoded."""
+    """A range of a delivery that cannot be decoded."""
 
     row: rows.Record
     is_first: bool
-    """The delivery has no message before it."""
+    """Whether the delivery begins with it."""
     error: errors.MessagesDamaged
 
 
 class Damage:
     """
-    Keeps a damaged segment from stopping a queue.
+    Keeps a damaged segment from blocking a queue.
 
     Messages before the damage are delivered. The damaged ones are never skipped: an ordered
     partition waits behind them, an unordered queue delivers the others.
@@ -44,7 +44,9 @@ class Damage:
         damaged: Sequence[Damaged],
         is_served: Sequence[bool],
     ) -> None:
-        """Report what is damaged, let others be claimed, and fail requests that got only that."""
+        """
+        Report the damage, release the partition, and fail requests that got only damaged messages.
+        """
         cut: list[rows.Record] = []
         aside: list[rows.Record] = []
         for each in damaged:

@@ -1,4 +1,4 @@
-"""What a pop hands out: positions in stored segments, made into messages when somebody looks."""
+"""Deliveries: ranges of stored segments, decoded into messages on access."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -22,7 +22,7 @@ class Source(Protocol):
 
 
 class Copy(NamedTuple):
-    """One message apart from its segment."""
+    """One message, stored outside of its segment."""
 
     payload: bytes
     extra: bytes | None
@@ -41,7 +41,7 @@ class Copy(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Messages that lie together in one segment."""
+    """Consecutive messages in one segment."""
 
     first_offset: int
     end_offset: int
@@ -75,14 +75,14 @@ class Delivery(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def size_bytes(self) -> int:
-        """Of the payloads alone."""
+        """The size of the payloads."""
         return sum([run.size_bytes for run in self.runs])
 
     def shorten(self, max_bytes: int, *, is_first: bool) -> int | None:
         """
-        Keep what fits, and at least one message if it is the first of its answer.
+        Keep the messages that fit, and at least one if this delivery is the first of its response.
 
-        Answers the offset before which it ends now; None, and nothing was changed, if none fits.
+        Returns the new end offset, or None, without a change, if no message fits.
         """
         kept: list[Run] = []
         left = max_bytes
@@ -112,7 +112,7 @@ class Delivery(msgspec.Struct, kw_only=True, eq=False):
         return [o for run in self.runs for o in range(run.first_offset, run.end_offset)]
 
     def payloads(self) -> list[bytes]:
-        """The payloads alone, byte for byte as they were pushed."""
+        """The payloads, byte for byte as they were pushed."""
         if len(self.runs) == 1:
             run = self.runs[0]
             base = run.base_offset
@@ -126,7 +126,7 @@ class Delivery(msgspec.Struct, kw_only=True, eq=False):
         ]
 
     def messages(self) -> Iterator[Message]:
-        """The messages with all that belongs to them."""
+        """The messages with all their fields."""
         lease_id = self.lease_id
         for run in self.runs:
             first, end = run.first_offset - run.base_offset, run.end_offset - run.base_offset

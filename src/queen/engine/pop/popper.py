@@ -1,4 +1,4 @@
-"""What a pop gathers: many waiters, one claim call that hands out several deliveries."""
+"""Serves many waiting pops with one claim that creates several deliveries."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ _REQUESTS_PER_CALL: Final = 256
 
 
 class Popper:
-    """Claims for whoever asks or waits, one call at a time per target."""
+    """Claims messages for pops, with one call at a time per target."""
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
@@ -36,7 +36,7 @@ class Popper:
         self._signals = core.signals
         self.flush_seconds = Histogram()
         self.flushed = Histogram()
-        """Messages that one claim handed out."""
+        """Messages per claim."""
         self._settings = settings = core.settings
         self._bodies = BodyReader(core)
         self._portions = AnswerSizer(core)
@@ -48,11 +48,11 @@ class Popper:
         self._lanes = asyncio.Semaphore(settings.pop_lanes)
         self._tasks: set[asyncio.Task[None]] = set()
         self.waiting = 0
-        """Popper that have no answer yet."""
+        """The number of unfinished pops."""
         self._is_closed = False
 
     async def close(self) -> None:
-        """Answer everybody who waits, and finish the calls that run."""
+        """Finish all waiting pops and the running calls."""
         self._is_closed = True
         for unit in self.waiters.all_units():
             unit.finish([])
@@ -60,7 +60,7 @@ class Popper:
             await asyncio.wait(self._tasks)
 
     async def pop(self, request: PopRequest) -> list[Delivery]:
-        """Deliveries for one consumer; empty when there is nothing, or nothing came in time."""
+        """Deliveries for one consumer. Empty if no message arrived before the timeout."""
         if self._is_closed:
             raise errors.Draining("this process is stopping")
         if request.wait and self.waiting >= self._settings.max_waiters:
@@ -96,7 +96,7 @@ class Popper:
                 unit.timer.cancel()
 
     def _abandon(self, unit: PendingPop) -> None:
-        """Its caller has gone: what it was just given goes back, and nothing of it stays here."""
+        """The caller was cancelled: return its deliveries and remove the unit."""
         if unit.answer.cancelled():
             unit.target.answered += 1
             if not unit.target.is_running:
@@ -132,7 +132,7 @@ class Popper:
             request,
             batch=min(request.batch, settings.max_batch),
             partitions=min(request.partitions, settings.max_pop_partitions),
-            # To wait for no time is not to wait: it looks once.
+            # A timeout of zero means one search without waiting.
             wait=request.wait and request.timeout_seconds > 0,
         )
 
@@ -154,21 +154,22 @@ class Popper:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, target: Target) -> None:
-        """Search as long as that serves somebody; then let the rest sleep."""
+        """Search while that finds messages for pops, and then let the others wait."""
         try:
             while target.is_hot and target.units:
-                # Those who were just answered may ask again: one turn lets them join this search.
+                # Consumers that were just served may pop again. One turn of the loop lets them
+                # join.
                 await asyncio.sleep(0)
                 target.is_hot = False
                 if units := list(islice(target.asking(), _REQUESTS_PER_CALL)):
                     await self._search(target, units)
-                # Who does not wait is answered now, however many waiters stand before it.
+                # Serve pops that don't wait first, independent of the number of waiters.
                 while units := list(islice(target.asking_now(), _REQUESTS_PER_CALL)):
                     await self._search(target, units)
                 target.sweep()
         except (errors.DatabaseUnavailable, errors.OutcomeUnknown) as error:
-            # Who waits goes on waiting: what was claimed for nobody comes back with its lease. Not
-            # so what is settled by being claimed, and of that they must hear.
+            # Waiters keep waiting, because unread claims are redelivered when their lease ends.
+            # With auto-ack the claim also acknowledges, so the waiters must get the error.
             is_told = self._is_closed or (target.name.is_auto and error.applied is None)
             for unit in list(target.asking()):
                 if is_told or not unit.request.wait:
@@ -185,7 +186,7 @@ class Popper:
                 self._start(target)
 
     def _sweep(self, target: Target) -> None:
-        """Let go of units that were answered, and of a target without any."""
+        """Remove finished units, and the target if none is left."""
         target.sweep()
         if not target.units:
             self.waiters.forget(target)
@@ -195,7 +196,7 @@ class Popper:
         wait_seconds: float | None = None
         is_gone = False
         claimed: list[rows.Record] | None = None
-        # Subscribing may wait for locks, so it takes no slot from other claims.
+        # Subscribing may wait for locks, so it runs outside the slots for claims.
         if await self.claims.subscribe(target):
             target.is_lent = target.name.is_auto and (
                 self._portions.is_lent(units) or await self._may_be_sealed(target)
@@ -213,7 +214,7 @@ class Popper:
             )
             is_gone = bool(gone)
             if gone:
-                # Deleted and perhaps made anew: look once more under the new id.
+                # Deleted and maybe created again: search once more under the new id.
                 self.claims.forget(target, gone)
                 target.is_hot = True
         elif target.name.queue is not None:
@@ -232,7 +233,7 @@ class Popper:
                 continue
             is_dry = True
             if not unit.request.wait or self._is_closed:
-                # Of a group that is gone nothing is said: the next search looks under its new id.
+                # If the group was deleted, keep the pop: the next search uses the new id.
                 if not is_gone and unit.finish([]):
                     self._counters.count_empty(target.group_ids)
             elif wait_seconds is not None:
@@ -243,7 +244,7 @@ class Popper:
             target.is_hot = True
         if not is_dry and target.answered < len(target.units):
             target.is_hot = True
-        # Unless something was heard meanwhile.
+        # Unless a notification arrived meanwhile.
         target.is_dry = is_dry and not target.is_hot
 
     def _count(self, deliveries: Sequence[Delivery], group: str) -> None:
@@ -261,7 +262,7 @@ class Popper:
     async def _hand_out(
         self, target: Target, claimed: Sequence[rows.Record], units: Sequence[PendingPop]
     ) -> list[list[Delivery]]:
-        """The deliveries of each request; all go back if they cannot be read."""
+        """The deliveries of each request. If the messages cannot be read, all are returned."""
         try:
             served = await self._bodies.deliveries(target, claimed, len(units))
             if served.problems:
@@ -289,7 +290,7 @@ class Popper:
         units: Sequence[PendingPop],
         problems: Mapping[int, errors.EncryptionUnavailable],
     ) -> None:
-        """These requests were given what cannot be opened: it goes back, and they are told."""
+        """Return messages that cannot be decrypted, and fail their requests."""
         theirs = [row for row in claimed if row["request"] and row["request"] - 1 in problems]
         leases = {(row["delivery_id"], row["token"]) for row in theirs if row["delivery_id"]}
         if leases:
@@ -298,18 +299,21 @@ class Popper:
             units[request].fail(error)
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
-        """Their consumer has gone: they may be claimed at once, and nobody is blamed."""
+        """
+        Return deliveries of a cancelled consumer, available immediately and without counting an
+        attempt.
+        """
         leases = [(each.lease.delivery_id, each.lease.token) for each in deliveries if each.lease]
         if leases:
-            # What cannot be given back now comes back when its lease ends.
+            # Deliveries that cannot be returned now are redelivered when their lease ends.
             with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
                 await self._store.messages.release(leases)
                 self._signals.groups_ready({each.group_id for each in deliveries})
 
     async def _may_be_sealed(self, target: Target) -> bool:
-        """What cannot be opened must not be settled by its claim."""
+        """A claim must not acknowledge messages that cannot be decrypted."""
         try:
             queues = await self._catalogue.queues(target.queues.values())
         except errors.RequestError:
-            return True  # An option of theirs is not understood: whatever they are, this is safe.
+            return True  # This release does not know one of their options, so assume encryption.
         return any(queue.may_be_sealed for queue in queues.values())

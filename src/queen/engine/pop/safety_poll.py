@@ -6,14 +6,14 @@ from queen.engine.runtime.periodic import PeriodicTask
 
 
 class SafetyPoll(PeriodicTask):
-    """Checks periodically for all waiting pops together, with one statement for each question."""
+    """Checks periodically for all waiting pops together, with one statement per kind of check."""
 
     def __init__(self, core: Core, pops: Popper) -> None:
         self._store = core.store
         self._pops = pops
         self._seconds = core.settings.safety_poll_ms / 1000
         self._scopes: object = None
-        """The queues of all namespaces, as last seen."""
+        """The queues of all namespaces at the last check."""
         super().__init__(pause_seconds=self._seconds, retry_seconds=(self._seconds, self._seconds))
 
     async def run(self) -> float:

@@ -1,4 +1,4 @@
-"""Pops that found nothing: asleep until woken, at no cost to the database."""
+"""Pops that found no message: they wait without a query until they are woken."""
 
 import asyncio
 from collections import deque
@@ -13,7 +13,7 @@ from queen.wire.messages import PopRequest
 
 
 class TargetName(NamedTuple):
-    """What pops have in common that one call can answer."""
+    """Properties that pops must share to be served by one call."""
 
     queue: str | None
     namespace: str | None
@@ -26,7 +26,7 @@ class TargetName(NamedTuple):
 
 
 class PendingPop:
-    """One pop: what it wants, and where its answer goes."""
+    """One pop: its request and its future result."""
 
     __slots__ = ("answer", "request", "target", "timer")
 
@@ -40,7 +40,7 @@ class PendingPop:
             target.hurried.append(self)
 
     def finish(self, deliveries: list[Delivery]) -> bool:
-        """False when nobody wants the answer any more."""
+        """Return False if the caller was cancelled."""
         if self.timer is not None:
             self.timer.cancel()
         if self.answer.done():
@@ -59,7 +59,7 @@ class PendingPop:
 
 
 class Target:
-    """Pops that one call can answer, oldest first, and what is known of where they look."""
+    """Pops that one call can serve, oldest first, and the state of their search."""
 
     __slots__ = (
         "answered",
@@ -82,42 +82,47 @@ class Target:
         self.name = name
         self.units: deque[PendingPop] = deque()
         self.answered = 0
-        """How many of the units have their answer and are still among them."""
+        """How many of the units are finished but not removed yet."""
         self.hurried: deque[PendingPop] = deque()
-        """Those of the units that do not wait."""
+        """The units that don't wait."""
         self.is_hot = False
-        """Something may be there: search again before sleeping."""
+        """Messages may have arrived: search again before waiting."""
         self.is_dry = False
-        """The last search left somebody without, and nothing was heard since: nobody need look."""
+        """
+        The last search left a pop without messages, and no notification arrived since: skip the
+        search.
+        """
         self.is_lent = False
-        """Auto-ack: what is claimed now is settled once it was read, and not by the claim."""
+        """
+        With auto-ack: lease the messages and acknowledge them after the read, not with the claim.
+        """
         self.is_missing = False
-        """The last search found no queue to look in."""
+        """The last search found no queue."""
         self.seeks_due = False
-        """More than new messages may be there."""
+        """There may be due messages, not only new ones."""
         self.is_running = False
         self.timer: asyncio.TimerHandle | None = None
         self.group_ids: list[int] = []
         self.queue_ids: list[int] = []
         self.queues: dict[int, str] = {}
-        """Group id to the name of its queue."""
+        """Queue names by group id."""
 
     @property
     def group(self) -> str:
         return self.name.group or QUEUE_MODE
 
     def asking(self) -> Iterator[PendingPop]:
-        """Those without an answer, oldest first."""
+        """Unfinished units, oldest first."""
         return (unit for unit in self.units if not unit.answer.done())
 
     def asking_now(self) -> Iterator[PendingPop]:
-        """Those without an answer who will not wait for one."""
+        """Unfinished units that don't wait."""
         while self.hurried and self.hurried[0].answer.done():
             self.hurried.popleft()
         return (unit for unit in self.hurried if not unit.answer.done())
 
     def sweep(self) -> None:
-        """Let go of units that have their answer; many at once, so that each costs little."""
+        """Remove finished units. Many per call, so that each costs little."""
         units = self.units
         while units and units[0].answer.done():
             units.popleft()
@@ -130,10 +135,10 @@ class Target:
 
 
 class Waiters:
-    """All targets of this process, and who is woken by what."""
+    """All targets of this process, and the notifications that wake them."""
 
     def __init__(self, run: Callable[[Target], None], *, most: int) -> None:
-        """``most``: queue ids that are remembered as seen."""
+        """``most``: how many queue ids are remembered as seen."""
         self._run = run
         self._most = most
         self._seen_queue_ids: set[int] = set()
@@ -141,10 +146,10 @@ class Waiters:
         self._by_queue: dict[int, set[Target]] = {}
         self._by_group: dict[int, set[Target]] = {}
         self._open: set[Target] = set()
-        """Targets that a new queue may concern: without a queue yet, or a whole namespace."""
+        """Targets that a new queue may concern: those without a queue, and those of a namespace."""
 
     def subscribe(self, signals: Signals) -> None:
-        """Wake pops when there is work for them."""
+        """Wake pops when messages arrive for them."""
         signals.on_messages_stored.subscribe(self._wake_stored)
         signals.on_groups_ready.subscribe(self.wake_groups)
         signals.on_queues_changed.subscribe(self._wake_changed)
@@ -152,7 +157,7 @@ class Waiters:
 
     def _wake_stored(self, queue_ids: Collection[int], is_new: bool) -> None:
         self.wake_queues(queue_ids, is_new=is_new)
-        # Not by the highest id: queues are committed in another order than their ids.
+        # Not by the highest id: queues may commit in another order than that of their ids.
         if len(self._seen_queue_ids) > self._most:
             self._seen_queue_ids.clear()
         if unseen := {each for each in queue_ids if each not in self._seen_queue_ids}:
@@ -162,17 +167,17 @@ class Waiters:
     def _wake_changed(self, queue_ids: Collection[int] | None) -> None:
         if queue_ids is not None:
             self.wake_queues(queue_ids)
-        # A queue may have moved into a namespace that somebody reads.
+        # A queue may have moved into a namespace that a pop reads.
         self.wake_open()
 
     @property
     def missing_queues(self) -> list[str]:
-        """Queues that somebody waits for and that were not there."""
+        """Names of queues that pops wait for and that did not exist."""
         return [target.name.queue for target in self._open if target.name.queue is not None]
 
     @property
     def has_scopes(self) -> bool:
-        """Whether somebody waits for any queue of a namespace or task."""
+        """Whether a pop waits for any queue of a namespace or task."""
         return any(target.name.queue is None for target in self._open)
 
     @property
@@ -181,7 +186,7 @@ class Waiters:
 
     @property
     def group_ids(self) -> list[int]:
-        """Groups that somebody waits for."""
+        """Groups that pops wait for."""
         return list(self._by_group)
 
     def target(self, name: TargetName) -> Target:
@@ -192,7 +197,7 @@ class Waiters:
         return target
 
     def know(self, target: Target, groups: Iterable[tuple[int, int, str]]) -> None:
-        """Let a target be woken for these (queue id, group id, queue name), in search order."""
+        """Register the (queue id, group id, queue name) that wake a target, in search order."""
         self._unlink(target)
         for queue_id, group_id, queue in groups:
             target.group_ids.append(group_id)
@@ -206,13 +211,13 @@ class Waiters:
             self._open.add(target)
 
     def forget_groups(self) -> None:
-        """Those who sleep look for their groups anew; who searches just now will hear of it."""
+        """Waiting targets look up their groups again. A running search finds out by itself."""
         for target in self._targets.values():
             if not target.is_running:
                 self.know(target, ())
 
     def forget(self, target: Target) -> None:
-        """Nobody waits here any more."""
+        """Remove a target without waiters."""
         if target.timer is not None:
             target.timer.cancel()
         self._unlink(target)
@@ -229,7 +234,7 @@ class Waiters:
         target.group_ids, target.queue_ids, target.queues = [], [], {}
 
     def waiting(self, most: int) -> dict[tuple[str, str], int]:
-        """How many wait, by queue and group; beyond so many pairs together."""
+        """The number of waiting pops by queue and group. Pairs beyond ``most`` are added up."""
         found: dict[tuple[str, str], int] = {}
         for target in self._targets.values():
             count = sum(unit.request.wait for unit in target.asking())
@@ -251,7 +256,7 @@ class Waiters:
                 self.wake(target)
 
     def wake_open(self) -> None:
-        """There is a new queue: those whom it may concern look again."""
+        """A queue was created: wake the targets that it may concern."""
         for target in tuple(self._open):
             self.wake(target)
 
@@ -265,7 +270,7 @@ class Waiters:
             self.wake(target)
 
     def wake(self, target: Target, *, is_new: bool = False) -> None:
-        """Let it search; ``is_new``: nothing but new messages has come."""
+        """Start a search. ``is_new``: only new messages arrived."""
         target.is_hot = True
         target.is_dry = False
         target.seeks_due |= not is_new
@@ -276,7 +281,7 @@ class Waiters:
         return [unit for target in self._targets.values() for unit in target.units]
 
     def sleep(self, target: Target, seconds: float) -> None:
-        """Search again after so long at the latest; who sleeps until an earlier instant stays."""
+        """Search again after at most ``seconds``. An earlier wake-up stays."""
         loop = asyncio.get_running_loop()
         if target.timer is not None:
             if loop.time() < target.timer.when() <= loop.time() + seconds:

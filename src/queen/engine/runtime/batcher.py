@@ -1,4 +1,4 @@
-"""Flush on idle: what arrives while a flush runs forms the next; a key is in one lane at a time."""
+"""Batching without a timer: units that arrive during a flush form the next flush."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from queen.meters import Histogram
 
 
 class Unit(Protocol):
-    """Something to be flushed, whole, in one lane."""
+    """Something to flush as a whole."""
 
     @property
     def keys(self) -> tuple[Hashable, ...]: ...
@@ -26,18 +26,21 @@ U = TypeVar("U", bound=Unit)
 _CROWD: Final = 32
 _CROWD_BYTES: Final = 64 * 1024
 _PATIENCE_SECONDS: Final = 0.005
-"""What the units of another key wait for a flush: it may be stuck behind a lock of its own."""
+"""
+How long units of other keys wait for a running flush, which may be blocked by a lock on its keys.
+"""
 
 
 class Batcher(Generic[U]):
     """
-    Gathers units into flushes, at most ``lanes`` of them at once.
+    Gathers units into flushes, at most ``lanes`` at the same time.
 
-    No linger timer: a lone unit is flushed at once, and a crowd shares one flush. While one runs,
-    another begins for a crowd, or when that one takes long: a few cost less in the next.
+    There is no linger timer: a single unit is flushed immediately, and many units share one flush.
+    While a flush runs, another begins if many units wait or if the first takes long. A few units
+    cost less in the next flush.
 
-    Units of one key keep their order, and two flushes never hold the same key. Units with several
-    keys are rare; while one waits, its keys are kept free for it.
+    Units of one key keep their order, and two flushes never contain the same key. Units with
+    several keys are rare. While one waits, its keys are reserved for it.
     """
 
     def __init__(
@@ -68,10 +71,10 @@ class Batcher(Generic[U]):
         self._begun_at = 0.0
         self._patience: asyncio.TimerHandle | None = None
         self.seconds = Histogram()
-        """How long flushes took."""
+        """Durations of flushes."""
 
     def submit(self, *units: U) -> None:
-        """Let the units join the next flush; refuses all of them when too much is waiting."""
+        """Add the units to the next flush. Rejects all of them if too many are waiting."""
         if self._is_closed:
             raise errors.Draining("this process is stopping")
         if (
@@ -100,13 +103,15 @@ class Batcher(Generic[U]):
             self._wide.append(unit)
 
     async def close(self) -> None:
-        """Take nothing new, and finish what was taken."""
+        """Accept no more units, and finish the accepted ones."""
         self._is_closed = True
         while self._tasks or self._is_scheduled:
             await (asyncio.wait(self._tasks) if self._tasks else asyncio.sleep(0))
 
     def _schedule(self) -> None:
-        """Flush at the end of this turn of the loop: whoever is ready by then comes along."""
+        """
+        Flush at the end of this loop iteration, together with all units that are ready by then.
+        """
         if self._is_scheduled or not self._free_lanes or not (self._units or self._wide):
             return
         loop = asyncio.get_running_loop()
@@ -159,15 +164,15 @@ class Batcher(Generic[U]):
         """
         How many keys a flush may take.
 
-        A crowd is parted among the lanes that are free, so that one is laid out while another is
-        stored; a few share one commit.
+        Many keys are divided among the free flush slots, so that one flush is prepared while
+        another is stored. A few keys share one commit.
         """
         if not self._is_crowd():
             return len(self._open_keys)
         return -(-len(self._open_keys) // self._free_lanes)
 
     def _take(self, max_keys: int) -> list[U]:
-        """The next flush: whole units of free keys, oldest keys first, up to the bounds."""
+        """The next flush: complete units of free keys, oldest keys first, up to the limits."""
         keys = 0
         taken: list[U] = []
         size_bytes = 0
@@ -183,7 +188,7 @@ class Batcher(Generic[U]):
                 size_bytes += unit.size_bytes
             else:
                 self._wide.append(unit)
-            # What it holds or waits for stays free of others until it is through.
+            # Its keys stay reserved until it is flushed.
             reserved.update(unit.keys)
         for _ in range(len(self._open_keys)):
             if keys >= max_keys or len(taken) >= self._max_units or size_bytes >= self._max_bytes:

@@ -1,11 +1,11 @@
-"""Long work in steps, so that the other tasks of a process wait for milliseconds only."""
+"""Long work in steps, so that other tasks of the process wait only milliseconds."""
 
 import asyncio
 from typing import Final
 
 _STEP_BYTES: Final = 2**20
 _ITEM_BYTES: Final = 2**10
-"""An item costs its own overhead: a step ends after a thousand items, however small."""
+"""Each item has overhead: a step ends after a thousand items, even if they are small."""
 
 
 class Pace:
@@ -26,11 +26,11 @@ class Pace:
         self._left = _STEP_BYTES
 
     def is_due(self, size_bytes: int) -> bool:
-        """Count an item; True when the step is over."""
+        """Count an item. Returns True at the end of a step."""
         self._left -= size_bytes + _ITEM_BYTES
         return self._left < 0
 
     async def rest(self) -> None:
-        """Let other tasks run, and begin the next step."""
+        """Let other tasks run and start the next step."""
         self._left = _STEP_BYTES
         await asyncio.sleep(0)

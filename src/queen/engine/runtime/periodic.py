@@ -1,4 +1,4 @@
-"""Background tasks that run periodically, and at once when they are woken."""
+"""Background tasks that run periodically, or immediately when they are woken."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ class PeriodicTask(ABC):
         self, *, pause_seconds: float = 0.0, retry_seconds: tuple[float, float] = _RETRY_SECONDS
     ) -> None:
         """
-        ``pause_seconds``: before the first run.
+        ``pause_seconds``: the pause before the first run.
 
         ``retry_seconds``: a random pause in this range follows an error.
         """
@@ -35,7 +35,7 @@ class PeriodicTask(ABC):
 
     @abstractmethod
     async def run(self) -> float:
-        """Do the work once; returns the seconds until the next run."""
+        """Do the work once. Returns the seconds until the next run."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run_until_closed())
@@ -47,12 +47,12 @@ class PeriodicTask(ABC):
                 await self._task
 
     def wake(self) -> None:
-        """Let the next run begin now, or when the current one ends."""
+        """Start the next run now, or when the current one ends."""
         self._is_woken.set()
 
     async def until_woken(self, seconds: float) -> None:
-        """Sleep until the task is woken, at most this long."""
-        # Not wait_for, which loses a cancellation that arrives together with the event.
+        """Sleep until the task is woken, for at most ``seconds``."""
+        # Not `wait_for`, which loses a cancellation that arrives together with the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._is_woken.wait()

@@ -1,4 +1,4 @@
-"""Events of one process, passed on to its parts and to the other processes."""
+"""Events of one process, forwarded to its components and to the other processes."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import Generic, ParamSpec
@@ -28,11 +28,11 @@ class Signal(Generic[P]):
 
 class Signals:
     """
-    Connects the parts of an engine without their knowing each other.
+    Connects the components of an engine, which don't know each other.
 
-    Each part subscribes in its constructor. The methods are called where an event happens: they
-    emit the signal here and notify the other processes, which emit it there. Behind PgBouncer there
-    are no notifications, and the periodic tasks of each process find the work.
+    Each component subscribes in its constructor. Code that causes an event calls a method here. It
+    emits the signal and notifies the other processes, which emit it too. PgBouncer drops
+    notifications, so there the periodic tasks of each process find the work.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -43,11 +43,11 @@ class Signals:
         self.on_everything_ready = Signal[[]]()
         """Any group may have messages."""
         self.on_queues_changed = Signal[[Collection[int] | None]]()
-        """Queue ids; None: any queue."""
+        """Queue ids, or None for any queue."""
         self.on_settled = Signal[[Collection[int | None]]]()
-        """Partition ids; None among them: any partition."""
+        """Partition ids. None among them means any partition."""
         self.on_workflows_ended = Signal[[Collection[str] | None]]()
-        """Workflow ids; None: workflows of another process."""
+        """Workflow ids, or None for workflows of another process."""
         self.on_schedules_changed = Signal[[]]()
         self.on_outbox_filled = Signal[[]]()
         self.on_modes_changed = Signal[[]]()
@@ -56,7 +56,7 @@ class Signals:
         """Notifications were missed, or the server may have lost its last commits."""
         self.on_database_returned = Signal[[]]()
         self.on_server_replaced = Signal[[]]()
-        """Another server answers: ids may mean something else there."""
+        """The connection reaches another server, where ids may have other meanings."""
         store.database.changed = self._replace_server
         store.database.returned = self.on_database_returned
         self.notifications: Notifications | None = None
@@ -69,7 +69,7 @@ class Signals:
             )
 
     def start(self) -> None:
-        """Begin to listen for the other processes."""
+        """Start to listen for notifications of other processes."""
         if self.notifications is not None:
             self.notifications.start()
 
@@ -111,12 +111,14 @@ class Signals:
             self.notifications.tell(is_schedules=True)
 
     def modes_changed(self) -> None:
-        """Maintenance was turned on or off, or a message was redacted: the others must know."""
+        """
+        Maintenance was turned on or off, or a message was redacted. Notify the other processes.
+        """
         if self.notifications is not None:
             self.notifications.tell(is_modes=True)
 
     def settled(self, partition_ids: Collection[int | None] = (None,)) -> None:
-        """Messages of these partitions were settled by this process."""
+        """Messages of these partitions were acknowledged by this process."""
         self.on_settled(partition_ids)
 
     def _replace_server(self) -> None:
@@ -125,7 +127,7 @@ class Signals:
         self.on_everything_ready()
 
     def _receive(self, news: News | None) -> None:
-        """Emit what another process notified of; None: notifications may have been lost."""
+        """Emit the signal of a notification. None: notifications may have been lost."""
         if news is None:
             # A new connection, perhaps to another server, which may have lost recent claims.
             self.on_caches_stale()
