@@ -78,10 +78,12 @@ __all__ = [
 
 
 def _refuse_a_mixture() -> None:
-    """Another distribution installs a package of this name: files of both would be one package."""
+    """
+    Raise if another distribution installed a package of this name, which mixes the files of both.
+    """
     folder = os.path.dirname(os.path.dirname(__file__))
     if not os.path.isdir(folder):
-        return  # In a zip file, where a build puts one of the two.
+        return  # In a zip file. The build included only one of the two.
     beside = os.listdir(folder)
     if any(name.startswith("queen_mq-") and name.endswith(".dist-info") for name in beside):
         raise ImportError(
@@ -94,7 +96,7 @@ _refuse_a_mixture()
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - of many types
-    """Loaded when asked for: the server and the command line do not pay for the client."""
+    """Loaded on first use: the server and the command line don't import the client."""
     if name in ("cloudevents", "outbox"):
         return import_module(f"queen.client.{name}")
     if name not in _HOMES:

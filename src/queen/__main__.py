@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """What the installed command runs; the SDK comes without what the command needs."""
+    """Run the installed command. The SDK is installed without the command's dependencies."""
     try:
         from queen.cli.main import main as run
     except ModuleNotFoundError as error:

@@ -8,7 +8,7 @@ V = TypeVar("V")
 
 
 class BoundedDict(OrderedDict[K, V]):
-    """Drops the entry that was set longest ago when there are too many."""
+    """Drops the oldest entry when there are too many."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

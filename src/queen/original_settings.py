@@ -1,4 +1,4 @@
-"""Environment variables of the original Queen that have another name here, or no use."""
+"""Environment variables of the original Queen that are renamed or have no effect here."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,7 +8,7 @@ ALIASES: Final = {
     "DEFAULT_DLQ_ENABLED": "DEFAULT_DLQ_AFTER_MAX_RETRIES",
     "POLL_MAX_INTERVAL": "QUEEN_SAFETY_POLL_MS",
 }
-"""Read as the setting of another name, which wins if both are set."""
+"""Read as the setting of the new name. If both are set, the new name wins."""
 
 _NO_POLLING: Final = "Pops are woken by pushes, so there is no poll interval to tune."
 _COUNTED: Final = (
@@ -39,16 +39,16 @@ UNUSED: Final = {
     "QUEUE_POLL_INTERVAL_FILTERED": _NO_POLLING,
     "RELATED_MESSAGE_WINDOW": _RELATED,
 }
-"""Variables without effect, and why they are not needed."""
+"""Variables without effect, and the reason."""
 
 FOREIGN: Final = frozenset(
     {"HIGH_PERF", "NODE_OPTIONS", "REDIS_DB", "REDIS_HOST", "REDIS_PASSWORD", "REDIS_PORT"}
 )
-"""Named in the original documents, and usually meant for other programs: no warning."""
+"""Named in the original documentation, and usually meant for other programs: no warning."""
 
 
 def translated(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment under our names, with values of the original that mean the same."""
+    """The environment with the original variables renamed and their values converted."""
     found = dict(environ)
     for original, name in ALIASES.items():
         if original in found:
@@ -57,7 +57,7 @@ def translated(environ: Mapping[str, str]) -> dict[str, str]:
         found["LOG_LEVEL"] = "warning"
     level = found.get("WS_COMPRESSION", "")
     if level.isdecimal():
-        found["WS_COMPRESSION"] = "true" if int(level) else "false"  # It was a level.
+        found["WS_COMPRESSION"] = "true" if int(level) else "false"  # A level originally.
     return found
 
 

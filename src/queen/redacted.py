@@ -1,4 +1,4 @@
-"""Reprs without secrets: what is logged, or shown in a traceback, is read by many."""
+"""Reprs without secrets, because many people read logs and tracebacks."""
 
 import re
 from collections.abc import Collection
@@ -12,7 +12,7 @@ _PASSWORDS: Final = (
 
 
 def without_passwords(text: str) -> str:
-    """A URL or a connection string without the user and password in it."""
+    """A URL or a connection string without its user and password."""
     for shape, mask in _PASSWORDS:
         text = shape.sub(mask, text)
     return text

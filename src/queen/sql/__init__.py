@@ -11,7 +11,9 @@ _DIRECTORY: Final = resources.files(__name__)
 
 
 def _read_calls(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield name, mark and text of each call. The mark follows the name; most calls have none."""
+    """
+    Yield name, mark and text of each call. The mark follows the name, and most calls have none.
+    """
     parts = re.split(r"^-- name: (\w+)(?: (hot|batched))?\n", text, flags=re.MULTILINE)
     for name, mark, call in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         yield name, mark or "", call.strip()
@@ -29,7 +31,7 @@ def _read_directory(name: str) -> dict[str, str]:
     """
     Read every SQL file below a directory, by its name without the extension.
 
-    Subdirectories are for readers only: two files with one name are an error.
+    Subdirectories only group files. Two files with one name are an error.
     """
     files = sorted(_walk(_DIRECTORY / name), key=lambda file: file.name)
     texts = {file.name.removesuffix(".sql"): file.read_text("utf-8") for file in files}
@@ -43,10 +45,10 @@ CALLS: Final = MappingProxyType({name: call for name, _, call in _CALLS})
 """Every statement that Python sends, by name."""
 
 BATCHED: Final = frozenset(name for name, mark, _ in _CALLS if mark == "batched")
-"""Calls that serve many requests at once. The engine limits how many of them run."""
+"""Calls that serve many requests. The engine limits how many of them run at the same time."""
 
 HOT: Final = frozenset(name for name, mark, _ in _CALLS if mark)
-"""Short calls that messages wait for, including batched ones. They get the short deadline."""
+"""Short calls that messages wait for, including batched ones. They have the short deadline."""
 
 MIGRATIONS: Final = MappingProxyType(_read_directory("migrations"))
 """Tables, types and indexes, in the order in which they are applied."""
