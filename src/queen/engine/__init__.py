@@ -1,1 +1,1 @@
-"""Many requests, few transactions."""
+"""The engine, which combines many requests into few transactions."""

@@ -1,4 +1,4 @@
-"""What every part of the engine works with."""
+"""The objects that all parts of the engine share."""
 
 from typing import NamedTuple, Self
 
@@ -12,7 +12,7 @@ from queen.store.store import Store
 
 
 class Core(NamedTuple):
-    """One database, and what this process caches and counts of it."""
+    """One database, with the caches and counters of this process."""
 
     store: Store
     settings: Settings
@@ -28,7 +28,7 @@ class Core(NamedTuple):
         catalogue = Catalogue(store, settings)
         segments = SegmentCache(settings.segment_cache_bytes)
         seals = Sealer(store, settings, catalogue)
-        # The caches subscribe first: whoever is woken by a signal reads them.
+        # The caches subscribe first, because other subscribers read them.
         signals.on_queues_changed.subscribe(catalogue.forget_options)
         signals.on_caches_stale.subscribe(catalogue.forget_options)
         signals.on_caches_stale.subscribe(segments.clear)

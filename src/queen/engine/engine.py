@@ -1,4 +1,4 @@
-"""The engine: opens the parts beside it; one method a verb."""
+"""The engine: creates its parts, and has one method per operation."""
 
 import contextlib
 import re
@@ -49,7 +49,7 @@ from queen.wire.messages import (
 
 class Engine:
     """
-    Everything that one process does with one database.
+    All operations of one process on one database.
 
     Usage::
 
@@ -97,14 +97,14 @@ class Engine:
         is_warmed: bool = False,
     ) -> Self:
         """
-        Connect, and begin to listen. The database must be migrated.
+        Connect to a migrated database and start to listen for notifications.
 
-        ``is_warmed``: connections plan what is hot before they are used, as a server wants it.
+        ``is_warmed``: plan the hot statements on each new connection, as a server needs.
 
-        ``buffer``: where pushes go while it is away, if not the one that the settings ask for.
+        ``buffer``: the buffer for pushes in an outage, instead of the one in the settings.
         """
         settings = settings or Settings()
-        keyring_of(settings)  # A malformed key is told before anything is opened.
+        keyring_of(settings)  # Raise for a malformed key before any resource is opened.
         connecting = Connecting(
             connections=connections or settings.db_pool_size,
             is_pooled=settings.db_pgbouncer if is_pooled is None else is_pooled,
@@ -128,14 +128,14 @@ class Engine:
         return engine
 
     def start(self) -> None:
-        """Begin to listen for other processes, and start the background tasks."""
+        """Start to listen for other processes, and start the background tasks."""
         self.signals.start()
         for task in self._tasks:
             task.start()
 
     async def close(self) -> None:
-        """Answer those who wait, finish what was taken, let go of the database."""
-        # The last one entered is closed first; one that fails keeps none of the others open.
+        """Finish waiting pops and accepted work, and disconnect from the database."""
+        # Closed in reverse order, and each of them even if another fails.
         async with contextlib.AsyncExitStack() as stack:
             if self.buffer is not None:
                 stack.push_async_callback(self.buffer.close)
@@ -144,7 +144,7 @@ class Engine:
             stack.push_async_callback(self.stop_waiting)
 
     async def stop_waiting(self) -> None:
-        """Answer those who wait, and let no pop begin: what comes before `close`."""
+        """Finish waiting pops and accept no more. Call this before `close`."""
         self.workflows.endings.release()
         try:
             await self.endings.close()
@@ -153,7 +153,7 @@ class Engine:
 
     @property
     def _tasks(self) -> list[PeriodicTask]:
-        """The background tasks; the last one is closed first."""
+        """The background tasks, closed in reverse order."""
         tasks = [self._safety_poll, self.workflows.endings, self.endings, self.schedules]
         return [*tasks, self.appender, *([self.replays] if self.replays else [])]
 
@@ -165,16 +165,16 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        """How many pops are asleep."""
+        """The number of waiting pops."""
         return self._pops.waiting
 
     async def learn_clock(self) -> None:
-        """See how far the database's clock is from ours, before anything is counted by it."""
+        """Measure the offset of the database's clock before it is used for counts."""
         (row,) = await self.store.database.fetch("now")
         self.counters.stored(row["now"])
 
     async def store_counters(self) -> bool:
-        """Store what was counted since the last time; False when there was nothing."""
+        """Store the counts since the last call. Returns False if there were none."""
         found = self.counters.rows()
         if found is None:
             return False
@@ -183,7 +183,7 @@ class Engine:
         return True
 
     async def snapshot(self) -> Snapshot:
-        """All that this process counts of its engine and its database."""
+        """All metrics of this process about its engine and its database."""
         if nameless := self.counters.nameless:
             with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
                 named = await self.store.database.fetch("group_names", nameless)
@@ -213,13 +213,13 @@ class Engine:
         is_json: bool = False,
     ) -> PushResult:
         """
-        Store messages, durably; one answer an item. With a producer id: all or nothing, once.
+        Store messages durably. Returns one result per item. With a producer id: all or none, once.
 
-        ``scope``: which callers share the producer. ``digest``: of the request, if the items are
-        not as they were sent.
+        ``scope``: which callers share the producer. ``digest``: the digest of the request, if the
+        items differ from those sent.
 
-        While the database is away they go to the file buffer, if there is one.
-        ``is_json``: the payloads were parts of one JSON text that was valid, in UTF-8.
+        While the database is unavailable, they go to the file buffer, if there is one. ``is_json``:
+        the payloads are parts of one valid JSON text in UTF-8.
         """
         producer = None
         if producer_id is not None or sequence is not None:
@@ -229,35 +229,39 @@ class Engine:
         return await self.outages.push(items, producer=producer, is_json=is_json)
 
     async def pop(self, request: PopRequest) -> list[Delivery]:
-        """Claim messages, waiting for them if asked to."""
+        """Claim messages, and wait for them if requested."""
         return await self._pops.pop(request)
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
-        """Release deliveries that their consumer was not sent; no attempt is counted."""
+        """Return deliveries that were not sent to their consumer, without counting an attempt."""
         await self._pops.give_back(deliveries)
 
     async def ack(self, lease_id: str, offsets: Sequence[int] | None = None) -> int:
-        """Settle a delivery, or these offsets of it; answers how many messages that settled."""
+        """
+        Acknowledge a delivery, or these offsets of it. Returns how many messages that settled.
+        """
         return await self._acks.ack(Lease.parse(lease_id), offsets)
 
     async def acknowledge(
         self, acknowledgments: Sequence[Acknowledgment], *, consumer_group: str | None = None
     ) -> list[Acknowledged]:
-        """Say of each message what became of it: completed, failed, retry or dlq."""
+        """Set the outcome of each message: completed, failed, retry or dlq."""
         return await self._acknowledgments.acknowledge(acknowledgments, consumer_group)
 
     async def extend_many(
         self, lease_ids: Sequence[str], *, seconds: float | None = None
     ) -> list[Extended]:
-        """Move the ends of several leases; one answer each."""
+        """Extend several leases. Returns one result each."""
         return await self._acks.extend(lease_ids, seconds)
 
     async def release(self, lease_id: str) -> None:
-        """Give back what is left of a delivery, at once and uncounted."""
+        """Return the rest of a delivery immediately, without counting an attempt."""
         await self._acks.release(Lease.parse(lease_id))
 
     async def release_delivery(self, queue_id: int, ref: str) -> None:
-        """The same by an operator, who has no token; raises LeaseLost where nobody holds it."""
+        """
+        Release a delivery as an operator, without its token. Raises LeaseLost if it is not leased.
+        """
         shard, _, number = ref.partition(".")
         # As many digits as an id can have.
         is_ours = shard == str(self.store.shard) and re.fullmatch(r"[0-9]{1,18}", number)
@@ -280,7 +284,7 @@ class Engine:
         scope: str = SHARED,
         digest: bytes | None = None,
     ) -> PushResult:
-        """Settler, pushes and steps of workflows, all applied or none."""
+        """Apply acknowledgments, pushes and workflow steps together or not at all."""
         producer = self._producer(producer_id, sequence, scope)
         if producer is not None:
             told = (acknowledgments, advances, required_leases, consumer_group)
@@ -303,16 +307,16 @@ class Engine:
         return result
 
     async def redact(self, partition_id: int, offset: int, *, by: str) -> None:
-        """Erase the payload and headers of a message, here and in the database."""
+        """Erase the payload and headers of a message in the database and in the cache."""
         await redact(self.store, self.cache, partition_id, offset, by=by)
         self.signals.modes_changed()
 
     async def forget_redacted(self, after: int) -> None:
-        """Drop from memory what other processes have erased since this redaction."""
+        """Remove messages from the cache that other processes redacted after this redaction."""
         await forget_redacted(self.store, self.cache, after)
 
     def hold_pushes(self, is_held: bool) -> None:
-        """Maintenance begins or ends: pushes go to disk and stay there, or are stored again."""
+        """Start or end push maintenance, in which pushes stay on disk."""
         if is_held == self.outages.is_held:
             return
         self.outages.is_held = is_held
@@ -321,14 +325,14 @@ class Engine:
             self.replays.wake()
 
     def send_home(self) -> None:
-        """Answer those who wait with nothing; they may come again."""
+        """Finish waiting pops without messages. Their clients can pop again."""
         for unit in self._pops.waiters.all_units():
             unit.finish([])
 
     def _producer(
         self, producer_id: str | None, sequence: int | None, scope: str
     ) -> Producer | None:
-        """The producer that a request names, if any."""
+        """The producer of a request, if it has one."""
         if producer_id is None and sequence is None:
             return None
         if producer_id is None or sequence is None:

@@ -1,4 +1,4 @@
-"""Queues, their options, and where their consumer groups stand."""
+"""Queues, their options, and the positions of their consumer groups."""
 
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -33,7 +33,7 @@ class Queues:
         is_replaced: bool = False,
         version: int | None = None,
     ) -> Record:
-        """Make a queue or change the options named; None stands for the default."""
+        """Create a queue, or change the named options. None resets an option to its default."""
         most = self._settings.max_name_bytes
         check_queue_name("queue", queue, most)
         for what, name in (("namespace", namespace), ("task", task)):
@@ -72,7 +72,7 @@ class Queues:
         offset: int | None = None,
         partition: str | None = None,
     ) -> None:
-        """Move a group: to the first message after an instant, the end, the start, or an offset."""
+        """Move a group to the first message after a time, the end, the start, or an offset."""
         if [to is not None, to_end, to_start, offset is not None].count(True) != 1:
             raise errors.BadRequest("seek needs one of: a time, the end, the start, an offset")
         if offset is not None and partition is None:
@@ -81,7 +81,7 @@ class Queues:
         if to_start:
             at = datetime.min.replace(tzinfo=UTC)
         elif to_end and partition is None:
-            # One instant for all steps, by the database's clock.
+            # The same time for all steps, by the database's clock.
             at = (await self._store.database.fetch("now"))[0]["now"]
         after: int | None = None
         while True:
@@ -99,16 +99,16 @@ class Queues:
         self._signals.messages_stored({(await self._catalogue.queue(queue)).id})
 
     async def delete(self, queue: str) -> None:
-        """The queue is gone at once; its rows are for `erase_step` to remove."""
-        # Who waits for it waits for the next queue of that name from now on.
+        """Delete a queue. Its name is free immediately, and `erase_step` removes its rows."""
+        # Its waiters now wait for the next queue of that name.
         self._signals.queue_changed(await self._store.queues.delete(queue))
         self._owners.forget(queue)
 
     async def delete_group(self, queue: str, consumer_group: str | None) -> None:
-        """The group is gone at once; its rows are for `erase_step` to remove."""
+        """Delete a group. Its name is free immediately, and `erase_step` removes its rows."""
         await self._store.groups.delete(queue, consumer_group or QUEUE_MODE)
         self._signals.messages_stored({(await self._catalogue.queue(queue)).id})
 
     async def erase_step(self) -> bool:
-        """Remove some rows of what was deleted; True when nothing is left."""
+        """Remove some rows of deleted queues and groups. Returns True at the end."""
         return await self._store.queues.erase(_STEP)

@@ -1,4 +1,4 @@
-"""Acks, pushes and steps of workflows that are applied together or not at all."""
+"""Transactions: acks, pushes and workflow steps, applied together or not at all."""
 
 import contextlib
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from queen.store import messages as rows
 from queen.wire.messages import Acknowledgment, AdvanceOperation, Pushed, PushItem
 
 _SETTLED: Final = ("acked", "nacked", "buried", "dropped")
-"""Kinds of rows that say what became of a message."""
+"""Kinds of rows about a settled message."""
 _APPLIED: Final = ("stored", *_SETTLED, "advanced", "ended", "stale")
 """Kinds of rows of a transaction that was applied."""
 
 
 class _Call(NamedTuple):
-    """What a transaction sends besides messages."""
+    """The parts of a transaction besides messages."""
 
     settlements: list[rows.Settlement]
     leases: list[tuple[int, UUID]]
@@ -36,11 +36,11 @@ class _Call(NamedTuple):
 
 
 class _Concluded(Exception):
-    """Nothing of the transaction is left to apply."""
+    """The transaction needs no further attempt."""
 
 
 def _lease(acknowledgment: Acknowledgment) -> Lease:
-    """The lease that was named, or one that says nothing."""
+    """The lease of an acknowledgment, or one that never matches."""
     with contextlib.suppress(errors.LeaseLost):
         if acknowledgment.lease_id is not None:
             return Lease.parse(acknowledgment.lease_id)
@@ -48,7 +48,7 @@ def _lease(acknowledgment: Acknowledgment) -> Lease:
 
 
 class Transactions:
-    """Each runs alone, in one call: what it judges is still so when it applies it."""
+    """Each transaction is one call, so its checks still hold when it is applied."""
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class Transactions:
         is_rolled_back_on_duplicate: bool = False,
         producer: Producer | None = None,
     ) -> PushResult:
-        """Apply all, or raise the first reason why nothing was applied."""
+        """Apply all of it, or raise the first error without a change."""
         self._check_shards(acknowledgments, required_leases)
         if len(advances) > len(acknowledgments):
-            # Its lease is what lets one of several workers through.
+            # The lease decides which of several workers may settle the step.
             raise errors.BadRequest("a step is settled with the ack of its message")
         steps = self._workflows.advances(advances)
         try:
@@ -89,7 +89,7 @@ class Transactions:
         except (errors.LeaseLost, errors.AlreadySettled, errors.MessageNotFound):
             if (first := await self._pushes.repeat(producer, items)) is None:
                 raise
-            # What it named is settled because it was: by the first one of these.
+            # The first attempt of this request has settled these messages.
             return first
         if len({(each.delivery_id, each.offset) for each in settlements}) < len(settlements):
             raise errors.BadRequest("a message is acknowledged twice")
@@ -105,7 +105,7 @@ class Transactions:
         parts, refused = await self._prepare(items, producer) if items else ([], {})
         if refused:
             if (first := await self._pushes.repeat(producer, items)) is not None:
-                # They were stored; what the queue is like since then is not asked.
+                # They are stored. Changes to the queue since then don't matter.
                 return first
             error = first_problem(refused)
             error.members["failed"] = ("item", min(refused))
@@ -114,7 +114,7 @@ class Transactions:
         call = _Call(settlements, leases, steps, is_rolled_back_on_duplicate)
         answer = await self._apply(unit, call)
         if answer is None:
-            unit.done.result()  # Raises when the sequence is stale.
+            unit.done.result()  # Raises if the sequence is stale.
             assert producer is not None
             return await self._pushes.repeated(producer, items)
         self._count(answer, [_lease(each) for each in acknowledgments])
@@ -129,7 +129,7 @@ class Transactions:
         )
 
     async def _apply(self, unit: PendingPush, call: _Call) -> list[rows.Record] | None:
-        """The rows of the applied transaction; None if the request was applied before."""
+        """The rows of the applied transaction, or None if it was applied before."""
 
         async def send(push: rows.Push) -> list[rows.Record]:
             return await self._store.messages.transact(
@@ -155,8 +155,8 @@ class Transactions:
         return answer
 
     def _count(self, answer: Sequence[rows.Record], leases: Sequence[Lease]) -> None:
-        """Count settled messages, and wake those who wait for room or for an outcome."""
-        # The group is in the column of the offset.
+        """Count settled messages, and wake waiters for queue capacity or for an outcome."""
+        # The column of the offset contains the group.
         settled = [row for row in answer if row["kind"] in _SETTLED]
         self._core.signals.groups_ready({row["offset"] for row in settled})
         self._core.signals.settled()
@@ -172,7 +172,7 @@ class Transactions:
             return await self._pushes.prepare(items, producer=producer)
         except errors.InvalidName as error:
             if "failed" not in error.members:
-                # The names of queues are judged before items are: which one was it of?
+                # Queue names are checked before items, so the error does not name the item.
                 error.members["failed"] = ("item", self._first_misnamed(items))
             raise
 
@@ -187,7 +187,7 @@ class Transactions:
     async def _resolve(
         self, acknowledgments: Sequence[Acknowledgment], group: str | None
     ) -> list[rows.Settlement]:
-        """What each means; raises of the first that means nothing which could be applied."""
+        """The settlement of each acknowledgment. Raises for the first that cannot be applied."""
         settlements: list[rows.Settlement] = []
         if not acknowledgments:
             return settlements
@@ -237,7 +237,7 @@ class Transactions:
         problems: Sequence[rows.Record],
         is_rolled_back_on_duplicate: bool,
     ) -> None:
-        """Raise of the first item that was refused, or is known where that is a refusal."""
+        """Raise for the first rejected item, or for a duplicate if duplicates are rejected."""
         kinds = {row["kind"] for row in problems}
         marks = [(part, part.marked) for part in parts if part.marked is not None]
         if "scheduled" in kinds:

@@ -1,4 +1,4 @@
-"""What this process remembers of queues and partitions, bounded and short-lived."""
+"""A bounded, short-lived cache of queues and partitions."""
 
 import asyncio
 import time
@@ -15,13 +15,13 @@ from queen.store.connection.database import Record
 from queen.store.store import Store
 
 _REFRESH_SHARE: Final = 0.2
-"""Of the time for which options are valid: in this last part a use of them reads them again."""
+"""The last part of the time for which options are valid. A use in it refreshes them."""
 LaneName = tuple[str, str, int]
 """Queue, partition, level."""
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a queue that are enforced before the database is asked."""
+    """The options of a queue that are enforced before the database is queried."""
 
     id: int
     name: str
@@ -37,7 +37,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     schema: PayloadSchema | None
     is_encrypted: bool
     may_be_sealed: bool
-    """It is encrypted, or was: some payloads are sealed perhaps."""
+    """It is or was encrypted, so some payloads may be."""
 
     @property
     def has_dedup(self) -> bool:
@@ -53,11 +53,11 @@ class Lane(NamedTuple):
 
 
 Reading = asyncio.Task[dict[str, Queue | errors.QueenError]]
-"""A statement under way: what it finds, by name."""
+"""A running query, and the queues that it returns by name."""
 
 
 class Catalogue:
-    """Names to ids. A stale entry is refused by the database, forgotten here, asked for again."""
+    """Maps names to ids. The database rejects a stale id, which is then dropped and read again."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -67,7 +67,7 @@ class Catalogue:
         self._lane_names: dict[int, LaneName] = {}
         """The same by partition id."""
         self._queues: dict[str, tuple[float, Queue]] = {}
-        """Until when the options of each are valid, and what they are."""
+        """The options of each queue, and until when they are valid."""
         self._reading: dict[str, Reading] = {}
         self._tasks: set[Reading] = set()
 
@@ -77,7 +77,9 @@ class Catalogue:
     async def lanes(
         self, names: Sequence[LaneName], *, creates_queues: bool = True
     ) -> dict[LaneName, Lane]:
-        """The lanes of these names, created if missing; queues only if the settings allow it."""
+        """
+        The partitions of these names, created if missing. Queues only if the settings allow it.
+        """
         lanes: dict[LaneName, Lane] = {}
         missing: list[LaneName] = []
         for name in dict.fromkeys(names):
@@ -93,7 +95,7 @@ class Catalogue:
         )
         for name, (queue_id, partition_id) in zip(missing, found, strict=True):
             if queue_id is not None and partition_id is not None:
-                # Another call may have found an earlier partition of this name meanwhile.
+                # Another call may have cached an earlier partition of this name meanwhile.
                 if (old := self._lanes.get(name)) is not None:
                     self._lane_names.pop(old.partition_id, None)
                 lanes[name] = self._lanes[name] = Lane(queue_id, partition_id)
@@ -110,20 +112,20 @@ class Catalogue:
         missing = wanted - known.keys()
         joined = missing & self._reading.keys()
         known |= await self._read(missing)
-        # A read that began before this call may have missed a queue that was created meanwhile.
+        # A query that started before this call may have missed a queue that was created meanwhile.
         if unseen := joined - known.keys():
             known |= await self._read(unseen)
         return known
 
     async def latest(self, names: Iterable[str]) -> dict[str, Queue]:
-        """Queues as they last were: waits only for those that were never read."""
+        """Queues from the cache, even if expired. Waits only for those that were never read."""
         wanted = set(names)
         self.refresh(wanted)
         known = self.remembered(wanted)
         return known | await self._read(wanted - known.keys())
 
     def known(self, name: str) -> Queue | None:
-        """A queue whose options are still valid; near their end they are read again meanwhile."""
+        """A queue whose options are still valid. Near their expiry, this starts a refresh."""
         entry = self._queues.get(name)
         if entry is None:
             return None
@@ -135,11 +137,11 @@ class Catalogue:
         return entry[1]
 
     def refresh(self, names: Iterable[str]) -> None:
-        """Begin to read those queues whose options are not valid any more."""
+        """Start to read the queues whose options have expired."""
         self._begin([name for name in names if self.known(name) is None])
 
     def _begin(self, names: Collection[str]) -> None:
-        """Read queues that are not being read already, all in one statement."""
+        """Read queues that are not being read yet, in one statement."""
         if new := [name for name in names if name not in self._reading]:
             reading = asyncio.get_running_loop().create_task(self._fetch(new))
             self._reading.update(dict.fromkeys(new, reading))
@@ -151,13 +153,13 @@ class Catalogue:
         for name in [name for name, each in self._reading.items() if each is reading]:
             del self._reading[name]
         if not reading.cancelled():
-            reading.exception()  # Each caller that waits gets it; there may be none.
+            reading.exception()  # Each waiting caller gets it, but there may be none.
 
     async def _read(self, names: Collection[str]) -> dict[str, Queue]:
         self._begin(names)
         found: dict[str, Queue | errors.QueenError] = {}
         for reading in {self._reading[name] for name in names}:
-            # A caller that goes away does not end what others wait for.
+            # A cancelled caller must not end the query of the others.
             found |= await asyncio.shield(reading)
         queues: dict[str, Queue] = {}
         for name in names:
@@ -176,9 +178,9 @@ class Catalogue:
             try:
                 found[name] = queue = _queue(row)
             except errors.QueenError as error:
-                found[name] = error  # The other queues have nothing to do with it.
+                found[name] = error  # The other queues are not affected.
                 continue
-            # Unless its options have changed since they were asked for.
+            # Unless its options have changed since the query started.
             if self._reading.get(name) is asyncio.current_task():
                 self._queues[name] = (expires, queue)
         while len(self._queues) > self._settings.catalogue_entries:
@@ -186,7 +188,7 @@ class Catalogue:
         return found
 
     def remembered(self, names: Iterable[str]) -> dict[str, Queue]:
-        """Queues as they last were, however long ago: for when nobody can be asked."""
+        """Queues from the cache, of any age. For use while the database is unavailable."""
         return {name: entry[1] for name in names if (entry := self._queues.get(name))}
 
     async def queue(self, name: str) -> Queue:
@@ -196,14 +198,14 @@ class Catalogue:
         return found[name]
 
     def forget_lanes(self, partition_ids: Iterable[int]) -> None:
-        """These partitions are gone."""
+        """Drop removed partitions."""
         for partition_id in partition_ids:
             if (name := self._lane_names.pop(partition_id, None)) is not None:
                 del self._lanes[name]
 
     def forget_options(self, queue_ids: Iterable[int] | None = None) -> None:
-        """Ask again what these queues are like; None: all of them."""
-        self._reading.clear()  # What is being read may be what they were before.
+        """Read the options of these queues again, or of all if None."""
+        self._reading.clear()  # Running queries may return the old options.
         if queue_ids is None:
             self._queues.clear()
             return
@@ -212,7 +214,7 @@ class Catalogue:
             del self._queues[name]
 
     def forget(self) -> None:
-        """Ask again about everything: this may be another database."""
+        """Drop everything, because this may be another database."""
         self.forget_options()
         self._lanes.clear()
         self._lane_names.clear()

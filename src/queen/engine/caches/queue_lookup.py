@@ -1,4 +1,4 @@
-"""Which queue a partition or a delivery belongs to: what ids in a request stand for."""
+"""Finds the queue of a partition or a delivery by the ids in a request."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -9,7 +9,7 @@ from queen.store.store import Store
 
 
 class QueueLookup:
-    """Remembers, within a bound, what never changes: neither kind of id is given out twice."""
+    """A bounded cache without expiry, because ids are never reused."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -26,7 +26,7 @@ class QueueLookup:
         return found
 
     async def of_leases(self, leases: Iterable[tuple[int, UUID]]) -> dict[tuple[int, UUID], str]:
-        """The queues of those leases that are current or were a while ago."""
+        """The queues of current and recent leases."""
         wanted = set(leases)
         found = {each: self._leases[each] for each in wanted if each in self._leases}
         if missing := [each for each in wanted if each not in found]:
@@ -36,7 +36,7 @@ class QueueLookup:
         return found
 
     def forget(self, queue: str) -> None:
-        """The queue is gone, and its name may become another's."""
+        """The queue was deleted, and another can take its name."""
         for partition_id in [key for key, name in self._partitions.items() if name == queue]:
             del self._partitions[partition_id]
         for lease in [key for key, name in self._leases.items() if name == queue]:

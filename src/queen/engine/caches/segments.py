@@ -1,4 +1,4 @@
-"""Recent segments, bounded in bytes: what this process pushed, it delivers without reading."""
+"""A cache of recent segments, bounded in bytes. A process delivers its own pushes from it."""
 
 from collections import OrderedDict
 
@@ -6,14 +6,14 @@ from queen.codec.segment import Segment
 
 
 class SegmentCache:
-    """Segments never change: what is here is right if its xid is the one that was claimed."""
+    """Segments never change: an entry is valid if its xid equals the claimed one."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._size_bytes = 0
         self._segments: OrderedDict[tuple[int, int], Segment] = OrderedDict()
         self._bases: dict[int, set[int]] = {}
-        """Partition id to the base offsets of its segments here."""
+        """Base offsets of the cached segments, by partition id."""
         self.hits = 0
         self.misses = 0
 
@@ -22,7 +22,7 @@ class SegmentCache:
         return self._size_bytes
 
     def put(self, partition_id: int, base_offset: int, segment: Segment) -> None:
-        """Keep a segment; only after its commit was confirmed."""
+        """Add a segment. Call this only after its commit was confirmed."""
         size_bytes = segment.size_bytes
         if size_bytes > self._max_bytes // 4:
             return
@@ -42,7 +42,7 @@ class SegmentCache:
             self.misses += 1
             return None
         if segment.xid != xid:
-            # Another history than the one that was cached: a failover lost this commit.
+            # The database has another history: a failover lost this commit.
             self.clear()
             self.misses += 1
             return None
@@ -50,7 +50,7 @@ class SegmentCache:
         return segment
 
     def drop(self, partition_id: int, offset: int) -> None:
-        """Forget the segments that hold this message."""
+        """Drop the segments that contain this message."""
         for base in tuple(self._bases.get(partition_id, ())):
             if base <= offset < base + self._segments[partition_id, base].count:
                 self._remove((partition_id, base))

@@ -1,4 +1,4 @@
-"""The master keys of this environment, and their rotation."""
+"""The configured master keys, and their rotation."""
 
 from typing import Final, NamedTuple
 
@@ -8,11 +8,11 @@ from queen.settings import Settings
 from queen.store.store import Store
 
 _REWRAPPED: Final = 500
-"""Data keys that one transaction wraps anew."""
+"""Data keys that one transaction encrypts again."""
 
 
 class MasterKey(NamedTuple):
-    """A master key that is here, or that some data key needs."""
+    """A master key that is configured, or that some data key needs."""
 
     id: str
     is_here: bool
@@ -22,7 +22,7 @@ class MasterKey(NamedTuple):
 
 
 async def status(store: Store, keyring: Keyring) -> list[MasterKey]:
-    """The master keys, the one that wraps first."""
+    """The master keys. The first one encrypts."""
     needed = {row["master_id"]: row for row in await store.data_keys.by_master()}
     found: list[MasterKey] = []
     for id_ in dict.fromkeys([*keyring, *needed]):
@@ -41,10 +41,11 @@ async def status(store: Store, keyring: Keyring) -> list[MasterKey]:
 
 async def rewrap(store: Store, keyring: Keyring, after: int) -> tuple[int | None, int]:
     """
-    Wrap some data keys by the first master key that another one wraps.
+    Encrypt some data keys again that the first master key did not encrypt.
 
-    Answers where to go on, None at the end, and how many were wrapped anew. Whoever has one of them
-    unwrapped need not know; whoever reads one needs the first master key from now on.
+    Returns the cursor for the next call, or None at the end, and the number of changed keys. A
+    process that has decrypted them is not affected. A process that loads them later needs the first
+    master key.
     """
     rows = await store.data_keys.of_others(keyring.first, after=after, limit=_REWRAPPED)
     if not rows:
@@ -63,7 +64,7 @@ async def rewrap(store: Store, keyring: Keyring, after: int) -> tuple[int | None
 
 
 def keyring_of(settings: Settings) -> Keyring:
-    """The master keys that are set. Raises BadSettings for one that is malformed."""
+    """The configured master keys. Raises BadSettings if one is malformed."""
     return keyring_from(
         file=settings.encryption_keys_file,
         keys=settings.encryption_keys,

@@ -1,4 +1,4 @@
-"""Sealer what is stored of encrypted queues, and opens what is read of them."""
+"""Encrypts messages for encrypted queues, and decrypts them when they are read."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,17 +18,17 @@ from queen.store.connection.database import Record
 from queen.store.store import Store
 
 _USES: Final = 2**20
-"""Taken at a time: what a process that ends leaves of them is lost."""
+"""Uses that are reserved together. A process that ends loses its rest."""
 _MOST_KEYS: Final = 10_000
 _NULL: Final = b"null"
 _PLAIN: Final[Mapping[str, Any]] = MappingProxyType(
     {"data_error": None, "is_masked": False, "is_revealed": False}
 )
-"""What is told of a row besides, unless it is sealed."""
+"""The fields of a row that are shown besides its message, unless it is encrypted."""
 
 
 class _Current:
-    """The key of a queue to seal with now, as long as its uses and its day last."""
+    """The current encryption key of a queue, while its uses and its day last."""
 
     __slots__ = ("key", "left", "until")
 
@@ -40,10 +40,10 @@ class _Current:
 
 class Sealer:
     """
-    The data keys that this process has unwrapped.
+    The data keys that this process has decrypted.
 
-    Segments in the cache are open: the process has the keys in its memory too, so a sealed cache
-    would keep nothing from who can read that.
+    The segment cache holds decrypted segments. The keys are in the same memory, so encrypting the
+    cache would not protect it.
     """
 
     def __init__(self, store: Store, settings: Settings, catalogue: Catalogue) -> None:
@@ -54,7 +54,7 @@ class Sealer:
         self._keys = BoundedDict[int, DataKey](_MOST_KEYS)
 
     def forget(self) -> None:
-        """Another history: what was taken there may not have been."""
+        """The database may have another history, in which these uses were not reserved."""
         self._current.clear()
         self._keys.clear()
 
@@ -62,9 +62,9 @@ class Sealer:
         self, counts: Mapping[str, int]
     ) -> tuple[dict[int, DataKey], dict[str, errors.QueenError]]:
         """
-        What to seal so many messages of queues with, by queue id; those not encrypted have none.
+        The keys to encrypt these numbers of messages with, by queue id, for encrypted queues.
 
-        And why not, by queue, where there is no key.
+        Also returns an error per queue whose key is unavailable.
         """
         queues = [self._catalogue.known(name) for name in counts]
         if None in queues:
@@ -81,7 +81,7 @@ class Sealer:
         return keys, problems
 
     async def check(self, queue_id: int) -> None:
-        """Raise EncryptionUnavailable if nothing could be sealed for this queue now."""
+        """Raise EncryptionUnavailable if messages for this queue cannot be encrypted now."""
         await self._key(queue_id, 0)
 
     async def _key(self, queue_id: int, count: int) -> DataKey:
@@ -106,7 +106,7 @@ class Sealer:
         return _Current(key, uses, time.monotonic() + row["seconds"])
 
     async def _load(self, ids: Iterable[int]) -> dict[int, DataKey]:
-        """The keys of these ids, each asked for once."""
+        """The keys of these ids, each loaded once."""
         found = {each: key for each in ids if (key := self._keys.get(each)) is not None}
         if missing := [each for each in ids if each not in found]:
             for row in await self._store.data_keys.with_ids(missing):
@@ -119,7 +119,7 @@ class Sealer:
     async def open_segment(
         self, partition_id: int, segment: Segment, *, queue_id: int | None = None
     ) -> Segment:
-        """The segment as it was pushed. Raises EncryptionUnavailable."""
+        """Decrypt a segment. Raises EncryptionUnavailable."""
         if not holds_sealed(segment.body):
             return segment
         keys = await self._load(key_ids_of(segment))
@@ -132,7 +132,7 @@ class Sealer:
     async def open_one(
         self, partition_id: int, payload: bytes, extra: bytes | None
     ) -> tuple[bytes, bytes | None]:
-        """One message apart from its segment."""
+        """Decrypt one message outside of a segment."""
         if not is_sealed(payload):
             return payload, extra
         id_ = key_id_of(payload)
@@ -142,10 +142,10 @@ class Sealer:
 
     async def open_rows(self, rows: Sequence[Record]) -> list[dict[str, Any]]:
         """
-        Rows that hold a message each: dead letters, and what is not due yet.
+        Decrypt rows with one message each: dead letters and scheduled messages.
 
-        One that cannot be opened keeps no other from being seen: instead of its payload it has the
-        code of the error in ``data_error``. ``is_revealed``: it was sealed, and is open now.
+        A row that cannot be decrypted does not hide the others: instead of its payload it has the
+        error code in ``data_error``. ``is_revealed``: it was encrypted, and is decrypted now.
         """
         opened = [dict(row) | _PLAIN for row in rows]
         lost: set[int] = set()
@@ -161,12 +161,12 @@ class Sealer:
             except errors.EncryptionUnavailable as error:
                 row["payload"], row["data_error"] = _NULL, error.code
                 if key_id_of(stored) not in self._keys:
-                    lost.add(key_id_of(stored))  # Asked for once, however many it sealed.
+                    lost.add(key_id_of(stored))  # Loaded once for all its messages.
         return opened
 
 
 async def reveal_rows(seals: Sealer | None, rows: Sequence[Record]) -> list[dict[str, Any]]:
-    """The same rows opened; without seals what is sealed is masked: no payload, no headers."""
+    """Decrypt rows. Without ``seals``, mask encrypted rows: no payload, no headers."""
     if seals is not None:
         return await seals.open_rows(rows)
     masked = [dict(row) | _PLAIN for row in rows]

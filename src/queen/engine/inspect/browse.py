@@ -1,4 +1,4 @@
-"""Messages as people look for them: newest first, with what groups have done with them."""
+"""Browse and search messages: newest first, with their status in each group."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -17,19 +17,19 @@ from queen.store.connection.database import Record, is_enough
 from queen.store.store import Store
 
 MOST_READ: Final = 100_000
-"""Messages that are looked at for one that is named."""
+"""The most messages that are scanned to find one by name."""
 MOST_SEARCHED: Final = 5_000
-"""Those of one answer to a search, so that none takes long: who asked goes on behind it."""
+"""The most messages per page of a search, so that each is fast. The cursor continues it."""
 _SEGMENTS: Final = 200
 _CHUNK_BYTES: Final = 8 * 2**20
-# Segments are found by their transactions, which take their numbers before their times.
+# Segments are found by their transactions, which get their number before their time.
 _MARGIN: Final = timedelta(seconds=60)
 _LAST: Final = 2**63 - 1
 _NULL: Final = b"null"
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which messages of a queue."""
+    """A filter for the messages of a queue."""
 
     queue_id: int
     partition: str | None = None
@@ -43,22 +43,22 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_deep(self) -> bool:
-        """Whether payloads are looked into."""
+        """Whether payloads are searched."""
         return self.contains is not None or self.where is not None
 
     def spellings(self) -> tuple[bytes, ...]:
-        """How the text that is looked for may be written in JSON."""
+        """How JSON can encode the text of the search."""
         return () if self.contains is None else spellings(self.contains)
 
     def holds(self, payload: bytes, written: tuple[bytes, ...]) -> bool:
-        """Whether a payload is as asked for; ``written`` are the spellings, made once."""
+        """Return whether a payload matches. ``written`` are the spellings, computed once."""
         if written and not any(each in payload for each in written):
             return False
         return self.where is None or self.where.holds(payload)
 
 
 class Cursor(NamedTuple):
-    """Go on in this segment, below this offset."""
+    """Continue in this segment, below this offset."""
 
     xid: int
     partition_id: int
@@ -70,7 +70,7 @@ FROM_THE_TOP: Final = Cursor(_LAST, _LAST, _LAST, _LAST)
 
 
 class Found(NamedTuple):
-    """A message as it is stored, and its status; one that is masked has no payload to show."""
+    """A stored message and its status. A masked one has no payload."""
 
     partition_id: int
     offset: int
@@ -82,11 +82,11 @@ class Found(NamedTuple):
     status: Status
     is_masked: bool = False
     is_revealed: bool = False
-    """It is stored sealed, and is open here."""
+    """It is stored encrypted, and is decrypted here."""
 
 
 class Page(msgspec.Struct, kw_only=True):
-    """What was found, how many messages were looked at, and where to go on; None: no more."""
+    """The matches, the number of scanned messages, and the cursor, or None at the end."""
 
     found: list[Found]
     scanned: int = 0
@@ -94,7 +94,7 @@ class Page(msgspec.Struct, kw_only=True):
 
 
 class Body(NamedTuple):
-    """A segment as it is stored, and opened; the same one where nothing is sealed or revealed."""
+    """A segment as stored and as decrypted. Both are the same if it is unencrypted or masked."""
 
     stored: Segment
     opened: Segment
@@ -102,9 +102,9 @@ class Body(NamedTuple):
 
 class ReadAhead:
     """
-    Segments that a search comes by: read ahead, up to a bound in bytes.
+    Reads segments for a search ahead, up to a limit in bytes.
 
-    Without seals what is sealed stays so.
+    Without ``seals``, encrypted segments stay encrypted.
     """
 
     def __init__(self, store: Store, seals: Sealer | None) -> None:
@@ -114,7 +114,7 @@ class ReadAhead:
         self._asked: set[tuple[int, int]] = set()
 
     async def of(self, head: Record, rest: Sequence[Record]) -> Body | None:
-        """None when the segment was removed since it was found."""
+        """None if the segment was removed since it was found."""
         key = (head["partition_id"], head["base_offset"])
         if key not in self._asked:
             keys, size_bytes = [key], head["body_bytes"]
@@ -136,7 +136,7 @@ class ReadAhead:
 
 
 def segment_of(row: Record) -> Segment:
-    """A segment out of its row."""
+    """The segment of a row."""
     return Segment(
         xid=row["xid"],
         count=row["message_count"],
@@ -157,10 +157,10 @@ async def browse(
     most: int = MOST_SEARCHED,
 ) -> Page:
     """
-    The newest messages that match, having looked at ``most`` at the most, or long enough.
+    The newest matches among at most ``most`` messages, within a time limit.
 
-    Without seals what is sealed is masked, and a search inside payloads that meets it is refused:
-    whether a masked payload matches would tell what it says. Raises Masked.
+    Without ``seals``, encrypted messages are masked. Then a search in their payloads is rejected,
+    because a match would reveal their contents. Raises Masked.
     """
     page = Page(found=[])
     bodies = ReadAhead(store, seals)
@@ -192,7 +192,7 @@ async def browse(
 
 
 def found_at(head: Record, offset: int, body: Body, status: Status) -> Found | None:
-    """One message of a segment; None when the segment has been cut since it was found."""
+    """One message of a segment. None if the segment was cut since it was found."""
     index = offset - head["base_offset"]
     opened = body.opened
     if index >= opened.count:
@@ -215,7 +215,7 @@ def found_at(head: Record, offset: int, body: Body, status: Status) -> Found | N
 
 
 def extra_of(stored: bytes | None) -> Extra:
-    """What a message has besides its payload."""
+    """The fields of a message besides its payload."""
     return decode_extra(stored) if stored else NO_EXTRA
 
 
@@ -228,7 +228,7 @@ def _matches(found: Found, wanted: Filter, written: tuple[bytes, ...]) -> bool:
 
 
 def masked() -> errors.Masked:
-    """Why what is sealed cannot be searched."""
+    """The error for a search in masked payloads."""
     return errors.Masked(
         "payloads here are encrypted and masked: searching them needs reveal=true, which is logged"
     )
@@ -237,7 +237,9 @@ def masked() -> errors.Masked:
 def _candidates(
     head: Record, pairs: dict[int, list[Pair]], wanted: Filter, start: Cursor
 ) -> Iterator[tuple[int, Status | None]]:
-    """Offsets of a segment from the top, each with its status; None for one of another time."""
+    """
+    Offsets of a segment, highest first, with their status. None for one outside the time range.
+    """
     base = head["base_offset"]
     end = base + head["message_count"]
     if (head["partition_id"], base) == (start.partition_id, start.base_offset):
@@ -256,7 +258,7 @@ def _candidates(
 
 
 async def _heads(store: Store, wanted: Filter, start: Cursor) -> AsyncIterator[list[Record]]:
-    """Segments newest first, without bodies, as far back as the filter reaches."""
+    """Segments without bodies, newest first, within the filter's time range."""
     if wanted.partition is not None:
         async for heads in _heads_of_partition(store, wanted, wanted.partition, start):
             yield heads
@@ -280,7 +282,7 @@ async def _heads(store: Store, wanted: Filter, start: Cursor) -> AsyncIterator[l
 async def _heads_of_partition(
     store: Store, wanted: Filter, partition: str, start: Cursor
 ) -> AsyncIterator[list[Record]]:
-    """The same of one partition: lane by lane, highest priority first."""
+    """The same for one partition: priority by priority, highest first."""
     lanes = await store.browse.lanes(wanted.queue_id, partition)
     if start.partition_id in lanes:
         lanes = lanes[lanes.index(start.partition_id) :]

@@ -1,4 +1,4 @@
-"""What groups have done with messages: read from positions, deliveries and dead letters."""
+"""The status of messages per group, from positions, deliveries and dead letters."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ _PRECEDENCE: Final[tuple[Status, ...]] = (
 
 
 class GroupState(NamedTuple):
-    """What one group has done with one message."""
+    """The status of one message in one group."""
 
     group: str
     status: Status
@@ -29,7 +29,7 @@ class GroupState(NamedTuple):
 
 
 class Pair:
-    """Where one group stands in one partition."""
+    """The position of one group in one partition."""
 
     __slots__ = ("claimed", "dead", "deliveries", "group")
 
@@ -43,7 +43,7 @@ class Pair:
         for row in self.deliveries:
             if _holds(row["firsts"], row["ends"], offset):
                 return self._out(row, offset)
-        # A seek may have given a dead letter back: then it is pending again.
+        # After a seek, a dead letter may be pending again.
         if offset >= self.claimed:
             return GroupState(self.group, "pending")
         if (letter := self.dead.get(offset)) is not None:
@@ -56,7 +56,7 @@ class Pair:
         is_head = row["head"] == offset
         charged: int = row["attempts"] if is_head else 0
         if row["is_taken"] and _holds(row["out_firsts"], row["out_ends"], offset):
-            # A lease that ran out is an attempt that failed, though nobody has said so yet.
+            # An expired lease is a failed attempt, even before it is counted.
             status = "processing" if row["is_held"] else "failed"
             return GroupState(self.group, status, charged + 1, row["until"], row["error"])
         if is_head and not row["is_taken"]:
@@ -65,7 +65,7 @@ class Pair:
 
 
 def overall(states: Iterable[GroupState]) -> Status:
-    """One word for all groups: what is most alive. A message that nobody reads is pending."""
+    """One status for all groups: the most active one. A message without groups is pending."""
     found = {state.status for state in states}
     for status in _PRECEDENCE:
         if status in found:
@@ -76,7 +76,7 @@ def overall(states: Iterable[GroupState]) -> Status:
 async def pairs_of(
     store: Store, places: Iterable[tuple[int, int, int]], group: str | None
 ) -> dict[int, list[Pair]]:
-    """Where groups stand, by partition, to judge places: a partition, first and end offset."""
+    """The positions of groups by partition, for ranges of a partition, first and end offset."""
     spans: dict[int, tuple[int, int]] = {}
     for partition_id, first, end in places:
         low, high = spans.get(partition_id, (first, end))

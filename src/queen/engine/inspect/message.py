@@ -1,4 +1,4 @@
-"""One message as it is stored: in its segment, as the copy of a dead letter, or not due yet."""
+"""One stored message: in its segment, as the copy of a dead letter, or scheduled."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,9 +13,9 @@ from queen.store.store import Store
 
 class Stored(NamedTuple):
     """
-    What a message is.
+    A stored message.
 
-    ``payload`` is None once it was erased, while it cannot be opened, and where it is masked.
+    ``payload`` is None if it was erased, cannot be decrypted, or is masked.
     """
 
     partition: str
@@ -29,7 +29,7 @@ class Stored(NamedTuple):
 
 
 async def read(store: Store, seals: Sealer | None, place: Place) -> Stored | None:
-    """The message at a place, masked without seals; None when it is there no more."""
+    """The message at a position, masked without ``seals``. None if it does not exist any more."""
     partition = await store.browse.partition(place.partition_id)
     if partition is None:
         return None
@@ -56,7 +56,7 @@ async def read(store: Store, seals: Sealer | None, place: Place) -> Stored | Non
 
 
 def of_found(partition: str, level: int, found: Found) -> Stored:
-    """A message that was found in its segment."""
+    """Convert a message that was found in its segment."""
     is_open = not (found.is_redacted or found.is_masked)
     return Stored(
         partition,
@@ -77,7 +77,7 @@ def of_row(
     created_at: datetime | None = None,
     due_at: datetime | None = None,
 ) -> Stored:
-    """A message that has a row of its own, as `reveal_rows` answers it."""
+    """Convert a message with its own row, as `reveal_rows` returns it."""
     is_open = not (row["data_error"] or row["is_masked"])
     return Stored(
         partition,

@@ -1,4 +1,4 @@
-"""``customer.id=42``: a value at a path of the payload, as people ask for it in a search."""
+"""Search conditions like ``customer.id=42``: a value at a path of the payload."""
 
 import json
 from typing import Any, Final, Self, cast
@@ -11,17 +11,17 @@ MOST_STEPS: Final = 16
 
 
 class Where(msgspec.Struct, frozen=True):
-    """Where the payload must have which value: JSON, or else a text."""
+    """A path and its expected value, which is JSON or else a string."""
 
     path: tuple[str, ...]
     told: str
     wanted: Any
     words: tuple[tuple[bytes, ...], ...]
-    """How the names of the path are written; a number may be that of an item, written nowhere."""
+    """The encoded names of the path. A number may be an array index, which is not in the text."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raise BadRequest for what is no ``path=value``."""
+        """Raise BadRequest unless the text is ``path=value``."""
         path, sign, told = text.partition("=")
         steps = tuple(path.strip().split("."))
         if not sign or not all(steps) or len(steps) > MOST_STEPS:
@@ -36,8 +36,8 @@ class Where(msgspec.Struct, frozen=True):
         return cls(steps, told, wanted, words)
 
     def holds(self, payload: bytes) -> bool:
-        """Whether the payload has the value there."""
-        # Most messages don't even have the words: only the others are worth decoding.
+        """Return whether the payload has the value at the path."""
+        # Most messages don't contain the words. Only the others are decoded.
         if not all(any(each in payload for each in written) for written in self.words):
             return False
         try:
@@ -52,13 +52,13 @@ class Where(msgspec.Struct, frozen=True):
                 value = items[int(step)] if int(step) < len(items) else None
             else:
                 return False
-        # 1 is not true, and "1" is meant as well where a string is compared with a figure.
+        # 1 does not equal true, but "1" equals 1 when a string is compared with a number.
         same = value == self.wanted and isinstance(value, bool) == isinstance(self.wanted, bool)
         return same or (isinstance(value, str) and value == self.told)
 
 
 def spellings(text: str) -> tuple[bytes, ...]:
-    """How a text may be written in JSON: plain, or escaped."""
+    """How JSON can encode a string: unescaped or escaped."""
     escaped = json.dumps(text)[1:-1]
     plain = json.dumps(text, ensure_ascii=False)[1:-1]
     return tuple({each.encode() for each in (text, escaped, plain)})

@@ -1,4 +1,4 @@
-"""Erase one message for ever: its segment is cut around it, and its copies go."""
+"""Redact one message permanently: its segment is cut around it, and its copies are erased."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 async def redact(
     store: Store, cache: SegmentCache, partition_id: int, offset: int, *, by: str
 ) -> None:
-    """Payload and headers are erased; transactionId and traceId stay known."""
+    """Erase payload and headers. The transactionId and traceId stay."""
     for _ in range(_ATTEMPTS):
         head = await store.browse.segment_at(partition_id, offset)
         if head is None or head["is_redacted"]:
@@ -37,7 +37,7 @@ async def redact(
 
 
 async def forget_redacted(store: Store, cache: SegmentCache, after: int) -> None:
-    """Let messages that other processes erased, behind this redaction, not live on in memory."""
+    """Drop messages from the cache that other processes redacted after this redaction."""
     rows = await store.browse.redactions(after, _MOST_AT_ONCE)
     if len(rows) == _MOST_AT_ONCE:
         cache.clear()
@@ -46,9 +46,11 @@ async def forget_redacted(store: Store, cache: SegmentCache, after: int) -> None
 
 
 def _cut(segment: codec.Segment, index: int) -> tuple[object, ...]:
-    """Count, what stays known of the message, and body, ends and extras before and after it."""
+    """
+    The count, the remaining fields of the message, and body, ends and extras before and after it.
+    """
     if index >= segment.count:
-        return (-1, *(None,) * 7)  # Cut by somebody else since it was found.
+        return (-1, *(None,) * 7)  # Another process cut it since it was found.
     (stored,) = segment.extras(index, index + 1)
     extra = extra_of(stored)
     kept = Extra(transaction_id=extra.transaction_id, trace_id=extra.trace_id)

@@ -1,4 +1,4 @@
-"""Counts in memory, one tally a queue and group; what a minute brought is stored as rows."""
+"""Counters in memory, one tally per queue and group. Each minute is stored as rows."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ _STORED: Final = (
     "evicted",
     "leases_expired",
 )
-"""Columns of the database's counters that are a tally's attributes too."""
+"""Columns of the database's counters that are also attributes of a tally."""
 _FIGURES: Final = attrgetter(*_STORED)
 _SUMMED: Final = (
     *_STORED,
@@ -37,15 +37,15 @@ _SUMMED: Final = (
 )
 """All attributes of a tally that are counts."""
 _IDLE_MINUTES: Final = 10
-"""A tally that did not change for so long makes room for another, if there is none left."""
+"""After this time without a change, a tally can be replaced when the limit is reached."""
 _OVERFLOW: Final = 10
-"""Queues that are stored apart but not shown apart, as a multiple of those that are."""
+"""Queues that are stored separately but not shown separately, as a multiple of the shown ones."""
 _LONGEST_SECONDS: Final = 30 * 86_400
-"""A lease that says it is older says nothing."""
+"""An older lease has an invalid timestamp."""
 
 
 class Figures(NamedTuple):
-    """A tally at one instant."""
+    """The values of a tally at one moment."""
 
     counts: tuple[int, ...]
     wait: dict[int, int]
@@ -53,7 +53,7 @@ class Figures(NamedTuple):
 
 
 class Tally:
-    """What happened to one queue, or to one group of it."""
+    """The counts of one queue or one of its groups."""
 
     __slots__ = (
         *_STORED,
@@ -81,35 +81,35 @@ class Tally:
         self.queue_id = queue_id
         self.group_id = group_id
         self.queue = queue
-        """None until somebody asks what the group is called."""
+        """None until the name of the group is looked up."""
         self.group = group
         self.pushed = self.duplicates = self.popped = self.acked = self.nacked = 0
         self.dead_lettered = self.evicted = self.leases_expired = 0
         self.expired = 0
-        """Messages passed over because their time to live was over."""
+        """Messages that were skipped because their TTL had passed."""
         self.exhausted = 0
-        """Messages out of attempts, of a queue without dead letters."""
+        """Messages that exhausted their retries in a queue without dead letters."""
         self.unkept = 0
-        """Messages evicted, of a queue without dead letters."""
+        """Evicted messages of a queue without dead letters."""
         self.retries = self.redrives = self.redriven = self.empty = self.damaged = 0
         self.is_deleted = False
-        """The database does not know what it is called."""
+        """The database has no name for it."""
         self.active_minute = 0
-        """When a change of it was last stored."""
+        """When a change was last stored."""
         self.popped_at: float | None = None
-        """When messages were last handed out, by the database's clock."""
+        """When messages were last popped, by the database's clock."""
         self.wait = Histogram()
         self.processing = Histogram()
         self.base = self.sent = Figures((0,) * len(_STORED), {}, {})
-        """What was counted when this minute began, and when a row of it was last stored."""
+        """The values at the start of this minute, and those that were last stored."""
 
     @property
     def is_sent(self) -> bool:
-        """All of it is in the database."""
+        """Whether the database has all of it."""
         return _FIGURES(self) == self.sent.counts
 
     def add(self, other: "Tally") -> None:
-        """Count what another tally has counted."""
+        """Add the counts of another tally."""
         for name in _SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.wait.add(other.wait.bins, other.wait.total)
@@ -119,7 +119,7 @@ class Tally:
         return Figures(_FIGURES(self), dict(self.wait.bins), dict(self.processing.bins))
 
     def row(self, now: "Figures") -> dict[str, Any]:
-        """What this minute brought until now, as columns of the database."""
+        """The counts of this minute so far, as columns of the database."""
         base = self.base
         return {
             "queue_id": self.queue_id or None,
@@ -133,24 +133,26 @@ class Tally:
 
 class Counters:
     """
-    Everything that one process counts of queues.
+    All counts of one process about queues.
 
-    What is on the path of a message costs a few additions a call. At most ``most`` queues, and as
-    many groups, are shown apart; the others together. When there are more, those that were idle
-    for ten minutes make room. Ten times as many are stored apart, each for as long as it is active.
+    A call adds a few integers while a message waits. At most ``most`` queues, and as many groups,
+    are shown separately, and the others as one. If there are more, those that were idle for ten
+    minutes are replaced. Ten times as many are stored separately while they are active.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.process = getrandbits(62)
-        """Whose rows are whose: a number that no other process has."""
+        """A unique number that identifies the rows of this process."""
         self.clock_skew = 0.0
-        """How far the database's clock is ahead of this process's, as last seen."""
+        """
+        How far the database's clock is ahead of this process's clock, at the last measurement.
+        """
         self.queues: dict[int, Tally] = {}
         self.groups: dict[int, Tally] = {}
         self._more_queues: dict[int, Tally] = {}
         self._more_groups: dict[int, Tally] = {}
-        """Shown together, as others, and stored apart."""
+        """Shown together as others, and stored separately."""
         self._other = Tally(0, 0, OTHER, OTHER)
         self._removed_pushed = 0
         self.extended = 0
@@ -169,7 +171,7 @@ class Counters:
         return tally
 
     def _new(self, id_: int, shown: dict[int, Tally], more: dict[int, Tally]) -> Tally:
-        """The tally of what is not shown apart yet: shown if there is room, else among others."""
+        """A new tally: shown separately if there is room, else among the others."""
         if (tally := more.get(id_)) is not None:
             return tally
         tallies = shown if len(shown) < self._most else more
@@ -180,7 +182,7 @@ class Counters:
         return tally
 
     def group(self, group_id: int, queue: str | None = None, group: str | None = None) -> Tally:
-        """The tally of a group; its names may be asked for later."""
+        """The tally of a group. Its names may be looked up later."""
         tally = self.groups.get(group_id)
         if tally is None:
             tally = self._new(group_id, self.groups, self._more_groups)
@@ -203,7 +205,9 @@ class Counters:
         tally.duplicates += duplicates
 
     def count_popped(self, tally: Tally, sizes: Iterable[tuple[datetime, int]]) -> int:
-        """Count messages that a consumer received, by the time at which each was stored."""
+        """
+        Count messages that a consumer received. ``sizes``: when they were stored, and how many.
+        """
         now = time.time() + self.clock_skew
         count = 0
         for created_at, size in sizes:
@@ -214,7 +218,7 @@ class Counters:
         return count
 
     def count_search(self, row: Record, queue: str, group: str) -> None:
-        """What a search found to be over, besides what it handed out."""
+        """Count messages that a search found expired or exhausted."""
         if row["expired"] or row["lapsed"] or row["evicted"]:
             tally = self.group(row["group_id"], queue, group)
             tally.expired += row["expired"]
@@ -224,7 +228,7 @@ class Counters:
             self._evict(tally, row["evicted"], row["unkept"])
 
     def count_evicted(self, group_id: int, count: int, *, is_kept: bool) -> None:
-        """Messages that upkeep found to have waited too long."""
+        """Count messages that upkeep evicted because they waited too long."""
         self._evict(self.group(group_id), count, 0 if is_kept else count)
 
     def _evict(self, tally: Tally, count: int, unkept: int) -> None:
@@ -233,16 +237,18 @@ class Counters:
         tally.unkept += unkept
 
     def count_empty(self, group_ids: Sequence[int]) -> None:
-        """A pop that was answered with nothing; whose, if it looked at one queue."""
+        """Count a pop without messages, for its group if it read one queue."""
         tally = self.groups.get(group_ids[0]) if len(group_ids) == 1 else None
         (tally or self._other).empty += 1
 
     def count_damaged(self, group_id: int, queue: str, group: str, count: int) -> None:
-        """Messages that were claimed and could not be decoded."""
+        """Count claimed messages that could not be decoded."""
         self.group(group_id, queue, group).damaged += count
 
     def count_settled(self, group_id: int, kind: str, claimed_ms: int, count: int = 1) -> None:
-        """Count messages that are acked, nacked, buried or dropped, and how long that took."""
+        """
+        Count messages that were acked, nacked, dead-lettered or dropped, and the time it took.
+        """
         tally = self.group(group_id)
         if kind == "acked":
             tally.acked += count
@@ -265,7 +271,7 @@ class Counters:
 
     @property
     def nameless(self) -> list[int]:
-        """Groups that were settled for here and popped elsewhere."""
+        """Groups without names: this process settled their messages, and another delivered them."""
         return [
             group_id
             for group_id, tally in self.groups.items()
@@ -273,7 +279,7 @@ class Counters:
         ]
 
     def name(self, asked: Iterable[int], rows: Iterable[Record]) -> None:
-        """What groups are called; those that were asked for in vain are not asked for again."""
+        """Set the names of groups. Names that were not found are not looked up again."""
         names = {row["id"]: row for row in rows}
         for group_id in asked:
             if (tally := self.groups.get(group_id)) is None:
@@ -286,9 +292,9 @@ class Counters:
 
     def rows(self) -> tuple[datetime, list[dict[str, Any]]] | None:
         """
-        A minute and what it brought so far; None when nothing is new.
+        The rows of a minute so far, or None without a change.
 
-        The same again until ``stored`` is told that it arrived: then a repeat changes nothing.
+        Returns the same rows until ``stored`` confirms them, so a repeated write has no effect.
         """
         if self._unsent is None:
             minute = int((time.time() + self.clock_skew) // 60)
@@ -306,10 +312,10 @@ class Counters:
         return self._unsent[0], self._unsent[1]
 
     def _begin_minute(self, minute: int) -> None:
-        """Forget what is stored: others at once, those that are shown if others need their room."""
+        """Drop stored tallies: the others immediately, shown ones only if their room is needed."""
         self._minute = minute
         for shown, more in ((self.queues, self._more_queues), (self.groups, self._more_groups)):
-            # Not before: a row has all that its minute brought.
+            # Not earlier, because a row contains all counts of its minute.
             for id_ in [id_ for id_, tally in more.items() if tally.is_sent]:
                 self._other.add(more.pop(id_))
             if len(shown) >= self._most:
@@ -321,7 +327,7 @@ class Counters:
                 tally.base = tally.sent
 
     def stored(self, now: datetime) -> None:
-        """What ``rows`` gave last is in the database, whose clock says this."""
+        """The database has stored the last result of ``rows``. ``now`` is its clock."""
         self.clock_skew = now.timestamp() - time.time()
         if self._unsent is not None:
             for tally, figures in self._unsent[2]:
@@ -329,7 +335,7 @@ class Counters:
             self._unsent = None
 
     def fill(self, snapshot: Snapshot) -> None:
-        """Add all of it to a snapshot."""
+        """Add all counts to a snapshot."""
         others = Tally(0, 0, OTHER, OTHER)
         for tally in (self._other, *self._more_queues.values(), *self._more_groups.values()):
             others.add(tally)

@@ -1,4 +1,4 @@
-"""Which time a question is about, in buckets of which size, and what answers each of them."""
+"""The time range of a query, its bucket size, and the source of each bucket."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -8,22 +8,22 @@ from queen import errors
 
 MAX_BUCKETS: Final = 2_000
 _BUCKETS: Final = 120
-"""About as many as a question gets that does not say."""
+"""The approximate number of buckets if the request names no size."""
 _STEPS: Final = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _DAY: Final = 86_400
 
 Reach = Mapping[int, float]
-"""The oldest instant that rollups know, by their grain in seconds; those that know any."""
+"""The oldest time with rollups, by their grain in seconds."""
 
 
 class Range(NamedTuple):
-    """A time in buckets; all of it in whole buckets, by the database's clock."""
+    """A time range of whole buckets, by the database's clock."""
 
     start: int
     end: int
     bucket_seconds: int
     cut: int = 0
-    """Counters answer buckets from here on, rollups of ``grain_seconds`` those before."""
+    """Buckets from here on come from counters, earlier ones from rollups of ``grain_seconds``."""
     grain_seconds: int | None = None
 
     @property
@@ -36,19 +36,19 @@ class Range(NamedTuple):
 
     @property
     def counted(self) -> tuple[datetime, datetime] | None:
-        """What counters answer."""
+        """The part that counters cover."""
         start = max(self.start, self.cut)
         return (_instant(start), _instant(self.end)) if start < self.end else None
 
     @property
     def rolled_up(self) -> tuple[datetime, datetime] | None:
-        """What rollups answer."""
+        """The part that rollups cover."""
         end = min(self.end, self.cut)
         return (_instant(self.start), _instant(end)) if self.start < end else None
 
 
 class Asked(NamedTuple):
-    """A question's time, bounded, and the instant from which on counters know."""
+    """The requested range within limits, and the time since which counters exist."""
 
     start: float
     end: float
@@ -61,21 +61,21 @@ class Asked(NamedTuple):
 
     @property
     def is_counted(self) -> bool:
-        """Whether counters know all of it, but for a minute: they are kept by the minute."""
+        """Whether counters cover all of it, give or take the minute that is their resolution."""
         return self.start >= self.counted_from - 60
 
 
 def counted(asked: Asked) -> Range:
-    """A range that counters answer; they are kept by the minute, so that is the least."""
+    """A range from counters. Their resolution is one minute, so that is the smallest bucket."""
     return _buckets(asked, _step(asked, _STEPS[0]))
 
 
 def rolled_up(asked: Asked, reach: Reach, hours: int) -> Range:
     """
-    A range that begins before what counters keep.
+    A range that begins before the oldest counters.
 
-    A bucket is answered by counters if all of it is in their time, else by rollups of the coarsest
-    grain that it is a multiple of. Raises BadRequest where nothing is kept of that time.
+    A bucket comes from counters if they cover all of it. Otherwise it comes from rollups of the
+    coarsest grain that divides it. Raises BadRequest if there are no data for that time.
     """
     if not reach or min(reach.values()) >= asked.end:
         if asked.end > asked.counted_from and asked.seconds <= hours * 3600 + 60:
@@ -83,7 +83,7 @@ def rolled_up(asked: Asked, reach: Reach, hours: int) -> Range:
         raise errors.BadRequest(
             f"counters are kept for {hours} hours, and no rollups of that time; ask for less"
         )
-    # As far as asked for, or as far as any: days begin before their first minute.
+    # The requested start, or the oldest rollup: a day's rollup begins before its first minute.
     oldest = max(asked.start, min(reach.values()) + _DAY)
     grains = [grain for grain, at in reach.items() if at <= oldest]
     step = _step(asked, min(grains))
@@ -93,7 +93,7 @@ def rolled_up(asked: Asked, reach: Reach, hours: int) -> Range:
 
 
 def _step(asked: Asked, least: int) -> int:
-    """The size of a bucket: as asked for, or such that there are not too many."""
+    """The bucket size: as requested, or one that limits the number of buckets."""
     step = asked.bucket_seconds or next(
         (s for s in _STEPS if s % least == 0 and asked.seconds / s <= _BUCKETS), _STEPS[-1]
     )

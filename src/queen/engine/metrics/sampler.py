@@ -1,4 +1,4 @@
-"""Depths, ages and the sizes of tables, measured by one process of all that share a database."""
+"""Measures depths, ages and table sizes. One of the processes that share a database does it."""
 
 import math
 import time
@@ -12,20 +12,20 @@ from queen.store.store import Store
 
 _QUEUES_PER_CALL: Final = 200
 _MOST_QUEUES: Final = 2_000
-"""Measured in one round; the next goes on behind the last of them."""
+"""Queues per round. The next round continues after the last of them."""
 _MOST_PARTITIONS: Final = 1_000
-"""Visited of each group; beyond, the depth is estimated from these."""
+"""Partitions to count per group. Beyond that, the depth is an estimate from these."""
 _TABLES_SECONDS: Final = 60.0
-"""How often the tables are looked at, which change slowly, and what pipelines say of themselves."""
+"""The interval for table sizes, which change slowly, and for the status of pipelines."""
 _MOST_PIPELINES: Final = 100
 
 
 class Sampler:
     """
-    One round each `step`, if this process holds the office or can have it.
+    Runs one round per `step` if this process is the leader, or can become it.
 
-    The office is a row with an end: whoever dies loses it after three rounds. Nothing is kept on
-    a connection, so this works behind a pooler.
+    Leadership is a row with an expiry: a dead process loses it after three rounds. It needs no
+    session, so it works behind a pooler.
     """
 
     def __init__(self, store: Store, process: int, settings: Settings) -> None:
@@ -35,12 +35,12 @@ class Sampler:
         self._office_seconds = settings.sample_seconds * 3
         self._after = 0
         self._values: dict[int, list[Value]] = {}
-        """By queue, as last measured."""
+        """The last values by queue."""
         self._tables = Snapshot()
         self._tables_at = -math.inf
 
     async def step(self) -> Snapshot:
-        """What there is to show; empty when another process shows it."""
+        """The values to show. Empty if another process shows them."""
         (row,) = await self._database.fetch("lead_sampling", self._holder, self._office_seconds)
         if not row["is_leader"]:
             self._values.clear()
@@ -59,7 +59,7 @@ class Sampler:
         return snapshot
 
     async def _measure(self) -> None:
-        """Up to so many queues; a round that comes to the end begins anew with the next."""
+        """Measure the next queues. After the last queue, the next round starts from the first."""
         began_at_start = self._after == 0
         seen: set[int] = set()
         while len(seen) < self._most_queues:
@@ -76,7 +76,7 @@ class Sampler:
                 break
             self._after = max(values)
         if began_at_start and self._after == 0:
-            # All were seen: whatever is left was deleted.
+            # All queues were measured, so the remaining entries belong to deleted ones.
             self._values = {key: each for key, each in self._values.items() if key in seen}
         while len(self._values) > self._most_queues:
             self._values.pop(next(iter(self._values)))
@@ -100,7 +100,7 @@ class Sampler:
 
 
 def values_of(row: Record) -> list[Value]:
-    """What was measured of a queue, or of a group, as it is served."""
+    """The values of a queue or a group under their metric names."""
     snapshot = Snapshot()
     queue = row["queue"]
     if row["group_id"] == 0:

@@ -1,4 +1,4 @@
-"""Series over time out of what processes counted and one of them sampled, and of rollups before."""
+"""Time series from the counters and samples of all processes, and from rollups for older times."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ TIMED: Final = ("wait_millis", "processing_millis")
 METRICS: Final = (*COUNTED, *SAMPLED, *TIMED)
 
 MAX_QUEUES: Final = 1_000
-"""Queues that one question sums up."""
+"""The most queues that one query sums up."""
 
 _CALLS: Final = {
     "counts": ("counter_series", "rollup_series"),
@@ -37,14 +37,14 @@ _CALLS: Final = {
     "queue_counts": ("queue_totals", "rollup_totals"),
     "queue_latencies": ("queue_latencies", "rollup_queue_latencies"),
 }
-"""What answers by counters and samples, and what answers by rollups."""
+"""The calls that read counters and samples, and those that read rollups."""
 
 Point = dict[str, Any]
-"""A bucket: its instant ``t`` and a figure for each metric, None where nothing was recorded."""
+"""A bucket: its timestamp ``t`` and a value per metric, None where no value was recorded."""
 
 
 class Analytics:
-    """Questions about the past of queues."""
+    """Queries about the history of queues."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._database = store.database
@@ -53,7 +53,7 @@ class Analytics:
     async def range(
         self, start: datetime | None, end: datetime | None, bucket_seconds: int | None
     ) -> Range:
-        """The range asked for, bounded, and what answers it."""
+        """The requested range within limits, and its sources."""
         hours = self._settings.analytics_retention_hours
         (row,) = await self._database.fetch("now")
         now: float = row["now"].timestamp()
@@ -89,7 +89,7 @@ class Analytics:
     async def series(
         self, range_: Range, queue_ids: Sequence[int], group: str | None, metrics: Sequence[str]
     ) -> list[Point]:
-        """A point a bucket, all of them, in order."""
+        """One point per bucket, in order, without gaps."""
         points: dict[int, Point] = {
             t: {"t": datetime.fromtimestamp(t, UTC), **dict.fromkeys(metrics)}
             for t in range_.buckets
@@ -108,7 +108,7 @@ class Analytics:
         return list(points.values())
 
     async def totals(self, range_: Range, queue_ids: Sequence[int]) -> dict[int, Point]:
-        """What each queue came to in a range: counts and percentiles."""
+        """Counts and percentiles of each queue in a range."""
         totals: dict[int, Point] = {
             queue_id: dict.fromkeys((*COUNTED, *TIMED)) for queue_id in queue_ids
         }
@@ -123,7 +123,7 @@ class Analytics:
         return totals
 
     async def _rows(self, range_: Range, kind: str, *arguments: object) -> AsyncIterator[Record]:
-        """Rows of a kind, from rollups and from counters, each for the time that it answers."""
+        """Rows of a kind, from rollups and from counters, each for its part of the range."""
         counters, rollups = _CALLS[kind]
         if (time := range_.rolled_up) is not None:
             for row in await self._database.fetch(rollups, *time, *arguments, range_.grain_seconds):
@@ -133,11 +133,11 @@ class Analytics:
                 yield row
 
     async def depths(self, queue_ids: Sequence[int] | None = None) -> list[Record]:
-        """What was last sampled; a row a queue (group None) and one a group."""
+        """The last samples, one row per queue (group None) and one per group."""
         return await self._database.fetch("newest_samples", queue_ids)
 
     def percentiles(self, histogram: Histogram) -> Mapping[str, float] | None:
-        """In milliseconds; None of fewer messages than an operator wants to judge by."""
+        """Percentiles in milliseconds, or None if there are too few messages for them."""
         if histogram.count < max(1, self._settings.analytics_min_completed):
             return None
         return {

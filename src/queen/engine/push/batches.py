@@ -1,4 +1,4 @@
-"""The pieces of a push: parts by lane, units that are stored whole, and the answers."""
+"""The pieces of a push: parts by partition, units that are stored as a whole, and results."""
 
 import asyncio
 from bisect import bisect_left
@@ -13,7 +13,7 @@ from queen.wire.messages import Pushed, PushItem
 
 
 class Scheduled(NamedTuple):
-    """A message that is held back."""
+    """A message with a delayed delivery."""
 
     item: int
     payload: bytes
@@ -26,10 +26,10 @@ class Scheduled(NamedTuple):
 
 class PartitionBatch:
     """
-    The messages of one request for one lane, and what became of each.
+    The messages of one request for one partition, and their outcomes.
 
-    A message is named by its place in ``payloads``; one that is held back by a place that counts
-    down from -1.
+    A message is identified by its index in ``payloads``. A scheduled one has a negative index,
+    counted down from -1.
     """
 
     __slots__ = ("base", "items", "lane", "marked", "partition_id", "payloads")
@@ -37,13 +37,13 @@ class PartitionBatch:
     def __init__(self, lane: LaneName, items: Sequence[int], payloads: list[bytes]) -> None:
         self.lane = lane
         self.items: Sequence[int] = items
-        """Where in the request each message was."""
+        """The index of each message in the request."""
         self.payloads = payloads
         self.marked: MessageExtras | None = None
-        """What most parts have not."""
+        """None for most parts."""
         self.partition_id: int | None = None
         self.base: int | None = None
-        """Offset of the first message that was stored."""
+        """The offset of the first stored message."""
 
     @property
     def all_items(self) -> list[int]:
@@ -61,7 +61,7 @@ class PartitionBatch:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many messages were stored, and how many were duplicates."""
+        """The number of stored messages and of duplicates."""
         marked = self.marked
         if marked is None:
             return len(self.payloads), 0
@@ -70,14 +70,14 @@ class PartitionBatch:
         return messages - duplicates - len(marked.refused), duplicates
 
     def item_at(self, place: int) -> int:
-        """Which item of the request the message at a place is; below 0: one that is held back."""
+        """The request's item for a message. An index below 0 is a scheduled message."""
         if place >= 0:
             return self.items[place]
         assert self.marked is not None
         return self.marked.scheduled[-1 - place].item
 
     def answer(self, place: int, shard: int) -> Pushed:
-        """What became of the message at a place."""
+        """The result of the message at an index."""
         marked = self.marked
         if marked is not None and place in marked.refused:
             return marked.refused[place]
@@ -106,7 +106,7 @@ class PartitionBatch:
 
 
 class MessageExtras:
-    """What messages have besides their payload, by place, and how they differ in the end."""
+    """The fields of messages besides their payload, by index, and their different outcomes."""
 
     __slots__ = (
         "duplicates",
@@ -128,21 +128,21 @@ class MessageExtras:
         self.transaction_ids: dict[int, str] = {}
         self.scheduled: list[Scheduled] = []
         self.duplicates: dict[int, int | None] = {}
-        """Places whose transactionId was known, and the offset of the first message with it."""
+        """Indexes of known transactionIds, and the offset of the first message with each."""
         self.echoes: dict[int, tuple[PartitionBatch, int]] = {}
-        """Places whose transactionId another message of the same flush has."""
+        """Indexes whose transactionId another message of the same flush has."""
         self.refused: dict[int, Pushed] = {}
-        """Places that the database refused, and the answer to them."""
+        """Indexes that the database rejected, and their results."""
         self.left_out: list[int] | None = None
-        """Places that were not stored, in order, once somebody asks for answers."""
+        """Indexes that were not stored, in order. Computed for the first result."""
 
     def begin_again(self) -> None:
-        """Another flush lays the messages out: which of them are alike is found anew."""
+        """Reset before another flush, which finds equal messages again."""
         self.echoes = {}
         self.left_out = None
 
     def has_ids_alone(self, count: int) -> bool:
-        """All of so many messages have a transactionId, and nothing sets one apart from others."""
+        """Return whether all ``count`` messages have a transactionId and no other extras."""
         return (
             len(self.transaction_ids) == count
             and len(self.extras) == count
@@ -157,7 +157,7 @@ class MessageExtras:
         extra: bytes | None,
         minted: str | None,
     ) -> None:
-        """Take an item that is more than a payload, with the transactionId that it was given."""
+        """Add an item with extras, and the transactionId that it was given."""
         if item.delay_seconds is not None or item.available_at is not None:
             self._schedule(index, item, extra, minted)
             return
@@ -201,14 +201,16 @@ class MessageExtras:
         return "queued", part.base + place - bisect_left(self.unstored(), place)
 
     def unstored(self) -> list[int]:
-        """Places whose message was not stored because another one is it, in order."""
+        """Indexes of duplicates, which were not stored, in order."""
         if self.left_out is None:
             self.left_out = sorted(each for each in (*self.duplicates, *self.echoes) if each >= 0)
         return self.left_out
 
 
 class PendingPush:
-    """Messages stored together: a lane's part of a request, or all of a producer's request."""
+    """
+    Messages stored together: one partition's part of a request, or a producer's whole request.
+    """
 
     __slots__ = ("are_minted", "done", "is_replayed", "keys", "parts", "producer", "size_bytes")
 
@@ -222,20 +224,20 @@ class PendingPush:
         self.parts = parts
         self.producer = producer
         self.are_minted = are_minted
-        """Items that came without a transactionId were given the producer's."""
+        """Items without a transactionId were given one from the producer."""
         self.is_replayed = False
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if len(parts) == 1:
             self.keys: tuple[Hashable, ...] = (parts[0].lane,)
         else:
-            # One in flight per producer that spans lanes; of two at once SQL tells which is late.
+            # One request per producer in flight. SQL rejects the later one of two.
             self.keys = (*(part.lane for part in parts), producer and producer.key)
         self.size_bytes = sum([part.size_bytes for part in parts])
 
     def fail(self, error: BaseException) -> None:
         if not self.done.done():
             self.done.set_exception(error)
-            # Its caller may have gone.
+            # The caller may have been cancelled.
             self.done.exception()
 
     def finish(self) -> None:
@@ -244,7 +246,7 @@ class PendingPush:
 
 
 class PushResult(Sequence[Pushed]):
-    """The answers to a push in the order of its items, each made when it is looked at."""
+    """The results of a push in the order of its items, each created on access."""
 
     __slots__ = (
         "_count",
@@ -257,7 +259,7 @@ class PushResult(Sequence[Pushed]):
     )
 
     is_buffered = False
-    """On disk, and stored later."""
+    """On disk, to be stored later."""
 
     def __init__(
         self,
@@ -271,7 +273,7 @@ class PushResult(Sequence[Pushed]):
     ) -> None:
         self.is_replayed = is_replayed
         self.stale_advances = stale_advances
-        """Of a transaction: which of its advances came too late for their step."""
+        """For a transaction: which of its advances were too late for their step."""
         self._count = count
         self._parts = parts
         self._refused = refused
@@ -294,7 +296,7 @@ class PushResult(Sequence[Pushed]):
         return self._refused.get(index) or self._answer(index)
 
     def _answer(self, index: int) -> Pushed:
-        """The answer for an item that was not rejected."""
+        """The result of an item that was not rejected."""
         if self._where is None:
             self._where = self._places()
         part, place = self._where[index]
@@ -302,7 +304,7 @@ class PushResult(Sequence[Pushed]):
 
     @property
     def first_refused(self) -> Pushed | None:
-        """The first item that was refused, when every one was."""
+        """The first rejected item, if all were rejected."""
         answers = [self[index] for index in range(self._count)] if self._may_be_refused else []
         if not answers or any(answer.status != "failed" for answer in answers):
             return None
@@ -315,7 +317,7 @@ class PushResult(Sequence[Pushed]):
         )
 
     def plain(self) -> tuple[int, int, int, int] | None:
-        """Shard, partition id, first offset and count, when there is no more to say than that."""
+        """Shard, partition id, first offset and count, if these describe the whole result."""
         if self._refused or len(self._parts) != 1:
             return None
         part = self._parts[0]
@@ -334,7 +336,7 @@ class PushResult(Sequence[Pushed]):
 
 
 class BufferedResult(PushResult):
-    """The answers to a push that is on disk: no message has a place yet."""
+    """The results of a push that is on disk: the messages have no position yet."""
 
     __slots__ = ("_transaction_ids",)
 

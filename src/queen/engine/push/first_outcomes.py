@@ -1,4 +1,4 @@
-"""What became of a producer's request the first time, kept in bytes for the answer to a repeat."""
+"""The first outcome of a producer's request, encoded as bytes, for the response to a repeat."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,32 +15,32 @@ from queen.wire.messages import Pushed, PushItem
 _QUEUED: Final = 0
 """Stored at an offset that counts from a base."""
 _ECHO: Final = 1
-"""A duplicate of a message that the same transaction stored at such an offset."""
+"""A duplicate of a message that the same transaction stored at an offset from a base."""
 _DUPLICATE: Final = 2
-"""A duplicate of a message at that offset, from the start of its partition."""
+"""A duplicate of a message at that offset from the start of its partition."""
 _HELD: Final = 3
-"""Stored for a later delivery: it has no offset yet."""
+"""Stored for later delivery, so it has no offset yet."""
 
 Entries = Mapping[int, tuple[int, int]]
-"""By the id() of a part: the first entry of its lane, and where in the lane the part begins."""
+"""By the id() of a part: the first entry of its partition, and the part's position in it."""
 
 
 class _Run(NamedTuple):
-    """Items that follow each other in the request and were stored one behind the other."""
+    """Consecutive items of a request with consecutive offsets."""
 
     length: int
     base: int
     kind: int
     value: int | None
-    """Of the first one; what it counts from, the kind says."""
+    """The value of the first item. Its meaning depends on the kind."""
 
 
 class _Outcome(msgspec.Struct, frozen=True, array_like=True):
     partition_ids: list[int]
-    """One for each base."""
+    """One per base."""
     runs: list[_Run]
     are_minted: bool
-    """Whether items that had no transactionId were given one, because they were buffered."""
+    """Whether items without a transactionId got one, because they were buffered."""
 
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -48,7 +48,7 @@ _DECODE: Final = msgspec.msgpack.Decoder(_Outcome).decode
 
 
 def encode_outcome(unit: PendingPush, entries: Entries) -> tuple[bytes, list[int]]:
-    """What became of each item of a unit, and the entries whose offsets are its bases."""
+    """The outcome of each item of a unit, and the entries whose offsets are its bases."""
     bases: dict[tuple[int, int], int] = {}
     found: list[tuple[int, _Run]] = []
     for part in unit.parts:
@@ -74,7 +74,7 @@ def encode_outcome(unit: PendingPush, entries: Entries) -> tuple[bytes, list[int
 def _outcome_at(
     part: PartitionBatch, place: int, start: int, entries: Entries
 ) -> tuple[int, int | None]:
-    """Kind and value of the message at a place of a part that begins at ``start`` of its lane."""
+    """Kind and value of a message in a part that begins at ``start`` of its partition."""
     marked = part.marked
     if marked is None:
         return _QUEUED, start + place
@@ -90,7 +90,7 @@ def _outcome_at(
 
 
 def _merged(runs: Iterable[_Run]) -> list[_Run]:
-    """Runs that go on where the one before ends, as one."""
+    """Join runs that continue the previous one."""
     merged: list[_Run] = []
     for run in runs:
         last = merged[-1] if merged else None
@@ -106,7 +106,7 @@ def _value_before(run: _Run, count: int) -> int | None:
 
 
 class FirstOutcome(PushResult):
-    """The answers that a request got when it was applied, for a repeat of it."""
+    """The results of the first attempt of a request, for a repeat."""
 
     __slots__ = ("_messages",)
 
@@ -127,7 +127,7 @@ def _messages(
     row: Record, producer: Producer, items: Sequence[PushItem], shard: int
 ) -> list[Pushed]:
     if row["outcome"] is None:
-        # Stored by an earlier release or in parts: where, is not known.
+        # Stored by an earlier release or in parts, so the positions are unknown.
         return [Pushed(status="queued")] * len(items)
     outcome = _DECODE(row["outcome"])
     found: list[Pushed] = []

@@ -1,4 +1,4 @@
-"""Checks the items of a push against what operator and queue allow, and sorts them by lane."""
+"""Checks the items of a push against settings and queue options, and sorts them by partition."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -20,31 +20,31 @@ _FIRST: Final = range(1)
 _PLAIN_BYTES: Final = 2**23
 _MAX_TTL_SECONDS: Final = 315_360_000
 _LAST_YEAR: Final = 9000
-"""What PostgreSQL can add to; how far ahead an instant may be is judged there, by its clock."""
+"""PostgreSQL can add intervals up to this year. It checks the distance by its own clock."""
 
 
 class ItemChecks:
-    """The border of the engine: what passes here can be stored."""
+    """The engine's validation: items that pass can be stored."""
 
     def __init__(self, settings: Settings, *, has_dedup: bool) -> None:
         self._settings = settings
         self._has_dedup = has_dedup
-        """Whether a queue that is yet to be made will remember transactionIds."""
+        """Whether a queue that will be created remembers transactionIds."""
 
     def plain(
         self, items: Sequence[PushItem], lane: LaneName, queue: Queue, is_json: bool
     ) -> PartitionBatch | None:
         """
-        The part of items for one lane, good, and nothing but payload, transactionId, priority.
+        The part for valid items of one partition with only payload, transactionId and priority.
 
-        None for all others: they are sorted, one by one. What a crowd of producers sends all day
-        comes through here, so it looks at each item once.
+        None for all others, which are sorted one by one. This is the fast path of most pushes, so
+        it visits each item once.
         """
         if not 0 < len(items) <= self._settings.max_items or not _are_alike(items):
             return None
         if queue.schema is not None:
             return None
-        # Raw is a buffer too: it joins and slices like bytes.
+        # Raw is also a buffer: it joins and slices like bytes.
         payloads: list[bytes] = [i.payload for i in items]  # pyright: ignore[reportAssignmentType]
         largest = max(map(len, payloads))
         if largest > self._max_payload_bytes(queue):
@@ -64,7 +64,9 @@ class ItemChecks:
         return part
 
     def _marked_by_ids(self, ids: Sequence[str | None], *, has_keys: bool) -> MessageExtras | None:
-        """What messages have that have a transactionId each; None if one needs a closer look."""
+        """
+        The extras of messages that all have a transactionId. None if one needs a closer check.
+        """
         if None in ids:
             return None
         names: list[str] = ids  # pyright: ignore[reportAssignmentType] - None is not in it
@@ -90,9 +92,9 @@ class ItemChecks:
         producer: Producer | None = None,
     ) -> tuple[list[PartitionBatch], dict[int, Pushed]]:
         """
-        Parts by lane, and answers for the items that are refused on their own.
+        Parts by partition, and results for rejected items.
 
-        Works in steps: a request may hold ten thousand items, or sixty-four megabytes of payload.
+        Works in steps, because a request can have ten thousand items or 64 MB of payload.
         """
         settings = self._settings
         if not items:
@@ -119,7 +121,7 @@ class ItemChecks:
             queue = queues.get(item.queue)
             try:
                 self._check(item, queue, is_doubtful=index in doubtful, is_admitted=is_admitted)
-                # What has no place yet has no id to go by.
+                # A message without a position has no id to be found by.
                 is_held = item.delay_seconds is not None or item.available_at is not None
                 minted = None
                 if is_held and item.transaction_id is None:
@@ -152,14 +154,14 @@ class ItemChecks:
             payload.check(bytes(item.payload), self._settings.max_json_depth)
 
     async def _doubtful(self, items: Sequence[PushItem]) -> set[int]:
-        """Which payloads may be invalid, too deep or too large; the others are certainly good."""
+        """Indexes of payloads that may be invalid, too deep or too large. The others are valid."""
         doubtful: set[int] = set()
         step: dict[int, bytes] = {}
         pace = Pace()
         for index, item in enumerate(items):
             size = len(item.payload)
             if size > self._settings.max_payload_bytes:
-                doubtful.add(index)  # Rejected by its length, whatever it holds.
+                doubtful.add(index)  # Rejected by its length, independent of its contents.
                 continue
             step[index] = item.payload  # pyright: ignore[reportArgumentType] - Raw is a buffer, too
             if pace.is_due(size):
@@ -249,7 +251,7 @@ def refusal(error: errors.QueenError) -> Pushed:
 
 
 def _are_alike(items: Sequence[PushItem]) -> bool:
-    """Whether all are for one lane, each with a transactionId or none, and have nothing else."""
+    """Return whether all are for one partition and have at most a transactionId."""
     queue, partition, priority = items[0].queue, items[0].partition, items[0].priority
     has_id = items[0].transaction_id is not None
     for item in items:

@@ -1,4 +1,4 @@
-"""The columns of one push call, and the way back from its rows to the messages."""
+"""The arguments of one push call, and the mapping of its rows back to messages."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ def _start(run: tuple[int, MessageExtras, int]) -> int:
 
 
 class Key(NamedTuple):
-    """The key of a transactionId: where in its lane, and which message of which part."""
+    """The key of a transactionId: its position in the partition, and its message and part."""
 
     at: int
     key: bytes
@@ -33,7 +33,7 @@ class Key(NamedTuple):
 
 
 class SegmentLayout:
-    """Units gathered by lane, each lane's messages laid out as segments."""
+    """Units grouped by partition, with the messages of each laid out as segments."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class SegmentLayout:
         self.queue_ids: set[int] = set()
         self._settings = settings
         self._data_keys = data_keys
-        """Of encrypted queues, by queue id."""
+        """Keys of encrypted queues, by queue id."""
         self._shard = shard
         self._opened: dict[int, tuple[bytes, bytes, bytes | None]] = {}
-        """Body, ends and extras of sealed entries, as they were pushed."""
+        """The decrypted body, ends and extras of encrypted entries."""
         self._keys: list[tuple[int, MessageExtras, int]] = []
-        """Runs of keys: where in the call one begins, whose it is, the place of its first."""
+        """Runs of keys: its start in the call, its messages, and the position of the first."""
         self._first_entries: list[tuple[int, list[tuple[PartitionBatch, int]]]] = []
-        """Per lane: its first entry, and where in the lane each part begins."""
+        """Per partition: its first entry, and where each part begins."""
         by_lane: dict[LaneName, list[PartitionBatch]] = {}
         for unit in units:
             for part in unit.parts:
@@ -81,7 +81,7 @@ class SegmentLayout:
             self._add_outcomes()
 
     def _add_plain(self, lane: Lane, parts: list[PartitionBatch]) -> None:
-        """A lane whose messages have nothing but payloads, as most."""
+        """Add a partition whose messages have only payloads, as most."""
         payloads: list[bytes] = parts[0].payloads if len(parts) == 1 else []
         starts: list[tuple[PartitionBatch, int]] = []
         for part in parts:
@@ -118,7 +118,8 @@ class SegmentLayout:
                 if place < 0 and not marked.scheduled[-1 - place].has_key:
                     name = None
                 if place in marked.duplicates:
-                    # Those after it with the same name are what it is, and need not be asked about.
+                    # Later messages with the same transactionId are duplicates of it and need no
+                    # lookup.
                     if name is not None:
                         firsts.setdefault(name, (part, place))
                     continue
@@ -151,7 +152,10 @@ class SegmentLayout:
                 next_key += 1
 
     def _add_uniform(self, lane: Lane, parts: list[PartitionBatch]) -> bool:
-        """A lane of messages that have a transactionId each, and nothing else; False if not so."""
+        """
+        Add a partition whose messages all have a transactionId and no other extras. Returns False
+        otherwise.
+        """
         names: list[str] = []
         payloads: list[bytes] = []
         extras: list[bytes] = []
@@ -212,7 +216,7 @@ class SegmentLayout:
         self.push.key_counts.append(1)
 
     def _add_scheduled(self) -> None:
-        """Messages that are held back; their keys count entries behind the segments."""
+        """Add scheduled messages. Their keys refer to entries after the segments."""
         push = self.push
         for part, marked, place in self._held:
             held = marked.scheduled[-1 - place]
@@ -233,7 +237,7 @@ class SegmentLayout:
                 self._add_key(key, entry, None, marked, place)
 
     def _add_outcomes(self) -> None:
-        """What repeats of the producers' requests will be answered."""
+        """Add the stored outcomes for repeats of the producers' requests."""
         push = self.push
         entries = {
             id(part): (entry, start)
@@ -250,7 +254,10 @@ class SegmentLayout:
             push.outcomes.append(outcome)
 
     def _cuts(self, payloads: list[bytes], ttls: dict[int, float]) -> Iterator[tuple[int, int]]:
-        """Where a lane's messages part into segments: by size, and where the ttl changes."""
+        """
+        Where the messages of a partition are split into segments: by size, and where the TTL
+        changes.
+        """
         count = len(payloads)
         most_bytes = self._settings.segment_max_bytes
         most = self._settings.segment_max_messages
@@ -269,7 +276,7 @@ class SegmentLayout:
             yield first, count
 
     def place(self, stored: Sequence[rows.Record], cache: SegmentCache) -> None:
-        """Everything was stored: tell each part where, and remember the segments."""
+        """After everything was stored: set the position of each part and cache the segments."""
         push = self.push
         bases: list[int] = [0] * len(push.partition_ids)
         for row in stored:
@@ -285,13 +292,16 @@ class SegmentLayout:
                 xid=row["xid"], count=push.counts[entry], body=body, ends=ends, extras=extras
             )
             cache.put(push.partition_ids[entry], base, kept)
-        # Segments of a lane lie one behind the other: the first one's base places all its parts.
+        # The segments of a partition are consecutive, so the first base gives the positions of all
+        # its parts.
         for entry, starts in self._first_entries:
             for part, start in starts:
                 part.base = bases[entry] + start
 
     def without(self, problems: Sequence[rows.Record], catalogue: Catalogue) -> list[PendingPush]:
-        """Nothing was stored: leave out what was wrong, and answer what this concludes."""
+        """
+        After a rejected call: leave out rejected messages, and return the units that are finished.
+        """
         gone: set[int] = set()
         concluded: set[int] = set()
         partition_ids = self.push.partition_ids + self.push.scheduled_partition_ids
@@ -310,7 +320,7 @@ class SegmentLayout:
                     unit.is_replayed = True
                     unit.finish()
             elif row["kind"] == "plain":
-                # Encrypted since its options were read: they are read again, and it is sealed.
+                # Encryption was turned on since the options were read: read them again and encrypt.
                 catalogue.forget_options(self.queue_ids)
             elif row["kind"] == "scheduled":
                 part, marked, place = self._held[at]

@@ -1,4 +1,4 @@
-"""Idempotent producers: which callers share one, and which request a sequence number is of."""
+"""Idempotent producers: the callers that share one, and the request of a sequence number."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -25,29 +25,30 @@ class Producer(NamedTuple):
     scope: str = SHARED
     """Which callers share the producer: derived by the server, never sent by a client."""
     digest: bytes | None = None
-    """Of the request; None: it cannot be told from another one."""
+    """The digest of the request. None if it cannot be compared with another one."""
 
     @property
     def key(self) -> str:
         """
-        As SQL takes it; no id has a control character.
+        The key in SQL. The separator is safe, because ids have no control characters.
 
-        Without a scope it is of a release before scopes, and is judged by all scopes of its id.
+        Without a scope it is from a release before scopes, and is checked against all scopes of its
+        id.
         """
         return f"{self.id}\x1f{self.scope}" if self.scope else self.id
 
     def mint(self, index: int) -> str:
-        """A transactionId for an item that needs one: the same for each attempt."""
+        """A transactionId for an item without one. All attempts get the same."""
         text = f"{self.key}\x1f{self.sequence}\x1f{index}"
         return str(UUID(bytes=sha256(text.encode()).digest()[:16], version=4))
 
 
 def digest_of(items: Sequence[PushItem], *others: object) -> bytes:
-    """Of a request as it was decoded. Headers of tracing differ from attempt to attempt."""
+    """The digest of a decoded request. It excludes tracing headers, which differ per attempt."""
     told = ([_untraced(each) if each.headers else each for each in items], *others)
     try:
         text = msgspec.json.encode(told)
-    except UnicodeEncodeError:  # A lone surrogate: the request will be rejected for it.
+    except UnicodeEncodeError:  # A lone surrogate, for which the request will be rejected.
         text = repr(told).encode("utf-8", "surrogatepass")
     return sha256(text).digest()[:_DIGEST_BYTES]
 
@@ -62,5 +63,5 @@ def stale(producer: Producer) -> errors.SequenceStale:
 
 
 def is_another(producer: Producer, digest: bytes | None) -> bool:
-    """Whether a request with this digest, under the same number, is known to be another one."""
+    """Return whether a request with this digest and the same number is certainly another one."""
     return None not in (producer.digest, digest) and producer.digest != digest

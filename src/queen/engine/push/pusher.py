@@ -1,4 +1,4 @@
-"""What a push gathers into a flush: one segment a partition, one transaction for all."""
+"""Batches pushes: one segment per partition, one transaction for all."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,15 +23,17 @@ from queen.wire.problems import Detail
 
 
 class _Rejected(Exception):
-    """The call rejected what it was to do besides storing messages."""
+    """The call rejected its part besides the messages."""
 
 
 class _Contended(Exception):
-    """Units of one flush were rejected too often: perhaps because of one of them."""
+    """Units of one flush were rejected too often, maybe because of one of them."""
 
 
 class Pusher:
-    """Takes requests apart by lane, and stores what is waiting in as few transactions as it can."""
+    """
+    Splits requests by partition, and stores waiting pushes in as few transactions as possible.
+    """
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
@@ -41,7 +43,7 @@ class Pusher:
         self._writer = Writer(core)
         self._backlogs = QueueSizes(core.store, settings)
         self.flushed = Histogram()
-        """Messages of a flush."""
+        """Messages per flush."""
         self._items = ItemChecks(settings, has_dedup=core.store.queues.dedup_seconds > 0)
         self._lanes = Batcher[PendingPush](
             self._flush,
@@ -62,7 +64,7 @@ class Pusher:
         producer: Producer | None = None,
         is_json: bool = False,
     ) -> PushResult:
-        """Store the items, durably, before this returns."""
+        """Store the items durably before this returns."""
         shard = self._store.shard
         if (part := self._plain(items, is_json)) is not None:
             unit = PendingPush((part,), producer=producer)
@@ -90,7 +92,7 @@ class Pusher:
         return PushResult(len(items), parts, refused, shard=shard)
 
     def _plain(self, items: Sequence[PushItem], is_json: bool) -> PartitionBatch | None:
-        """The part of a request that needs no sorting, for a lane that is known."""
+        """The part of a request that needs no sorting, if its partition is known."""
         if not items:
             return None
         first = items[0]
@@ -108,7 +110,7 @@ class Pusher:
         self, producer: Producer | None, items: Sequence[PushItem]
     ) -> PushResult | None:
         """
-        The first outcome, if this is the request that the producer sent last, and it was applied.
+        The first outcome, if this is the last request of the producer and it was applied.
 
         Raises SequenceReused if the producer's last request had the same number and other contents.
         """
@@ -125,14 +127,14 @@ class Pusher:
         return FirstOutcome(row, producer, items, shard=self._store.shard)
 
     async def repeated(self, producer: Producer, items: Sequence[PushItem]) -> PushResult:
-        """The first outcome of a request that was found to be applied."""
+        """The first outcome of a request that was already applied."""
         result = await self.repeat(producer, items)
         if result is None:
-            raise stale(producer)  # Its producer went on since.
+            raise stale(producer)  # Its producer has continued since.
         return result
 
     async def _push_each(self, parts: Sequence[PartitionBatch]) -> dict[int, Pushed]:
-        """Batcher of one request stand alone: one that fails takes nothing from the others."""
+        """The parts of one request are independent: if one fails, the others are stored."""
         units = [PendingPush((part,)) for part in parts]
         self._lanes.submit(*units)
         outcomes = await asyncio.gather(*(unit.done for unit in units), return_exceptions=True)
@@ -152,10 +154,10 @@ class Pusher:
         producer: Producer | None = None,
     ) -> tuple[list[PartitionBatch], dict[int, Pushed]]:
         """
-        Check the items and sort them by lane; those refused on their own are answered.
+        Check the items and sort them by partition. Rejected items get their result.
 
-        ``is_admitted``: they were taken on before, and neither a full queue nor its schema nor
-        their size keeps them out.
+        ``is_admitted``: they were accepted earlier, so the queue's size, its schema and their size
+        are not checked.
         """
         names = {item.queue for item in items}
         queues = {name: queue for name in names if (queue := self._catalogue.known(name))}
@@ -175,9 +177,9 @@ class Pusher:
 
     async def admit(self, items: Sequence[PushItem]) -> dict[int, Pushed]:
         """
-        Check items that are to be stored later; those refused on their own are answered.
+        Check items that are stored later. Rejected items get their result.
 
-        Nobody can be asked about their queues: what is remembered of them has to do.
+        The database is unavailable, so this uses the cached options of their queues.
         """
         queues = self._catalogue.remembered({item.queue for item in items})
         if not self._settings.auto_create and any(item.queue not in queues for item in items):
@@ -186,13 +188,14 @@ class Pusher:
         for index, item in enumerate(items):
             queue = queues.get(item.queue)
             if queue is not None and queue.is_encrypted and not self._seals.keyring:
-                # With a key the whole buffer is sealed; without, this must not lie there.
+                # With a master key the whole buffer is encrypted. Without one, this item must not
+                # be on disk.
                 error = errors.EncryptionUnavailable("the queue is encrypted, and there is no key")
                 refused.setdefault(index, refusal(error))
         return refused
 
     def known_seconds(self, items: Sequence[PushItem]) -> list[float]:
-        """For how long each, if it is stored now, is known by its transactionId; 0: not at all."""
+        """How long the database would recognise each item by its transactionId, 0 if not at all."""
         queues = self._catalogue.remembered({item.queue for item in items})
         default = self._store.queues.dedup_seconds
         return [
@@ -220,7 +223,9 @@ class Pusher:
     async def _leave_out_unsealed(
         self, queue: Queue, parts: list[PartitionBatch], refused: dict[int, Pushed]
     ) -> list[PartitionBatch]:
-        """Without those for a queue that this process has no key for: never as plain text."""
+        """
+        Leave out items of encrypted queues without a key, which must never be stored as plain text.
+        """
         try:
             await self._seals.check(queue.id)
         except errors.EncryptionUnavailable as error:
@@ -228,11 +233,11 @@ class Pusher:
             refused.update(dict.fromkeys(items, refusal(error)))
             return [part for part in parts if part.lane[0] != queue.name]
         except errors.QueueNotFound:
-            self._catalogue.forget_options([queue.id])  # Deleted: it may be another by now.
+            self._catalogue.forget_options([queue.id])  # Deleted, maybe replaced.
         return parts
 
     async def _flush(self, units: list[PendingPush]) -> None:
-        """Store the units: a refusal concerns one alone; after any other error, half by half."""
+        """Store the units. A rejection affects one unit. After any other error, store each half."""
         while units:
             taken, units = _one_per_producer(units)
             try:
@@ -245,14 +250,14 @@ class Pusher:
                 if len(taken) == 1:
                     taken[0].fail(error)
                     continue
-                # The culprit is found in few steps, and all others are stored in batches.
+                # Halving finds the cause in few steps and stores the others in batches.
                 left = [unit for unit in taken if not unit.done.done()]
                 half = len(left) // 2
                 await self._flush(left[:half])
                 await self._flush(left[half:])
 
     async def _store_units(self, units: list[PendingPush]) -> None:
-        """Store the units together; those of a queue with a problem fail alone."""
+        """Store the units together. Units of a queue with a problem fail separately."""
         if await self._writer.write(units, self._send, leave_out=_leave_out) is None:
             left = [unit for unit in units if not unit.done.done()]
             if len(left) > 1:
@@ -277,10 +282,10 @@ class Pusher:
         refusal_kind: str,
     ) -> int | None:
         """
-        Store parts by a call that does something else as well, both or neither.
+        Store parts by a call that also makes another change, both or neither.
 
-        Returns how many messages there were; None if the call rejected that other thing, which it
-        reports by a row of ``refusal_kind``.
+        Returns the number of messages, or None if the call rejected the other change, which it
+        reports as a row of ``refusal_kind``.
         """
 
         async def retry(layout: SegmentLayout, rows: Sequence[Record]) -> list[PendingPush]:
@@ -309,7 +314,7 @@ class Pusher:
 def _leave_out(
     units: list[PendingPush], problems: Mapping[str, errors.QueenError]
 ) -> list[PendingPush]:
-    """Without those for a queue that has a problem."""
+    """Leave out the units of queues with a problem."""
     left: list[PendingPush] = []
     for unit in units:
         if lost := [part.lane[0] for part in unit.parts if part.lane[0] in problems]:
@@ -320,7 +325,10 @@ def _leave_out(
 
 
 def _one_per_producer(units: list[PendingPush]) -> tuple[list[PendingPush], list[PendingPush]]:
-    """Two requests of one producer must not be judged by the same state."""
+    """
+    Requests of one producer need separate calls, because one call checks all against the same
+    state.
+    """
     taken: list[PendingPush] = []
     later: list[PendingPush] = []
     producers: set[str] = set()
@@ -335,7 +343,7 @@ def _one_per_producer(units: list[PendingPush]) -> tuple[list[PendingPush], list
 
 
 def all_problems(refused: dict[int, Pushed]) -> errors.QueenError:
-    """The first one's error, which says of each item that was refused why."""
+    """The error of the first rejected item, with the reasons of all."""
     error = first_problem(refused)
     error.members["errors"] = [
         Detail(pointer=f"/items/{at}", detail=each.error or each.code or "refused")
@@ -345,6 +353,6 @@ def all_problems(refused: dict[int, Pushed]) -> errors.QueenError:
 
 
 def first_problem(refused: dict[int, Pushed]) -> errors.QueenError:
-    """The error of the first item that was refused, where one refusal refuses all."""
+    """The error of the first rejected item, for requests that are applied as a whole."""
     first = refused[min(refused)]
     return (errors.of_code(first.code or "") or errors.InvalidItem)(first.error)

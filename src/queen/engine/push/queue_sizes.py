@@ -1,4 +1,4 @@
-"""How full queues with a maximum size are: counts that are at most five seconds old."""
+"""The number of messages in queues with a maximum size. The counts are at most five seconds old."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ _REFUSING_SECONDS: Final = 0.5
 
 
 class Backlog(msgspec.Struct):
-    """A count, when it was read, and what this process has ever added to it."""
+    """A count, when it was read, and how many messages this process has added in total."""
 
     messages: int
     read_at: float
@@ -25,25 +25,25 @@ class Backlog(msgspec.Struct):
 
 
 class QueueSizes:
-    """Counts are asked for when they are needed: a queue without a maximum size costs nothing."""
+    """Reads counts on demand, so a queue without a maximum size costs nothing."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._backlogs = BoundedDict[int, Backlog](settings.catalogue_entries)
 
     async def admits(self, queue: Queue, count: int) -> bool:
-        """Whether the queue has room for so many more; if so, they are counted in."""
+        """Return whether the queue has room for ``count`` more messages, and add them if it has."""
         backlog = self._backlogs.get(queue.id)
         if backlog is None:
             backlog = self._backlogs[queue.id] = Backlog(0, float("-inf"))
-        # Consumers make room all the time, so nobody is refused by a count that has aged.
+        # Consumers free capacity continuously, so an old count must not reject a push.
         is_full = backlog.messages + count > queue.max_size
         believed = _REFUSING_SECONDS if is_full else _BELIEVED_SECONDS
         if time.monotonic() - backlog.read_at > believed:
             if backlog.reading is None:
                 backlog.reading = asyncio.create_task(self._read(queue, backlog))
                 backlog.reading.add_done_callback(_look_at)
-            # Shared by all who ask meanwhile; one who goes away does not end it.
+            # All callers share this read. A cancelled caller does not end it.
             await asyncio.shield(backlog.reading)
         if backlog.messages + count > queue.max_size:
             return False
@@ -55,7 +55,7 @@ class QueueSizes:
         now, added = time.monotonic(), backlog.added
         try:
             messages = await self._store.queues.backlog(queue.id, queue.max_size + 1)
-            # What was let in meanwhile may not have been stored when it was counted.
+            # Messages that were admitted meanwhile may be missing in this count.
             backlog.messages = messages + backlog.added - added
             backlog.read_at = now
         finally:
@@ -63,6 +63,6 @@ class QueueSizes:
 
 
 def _look_at(reading: asyncio.Task[None]) -> None:
-    """An error is each waiter's to see; if all have gone, nobody's."""
+    """Each waiter gets the error. If all were cancelled, ignore it."""
     if not reading.cancelled():
         reading.exception()

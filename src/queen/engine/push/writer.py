@@ -1,4 +1,4 @@
-"""Writes pending pushes as segments, in one transaction with whatever the caller sends along."""
+"""Writes pending pushes as segments, in one transaction with the caller's other changes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
@@ -19,10 +19,10 @@ Retry = Callable[[SegmentLayout, Sequence[Record]], Awaitable[list[PendingPush]]
 
 class Writer:
     """
-    The one way into the log.
+    The only writer of the log.
 
-    The database rejects a whole call if one message in it is a duplicate, belongs to a partition
-    that was removed, and so on. Then nothing is stored, and the rest is sent again.
+    The database rejects a whole call if one message in it is a duplicate, belongs to a removed
+    partition, and so on. Then it stores no message, and the writer sends the rest again.
     """
 
     def __init__(self, core: Core) -> None:
@@ -38,11 +38,12 @@ class Writer:
         applied: Sequence[str] = ("stored",),
     ) -> list[Record] | None:
         """
-        Write the units; returns the rows of the call that applied them, None after too many tries.
+        Write the units. Returns the rows of the call that applied them, or None after too many
+        attempts.
 
-        ``leave_out``: returns the units without those of queues that have a problem; without it,
-        the first problem is raised. ``retry``: returns the units to send again after a rejection.
-        ``applied``: kinds of rows that a call returns only if it applied everything.
+        ``leave_out``: returns the units without those of queues that have a problem. If it is
+        missing, the first problem is raised. ``retry``: returns the units to send again after a
+        rejection. ``applied``: kinds of rows that a call returns only if it applied everything.
         """
         core = self._core
         leave_out = leave_out or _raise_first
@@ -69,9 +70,9 @@ class Writer:
         return None
 
     def _finish(self, layout: SegmentLayout, rows: Sequence[Record]) -> None:
-        """Place the messages, wake consumers, count."""
+        """Set the positions of messages, wake consumers and count."""
         core = self._core
-        if not layout.push.is_empty:  # All of them may have been duplicates.
+        if not layout.push.is_empty:  # All messages may have been duplicates.
             layout.place([row for row in rows if row["kind"] == "stored"], core.segments)
             is_new = not layout.push.scheduled_partition_ids
             core.signals.messages_stored(layout.queue_ids, is_new=is_new)
@@ -79,7 +80,7 @@ class Writer:
         for unit in layout.units:
             for part in unit.parts:
                 if (lane := lane_of(part.lane)) is not None:
-                    # Without extras, as most are, there is less to count.
+                    # Most parts have no extras and need less counting.
                     stored, duplicates = part.counts if part.marked else (len(part.payloads), 0)
                     count_pushed(lane.queue_id, part.lane[0], stored, duplicates)
 

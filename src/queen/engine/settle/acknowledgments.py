@@ -1,4 +1,4 @@
-"""The contract's form of an ack: messages by id or transactionId, each with what became of it."""
+"""Acknowledgments by message id or transactionId, each with its own outcome."""
 
 import contextlib
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ KINDS: Final = {
     "retry": "retry",
     "dlq": "dead",
 }
-"""Words of the contract to words of the database."""
+"""Statuses of the API and their names in the database."""
 _COMPLETED: Final = frozenset(word for word, kind in KINDS.items() if kind == "completed")
 
 
 class Acknowledger:
-    """Finds the deliveries that are meant, has them settled, and answers message by message."""
+    """Finds the deliveries, settles them, and returns one result per message."""
 
     def __init__(self, core: Core, acks: Settler, results: Results) -> None:
         self._store = core.store
@@ -41,7 +41,7 @@ class Acknowledger:
     async def acknowledge(
         self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
     ) -> list[Acknowledged]:
-        """Settle messages; one answer each."""
+        """Settle messages. Returns one result each."""
         if not 0 < len(acknowledgments) <= self._settings.max_items:
             raise errors.TooManyItems(f"1 to {self._settings.max_items} acknowledgments fit a call")
         if group:
@@ -56,7 +56,10 @@ class Acknowledger:
     async def _complete(
         self, acknowledgments: Sequence[Acknowledgment]
     ) -> list[Acknowledged] | None:
-        """What a consumer says of a batch that went well, at little cost; None for all else."""
+        """
+        A fast path for a completely successful batch of one delivery. Returns None in all other
+        cases.
+        """
         meant = _one_delivery(acknowledgments)
         if meant is None:
             return None
@@ -127,7 +130,7 @@ class Acknowledger:
             for of_lease, outcome in zip(by_lease.values(), settled, strict=True):
                 answers.update(_answers(acknowledgments, of_lease, outcome))
         if None in meant:
-            # Settled by another call, whose commit a standby may not have confirmed yet.
+            # Another call settled it, and a standby may not have confirmed that commit yet.
             await self._store.messages.confirm()
         return [answers[index] for index in range(len(acknowledgments))]
 
@@ -137,7 +140,7 @@ class Acknowledger:
         group: str | None,
         answers: list[Acknowledged],
     ) -> None:
-        """Beside a lost lease: whether the group is done with the message all the same."""
+        """Add to lost leases whether the group has settled the message anyway."""
         indexes: list[int] = []
         messages: list[tuple[str, int, int | None, str | None]] = []
         for index, (each, answer) in enumerate(zip(acknowledgments, answers, strict=True)):
@@ -153,7 +156,7 @@ class Acknowledger:
                 messages.append((of_group, partition_id, None, each.transaction_id))
         if not messages:
             return
-        # An answer without it is right as well.
+        # The result is also valid without this.
         with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
             are_settled = await self._store.messages.are_settled(messages)
             if any(are_settled):
@@ -166,10 +169,10 @@ class Acknowledger:
         self, acknowledgments: Sequence[Acknowledgment], group: str | None = None
     ) -> list[rows.Settlement | errors.RequestError | None]:
         """
-        The delivery and offset that each acknowledgment means, or why it means none.
+        The delivery and offset of each acknowledgment, or an error.
 
-        None for a completed message that is settled already: there is nothing left to do. All that
-        must be looked up is looked up at once.
+        None for a completed message that is already settled. One query resolves all that need a
+        lookup.
         """
         found: list[rows.Settlement | errors.RequestError | None] = []
         sought: dict[int, rows.Sought] = {}
@@ -210,7 +213,7 @@ class Acknowledger:
         return settlement._replace(kept=kept)
 
     def _named(self, each: Acknowledgment, group: str | None) -> rows.Settlement | rows.Sought:
-        """What an acknowledgment says itself: all of it, or what must be looked for."""
+        """Parse an acknowledgment: a complete settlement, or the keys of a lookup."""
         kind = KINDS.get(each.status)
         if kind is None:
             raise errors.InvalidStatus(
@@ -235,10 +238,10 @@ class Acknowledger:
                 raise errors.MessageNotFound(
                     f"message {each.id!r} is not in partition {each.partition_id!r}"
                 )
-            # An id names a place; a message elsewhere that has it as transactionId is not meant.
+            # An id encodes a position. A message elsewhere with this transactionId is not meant.
             partition_id = place.partition_id
             if lease is not None:
-                # What the SDK sends: nothing to look up.
+                # The SDK sends all of it, so no lookup is needed.
                 return self._settlement(
                     each, lease.delivery_id, lease.token, place.partition_id, place.offset
                 )
@@ -255,7 +258,7 @@ class Acknowledger:
     def _found(
         self, each: Acknowledgment, sought: rows.Sought, matches: Sequence[rows.Record]
     ) -> rows.Settlement | None:
-        """What an acknowledgment means by what was found of it."""
+        """The settlement of an acknowledgment, from the row of its lookup."""
         name, has_lease = sought.transaction_id, sought.delivery_id is not None
         if len(matches) > 1:
             raise errors.AmbiguousMessage(f"several messages are {name!r}; name the partition")
@@ -289,7 +292,9 @@ class Acknowledger:
         )
 
     def _check_texts(self, each: Acknowledgment) -> None:
-        """What no push or pop would accept is nobody's name, and PostgreSQL may not hold it."""
+        """
+        Reject names that a push or pop would reject, because PostgreSQL may fail to store them.
+        """
         names = (("transactionId", each.transaction_id), ("consumerGroup", each.consumer_group))
         for what, name in names:
             if name:
@@ -302,7 +307,9 @@ class Acknowledger:
 def _one_delivery(
     acknowledgments: Sequence[Acknowledgment],
 ) -> tuple[Lease, int, list[int]] | None:
-    """Lease, partition and offsets, if all are completed, of one lease, by id, each named once."""
+    """
+    Lease, partition and offsets, if all messages are completed, distinct, by id and of one lease.
+    """
     first = acknowledgments[0]
     lease_id, partition_ref = first.lease_id, first.partition_id
     if lease_id is None or (partition_ref is not None and partition_of(partition_ref) is None):
@@ -335,7 +342,7 @@ def _answers(
     settlements: Sequence[tuple[int, rows.Settlement]],
     outcome: list[rows.Record] | BaseException,
 ) -> dict[int, Acknowledged]:
-    """The answers to the acknowledgments of one delivery, by their place in the call."""
+    """The results of the acknowledgments of one delivery, by their index in the call."""
     if isinstance(outcome, BaseException):
         if not isinstance(outcome, errors.QueenError):
             raise outcome
@@ -369,6 +376,6 @@ def _refused(each: Acknowledgment, error: errors.QueenError) -> Acknowledged:
 
 
 def _storable(text: str, max_bytes: int) -> str:
-    """An error text that PostgreSQL can hold, cut at a character."""
+    """An error text that PostgreSQL can store, cut between characters."""
     encoded = text.replace("\0", "\ufffd").encode("utf-8", "replace")[:max_bytes]
     return encoded.decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""Dead letters: deliver them again, move them, or create one by hand."""
+"""Dead letters: redeliver, move or create them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,7 +22,7 @@ class DeadLetters:
         self._signals = core.signals
 
     async def redrive(self, ids: Sequence[int]) -> list[int]:
-        """Deliver dead letters again, to the group that gave up; answers which were."""
+        """Redeliver dead letters to their group. Returns the ids of those that were."""
         redriven = await self._store.dead_letters.redrive(ids)
         for row in redriven:
             self._counters.group(row["group_id"]).redriven += 1
@@ -37,7 +37,7 @@ class DeadLetters:
         queue: str,
         partition: str,
     ) -> list[int]:
-        """Push dead letters as new messages to a partition, which is made if need be."""
+        """Push dead letters as new messages to a partition, which is created if it is missing."""
         for _ in range(_ROUNDS):
             moved = await self._redrive_to(ids, payloads, extras, queue, partition)
             if moved is not None:
@@ -52,7 +52,7 @@ class DeadLetters:
         queue: str,
         partition: str,
     ) -> list[int] | None:
-        """The same once; None when the partition was removed meanwhile."""
+        """Try `redrive_to` once. Returns None if the partition was removed meanwhile."""
         await self._catalogue.queue(queue)
         name = (queue, partition, 0)
         lane = (await self._catalogue.lanes([name], creates_queues=False)).get(name)
@@ -67,17 +67,17 @@ class DeadLetters:
         try:
             moved = await self._store.dead_letters.redrive_to(ids, *sealed, lane.partition_id)
         except errors.EncryptionUnavailable:
-            self._catalogue.forget_options([lane.queue_id])  # Encrypted since they were read.
+            self._catalogue.forget_options([lane.queue_id])  # Encrypted since the read.
             raise
         except errors.PartitionNotFound:
-            # Removed since it was read: it is made anew, unless its queue is gone as well.
+            # Removed since it was read: it is created again, unless its queue was deleted too.
             self._catalogue.forget_lanes([lane.partition_id])
             return None
         self._signals.messages_stored({lane.queue_id})
         return moved
 
     async def retry(self, partition_id: int, offset: int, consumer_group: str | None) -> None:
-        """A message that waits for its next attempt, or is a dead letter, may be popped now."""
+        """Make a message available now that waits for its next attempt or is a dead letter."""
         group_id = await self._store.browse.retry(
             partition_id, offset, consumer_group or QUEUE_MODE
         )
@@ -88,7 +88,7 @@ class DeadLetters:
     async def give_up(
         self, partition_id: int, offset: int, consumer_group: str | None, error: str | None
     ) -> None:
-        """Make a message a dead letter of one group."""
+        """Move a message to the dead letters of one group."""
         group_id: int | None = None
         while group_id is None:
             group_id = await self._store.browse.give_up(

@@ -1,4 +1,6 @@
-"""Those who wait for the end of a message or a workflow: woken by name, or by one look for all."""
+"""
+Callers that wait for the end of a message or a workflow. Notifications or one query wake them.
+"""
 
 import asyncio
 import random
@@ -16,7 +18,7 @@ from queen.settings import Settings
 from queen.store.results import Place
 
 _IDLE_SECONDS: Final = 3_600.0
-"""Nobody waits: the first who does wakes it."""
+"""Without waiters. The first waiter wakes the task."""
 _PER_LOOK: Final = 500
 
 K = TypeVar("K")
@@ -24,7 +26,9 @@ T = TypeVar("T")
 
 
 class OutcomeWaiters(PeriodicTask, Generic[K, T]):
-    """Those of one process who wait, by what they wait for, and what is told of its end."""
+    """
+    The waiters of one process, by the key that they wait for, and the value that they receive.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._most = settings.max_waiters
@@ -35,28 +39,28 @@ class OutcomeWaiters(PeriodicTask, Generic[K, T]):
 
     @abstractmethod
     async def look(self, keys: Sequence[K]) -> Mapping[K, T]:
-        """Those of some that have ended."""
+        """The keys that have ended, with their values."""
 
     def due(self) -> list[K]:
-        """Those to look at now."""
+        """The keys to check now."""
         return list(self._waiting)
 
     @abstractmethod
     async def rest(self, took_seconds: float) -> float:
-        """After a look: how long until the next."""
+        """The time until the next check."""
 
     async def end_of(self, key: K, seconds: float, *, is_looked_at: bool) -> T | None:
         """
-        What became of it, as soon as it has ended; None after so long.
+        The value of the key once it has ended, or None after ``seconds``.
 
-        ``is_looked_at``: look at it before waiting. Raises TooManyWaiters.
+        ``is_looked_at``: check the key before waiting. Raises TooManyWaiters.
         """
         if self._is_closed or seconds <= 0:
             return None
         if self._count >= self._most:
             raise errors.TooManyWaiters(f"{self._count} wait already")
         future: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
-        # Before it is looked at: an end in between wakes it.
+        # Register before the check, so that an end in between wakes this waiter.
         waiting = self._waiting.setdefault(key, [])
         waiting.append(future)
         self._count += 1
@@ -64,7 +68,7 @@ class OutcomeWaiters(PeriodicTask, Generic[K, T]):
             if is_looked_at and (found := await self.look([key])):
                 return found[key]
             if self._count == 1:
-                self.wake()  # There is somebody to look for now and then.
+                self.wake()  # Start the periodic checks.
             async with asyncio.timeout(seconds):
                 return await future
         except TimeoutError:
@@ -76,14 +80,14 @@ class OutcomeWaiters(PeriodicTask, Generic[K, T]):
                 del self._waiting[key]
 
     def tell(self, ended: Mapping[K, T]) -> None:
-        """These have ended."""
+        """Wake the waiters of these keys."""
         for key, end in ended.items():
             for future in self._waiting.get(key, ()):
                 if not future.done():
                     future.set_result(end)
 
     async def run(self) -> float:
-        """Look which of those that somebody waits for have ended."""
+        """Check which of the keys with waiters have ended."""
         if not self._waiting:
             return _IDLE_SECONDS
         began = time.monotonic()
@@ -97,7 +101,7 @@ class OutcomeWaiters(PeriodicTask, Generic[K, T]):
         await super().close()
 
     def release(self) -> None:
-        """Answer those who wait, and let nobody wait."""
+        """Wake all waiters without a value, and accept no more."""
         self._is_closed = True
         for waiting in self._waiting.values():
             for future in waiting:
@@ -107,16 +111,16 @@ class OutcomeWaiters(PeriodicTask, Generic[K, T]):
 
 class WorkflowWaiters(OutcomeWaiters[str, bool]):
     """
-    By the id of a workflow.
+    Waiters by workflow id.
 
-    The process that ends one wakes its own by name. What other processes have ended is found by
-    one statement for all who wait, when they say so, and now and then.
+    The process that ends a workflow wakes its own waiters. For workflows that other processes end,
+    one query checks all waiters: on a notification and periodically.
     """
 
     _LOOK_SECONDS: Final = 5.0
-    """The safety net behind the notification."""
+    """The interval of the check that covers lost notifications."""
     _POOLED_LOOK_SECONDS: Final = 1.0
-    """Where nobody is told that a workflow has ended."""
+    """The interval without notifications."""
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
@@ -124,7 +128,7 @@ class WorkflowWaiters(OutcomeWaiters[str, bool]):
         super().__init__(core.settings)
 
     async def wait(self, id_: str, seconds: float) -> None:
-        """Come back when it has ended or is gone, or after so long."""
+        """Return when the workflow has ended or was deleted, or after ``seconds``."""
         await self.end_of(id_, seconds, is_looked_at=True)
 
     def _end(self, ids: Collection[str] | None) -> None:
@@ -144,22 +148,22 @@ class WorkflowWaiters(OutcomeWaiters[str, bool]):
 
 
 MessageKey = tuple[int, str, str]
-"""The queue's id, a transactionId and the partition."""
+"""Queue id, transactionId and partition."""
 
 
 class MessageWaiters(OutcomeWaiters[MessageKey, Outcome]):
     """
-    By the name of a message.
+    Waiters by message.
 
-    An ack of this process tells in which partition something was settled, if it knows; what other
-    processes have settled is found by looks at all.
+    An ack of this process wakes the waiters of its partition, if it is known. Periodic checks find
+    messages that other processes acknowledged.
     """
 
     _LOOK_SECONDS = 0.1
-    """Between two looks at all."""
+    """The interval between two checks of all."""
     _GAP_SECONDS: Final = 0.005
     _REST: Final = 4.0
-    """After a look, as a multiple of what it took: the database is for others too."""
+    """The pause after a check, relative to its duration, to limit the load on the database."""
 
     def __init__(self, core: Core, results: Results) -> None:
         self._results = results
@@ -190,7 +194,7 @@ class MessageWaiters(OutcomeWaiters[MessageKey, Outcome]):
     async def wait(
         self, queue: Queue, transaction_id: str, *, partition: str, seconds: float
     ) -> Outcome:
-        """What became of a message, as soon as it has come to an end, or after so many seconds."""
+        """The outcome of a message once it has one, or its state after ``seconds``."""
         found = await self._results.find(queue, transaction_id, partition=partition)
         if found.is_end or seconds <= 0:
             return found

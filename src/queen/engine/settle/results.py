@@ -1,4 +1,4 @@
-"""What messages came to: results, progress, cancellations."""
+"""Outcomes of messages: results, progress and cancellations."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ from queen.store.results import Place
 from queen.wire.messages import Acknowledgment
 
 DEFAULT_SECONDS: Final = 86_400.0
-"""For how long a result is kept if nobody says."""
+"""How long a result is kept by default."""
 _ROUNDS: Final = 1_000
 _NULL: Final = b"null"
 
@@ -31,22 +31,22 @@ _ENDS: Final = frozenset({"completed", "dead_letter", "cancelled"})
 
 
 class Outcome(NamedTuple):
-    """What became of a message that is read without a group."""
+    """The state of a message that is read without a group."""
 
     status: OutcomeStatus
     place: Place | None
-    """None: nothing but its result is known any more."""
+    """None if only its result is left."""
     attempts: int | None = None
     until: datetime | None = None
-    """The end of its lease, or the instant of its next attempt."""
+    """The end of its lease, or the time of its next attempt."""
     error: str | None = None
     dead_letter_id: int | None = None
     settled_at: datetime | None = None
     result: bytes | None = None
     progress: bytes | None = None
-    """As stored, like the result: sealed in an encrypted queue."""
+    """As stored: encrypted in an encrypted queue, like the result."""
     partition_id: int = 0
-    """Which they are sealed for."""
+    """The partition that they are encrypted for."""
 
     @property
     def is_sealed(self) -> bool:
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 
 
 class Results:
-    """What is remembered of messages, and what became of them."""
+    """Stores and finds the outcomes of messages."""
 
     def __init__(self, core: Core, owners: QueueLookup) -> None:
         self._store = core.store
@@ -68,12 +68,12 @@ class Results:
         self._seals = core.seals
         self._signals = core.signals
 
-    # Kept with acks.
+    # Results of acks.
 
     async def kept(
         self, acknowledgments: Sequence[tuple[int, Acknowledgment]]
     ) -> list[Kept | None]:
-        """What to keep of acknowledgments, each with its partition, sealed where need be."""
+        """The results of acknowledgments, each with its partition, encrypted if the queue is."""
         found: list[Kept | None] = []
         places: dict[int, list[int]] = {}
         for at, (partition_id, each) in enumerate(acknowledgments):
@@ -93,7 +93,7 @@ class Results:
         return found
 
     def result_of(self, each: Acknowledgment) -> bytes | None:
-        """The result that an acknowledgment brings, or None; raises where it may not."""
+        """The result of an acknowledgment, or None. Raises if a result is not allowed."""
         if each.result is msgspec.UNSET:
             return None
         if each.transaction_id is None:
@@ -104,7 +104,7 @@ class Results:
         return None if payload == _NULL else payload
 
     def seconds_of(self, seconds: float | None) -> float:
-        """For how long something is remembered."""
+        """How long a result is kept."""
         most = self._settings.max_delay_seconds
         if seconds is not None and not 0 < seconds <= most:
             raise errors.BadRequest(f"resultSeconds must be above 0 and at most {most}")
@@ -117,7 +117,7 @@ class Results:
     async def _sealed(self, partition_id: int, payloads: list[bytes]) -> list[bytes]:
         name = (await self._owners.of_partitions([partition_id])).get(partition_id)
         if name is None:
-            return payloads  # Its deliveries are gone with it: the ack will be refused.
+            return payloads  # Its deliveries were deleted with it, so the ack will be rejected.
         keys, problems = await self._seals.keys({name: len(payloads)})
         for problem in problems.values():
             raise problem
@@ -125,16 +125,16 @@ class Results:
             payloads = key.seal(self._store.shard, partition_id, payloads)
         return payloads
 
-    # Looked for.
+    # Lookups.
 
     async def find(
         self, queue: Queue, transaction_id: str, *, partition: str = "Default"
     ) -> Outcome:
-        """What became of a message. Raises MessageNotFound."""
+        """The outcome of a message. Raises MessageNotFound."""
         place = await self.place(queue.id, transaction_id, partition)
         (found,) = await self.look([(queue.id, transaction_id, place)])
         if found is None and place is None:
-            # Nothing is remembered of it: perhaps it stands in the log all the same.
+            # It has no stored outcome, but the log may still contain it.
             place = await self.place(queue.id, transaction_id, partition, most=MOST_READ)
             if place is not None:
                 (found,) = await self.look([(queue.id, transaction_id, place)])
@@ -145,7 +145,9 @@ class Results:
         return found
 
     async def look(self, messages: Sequence[tuple[int, str, Place | None]]) -> list[Outcome | None]:
-        """The same of several: queue id, transactionId and place; None where nothing is known."""
+        """
+        The outcomes of several messages, by queue id, transactionId and position. None if unknown.
+        """
         outcomes: list[Outcome | None] = [
             Outcome("scheduled", place) if place and place.offset is None else None
             for _, _, place in messages
@@ -163,7 +165,7 @@ class Results:
         return outcomes
 
     async def reveal(self, outcome: Outcome) -> Outcome:
-        """The same with result and progress open. Raises EncryptionUnavailable."""
+        """The outcome with decrypted result and progress. Raises EncryptionUnavailable."""
         opened = [
             each and (await self._seals.open_one(outcome.partition_id, each, None))[0]
             for each in (outcome.result, outcome.progress)
@@ -173,7 +175,9 @@ class Results:
     async def place(
         self, queue_id: int, transaction_id: str, partition: str, *, most: int = 0
     ) -> Place | None:
-        """Where a message is: as its id says, by its key, else among the newest ``most``."""
+        """
+        The position of a message: from its id, by its key, or among the newest ``most`` messages.
+        """
         named = place_of(transaction_id)
         if named is not None and named.shard == self._store.shard:
             return Place(named.partition_id, named.offset)
@@ -182,7 +186,7 @@ class Results:
     async def places(
         self, messages: Sequence[tuple[int, str, str]]
     ) -> dict[tuple[int, str, str], Place | None]:
-        """The same of several (queue id, transactionId, partition), by their ids and keys."""
+        """The positions of several messages (queue id, transactionId, partition), by id or key."""
         places: dict[tuple[int, str, str], Place | None] = {}
         unnamed: list[tuple[int, str, str]] = []
         for each in messages:
@@ -196,15 +200,15 @@ class Results:
             places.update(zip(unnamed, found, strict=True))
         return places
 
-    # Changed.
+    # Changes.
 
     async def cancel(
         self, queue: Queue, transaction_id: str, *, partition: str, seconds: float | None
     ) -> OutcomeStatus:
         """
-        Nobody gets this message any more; answers what it was: scheduled, pending or processing.
+        Stop the delivery of a message. Returns its former state: scheduled, pending or processing.
 
-        Raises MessageNotFound, and AlreadySettled for one that has come to an end.
+        Raises MessageNotFound, or AlreadySettled if the message has ended.
         """
         kept_seconds = self.seconds_of(seconds)
         await self._store.groups.subscribe(queue.name, QUEUE_MODE, mode=None, start_at=None)
@@ -223,7 +227,7 @@ class Results:
         raise errors.Overloaded("the message moves all the time; try again")
 
     async def cancelled(self, messages: Sequence[tuple[str, str]]) -> list[int]:
-        """Which of these (transactionId, message id) were cancelled."""
+        """Indexes of the (transactionId, message id) that were cancelled."""
         numbers: list[int] = []
         named: list[tuple[str, int, int]] = []
         for number, (transaction_id, message_id) in enumerate(messages):
@@ -242,7 +246,7 @@ class Results:
         partition: str,
         seconds: float | None,
     ) -> None:
-        """Say how far a message has come. Raises LeaseLost, MessageNotFound."""
+        """Store the progress of a message. Raises LeaseLost, MessageNotFound."""
         self._check_size(progress)
         lease = Lease.parse(lease_id)
         kept_seconds = self.seconds_of(seconds)

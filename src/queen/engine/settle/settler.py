@@ -1,4 +1,4 @@
-"""What acks, nacks, extends and releases gather: whole deliveries fold into one statement."""
+"""Batches acks, nacks, extensions and releases. Complete deliveries share one statement."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from queen.wire.messages import Extended
 
 
 class PendingAck:
-    """What one call says of one delivery: all of it done, or each message on its own."""
+    """One call about one delivery: all of it is completed, or each message has its own outcome."""
 
     __slots__ = (
         "done",
@@ -46,7 +46,7 @@ class PendingAck:
         if kept:
             self.size_bytes += sum(len(each.result) + 100 for _, each in kept)
         self.done: asyncio.Future[list[rows.Record]] = asyncio.get_running_loop().create_future()
-        # A delivery stands in one flush once: whoever comes second meets what the first left.
+        # A flush contains a delivery once. A second call waits and sees the state after the first.
         self.keys: tuple[Hashable, ...] = (lease.delivery_id,)
 
     def fail(self, error: BaseException) -> None:
@@ -68,7 +68,7 @@ class Settler:
         self._signals = core.signals
         self._counters = core.counters
         self.flushed = Histogram()
-        """Deliveries of a flush."""
+        """Deliveries per flush."""
         self._lanes = Batcher[PendingAck](
             self._flush,
             lanes=settings.ack_lanes,
@@ -86,7 +86,7 @@ class Settler:
         await self._lanes.close()
 
     async def ack(self, lease: Lease, offsets: Sequence[int] | None = None) -> int:
-        """Settle a delivery, or some of its messages; answers how many were settled by this."""
+        """Settle a delivery, or some of its messages. Returns how many this call settled."""
         unit = PendingAck(lease, offsets=offsets)
         self._lanes.submit(unit)
         (row,) = await unit.done
@@ -98,9 +98,10 @@ class Settler:
         self, deliveries: Sequence[Sequence[rows.Settlement]]
     ) -> list[list[rows.Record] | BaseException]:
         """
-        Say what became of messages, a sequence a delivery; all of them are taken on, or none.
+        Settle messages with individual outcomes, one sequence per delivery. Accepts all or none.
 
-        Of each delivery one row a message, refusals as codes, or why nothing is known of it.
+        Returns per delivery one row per message, with rejections as codes, or an error if its
+        outcome is unknown.
         """
         units = [self._unit(settlements) for settlements in deliveries]
         self._lanes.submit(*units)
@@ -116,7 +117,7 @@ class Settler:
         offsets: Sequence[int],
         kept: Sequence[tuple[int, rows.Kept]] = (),
     ) -> rows.Record:
-        """Settle these messages; one row for all, which names those that were refused."""
+        """Settle these messages. Returns one row for all, with the rejected offsets."""
         unit = PendingAck(lease, offsets=offsets, partition_id=partition_id, kept=kept)
         self._lanes.submit(unit)
         (row,) = await unit.done
@@ -143,11 +144,11 @@ class Settler:
     async def each(
         self, row: rows.Record, settlements: Sequence[rows.Settlement]
     ) -> list[rows.Record]:
-        """A row for each of the messages that one row is about."""
+        """Expand one row about several messages to one row per message."""
         if row["refused"] is None:
             return [row] * len(settlements)
         refused = {offset for each in row["refused"] for offset in range(each.lower, each.upper)}
-        # Of these each hears why.
+        # Each of these gets its own reason.
         rest = [each for each in settlements if each.offset in refused]
         lease = Lease(self._store.shard, rest[0].delivery_id, rest[0].token, rest[0].claimed_ms)
         again = PendingAck(lease, settlements=rest)
@@ -156,7 +157,7 @@ class Settler:
         return [next(reasons) if each.offset in refused else row for each in settlements]
 
     async def extend(self, lease_ids: Sequence[str], seconds: float | None) -> list[Extended]:
-        """Move the ends of leases; what was never a lease is lost like one that was."""
+        """Extend leases. An invalid lease id counts as a lost lease."""
         if seconds is not None and not 0 < seconds <= self._settings.max_lease_seconds:
             raise errors.BadRequest(
                 f"seconds must be above 0 and at most {self._settings.max_lease_seconds}"
@@ -187,7 +188,7 @@ class Settler:
         ]
 
     async def release(self, lease: Lease) -> None:
-        """Give back what is left of a delivery, at once and uncounted."""
+        """Return the rest of a delivery immediately, without counting an attempt."""
         (row,) = await self._store.messages.release([(lease.delivery_id, lease.token)])
         if row["code"] is not None:
             self._counters.count_refused("release")
@@ -215,7 +216,7 @@ class Settler:
     async def _by_halves(
         self, units: list[PendingAck], flush: Callable[[list[PendingAck]], Awaitable[None]]
     ) -> None:
-        """Flush; after an error that concerns one of them, the halves, until that one is alone."""
+        """Flush. If one unit causes an error, flush the halves until that unit is isolated."""
         try:
             await flush(units)
         except (errors.ServiceError, errors.OutcomeUnknown) as error:
@@ -269,7 +270,7 @@ class Settler:
                     self._counters.count_refused("nack")
             unit.finish(settled[at : at + len(unit.settlements)])
             at += len(unit.settlements)
-        # Also for what waits for its backoff: the search that finds nothing learns until when.
+        # Also for messages in backoff: the search that finds none learns when they are due.
         self._signals.groups_ready(
             {row["group_id"] for row in settled if row["group_id"] is not None}
         )
@@ -277,7 +278,7 @@ class Settler:
 
 
 def _became(settlement: rows.Settlement, row: rows.Record) -> str:
-    """What a settlement came to, in the words of those who count."""
+    """The name of a settlement's outcome in the counters."""
     if settlement.kind == "completed":
         return "acked"
     if row["is_dead"]:

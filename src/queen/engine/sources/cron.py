@@ -1,4 +1,4 @@
-"""The instants of a cron expression in a time zone, and what becomes of those that were missed."""
+"""The times of a cron expression in a time zone, and the handling of missed ones."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -11,7 +11,7 @@ from cronsim import CronSim
 from queen import errors
 
 LATE: Final = timedelta(seconds=60)
-"""A tick that is later than this was missed."""
+"""A tick that is later than this is missed."""
 _MOST_LETTERS: Final = 255
 _NAMES: Final = {
     "@hourly": "0 * * * *",
@@ -38,17 +38,17 @@ def zone_of(name: str) -> tzinfo:
 
 
 def next_tick(cron: str, time_zone: str, after: datetime) -> datetime | None:
-    """The first tick after an instant, None if there is none in 50 years. Raises InvalidOption."""
+    """The first tick after a time, or None if there is none in 50 years. Raises InvalidOption."""
     return next(ticks(cron, time_zone, after), None)
 
 
 def ticks(cron: str, time_zone: str, after: datetime) -> Iterator[datetime]:
     """
-    The ticks after an instant, in UTC.
+    The ticks after a time, in UTC.
 
-    Where hours and minutes are named, a tick is a time of the day: one that the clocks jump over
-    comes when they have jumped, one that they show twice comes the first time. Otherwise ticks are
-    so far apart as they say, whatever the clocks do.
+    If the expression names hours and minutes, a tick is a time of day. If the clocks skip it, it
+    runs right after the change. If the clocks repeat it, it runs the first time. Otherwise the
+    interval between ticks is constant, independent of clock changes.
     """
     zone = zone_of(time_zone)
     text = _NAMES.get(cron, cron)
@@ -59,20 +59,20 @@ def ticks(cron: str, time_zone: str, after: datetime) -> Iterator[datetime]:
         if len(cron) > _MOST_LETTERS:
             raise ValueError(f"more than {_MOST_LETTERS} letters")
         found = CronSim(text, local.replace(tzinfo=None, fold=0) if is_of_day else local)
-    except Exception as error:  # Of a text that nobody has seen yet, also those of its own faults.
+    except Exception as error:  # The parser sees untrusted text, so this includes its own bugs.
         raise errors.InvalidOption(
             f"cron {cron[:100]!r}: {error or 'not an expression'}; five fields as in 0 8 * * 1-5, "
             "or six with seconds first"
         ) from error
     for each in found:
         tick = _real(each, zone) if is_of_day else each.astimezone(UTC)
-        if tick > after:  # Not the first of two hours that the clocks show, seen from the second.
+        if tick > after:  # Not the first of two repeated hours, seen from the second.
             after = tick
             yield tick
 
 
 def _real(local: datetime, zone: tzinfo) -> datetime:
-    """A time of the day in UTC: if clocks jump over it, when they have jumped."""
+    """A time of day in UTC. If the clocks skip it, the time right after the change."""
     while True:
         instant = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
         if instant.astimezone(zone).replace(tzinfo=None) == local:
@@ -84,10 +84,10 @@ def due(
     cron: str, time_zone: str, tick: datetime, now: datetime, *, missed: str, most: int
 ) -> tuple[list[datetime], datetime | None]:
     """
-    The ticks to push of those from one on that have come, and the tick to wait for then.
+    The due ticks to push, from ``tick`` on, and the next tick.
 
-    Those that were missed are left out (``skip``), are the first of them alone (``once``), or are
-    pushed as any others (``all``).
+    Missed ticks are dropped (``skip``), pushed once for the first of them (``once``), or all pushed
+    (``all``).
     """
     found: list[datetime] = []
     first: datetime | None = tick

@@ -1,4 +1,4 @@
-"""Moves what applications enqueued in their own transactions to the log: once, and soon."""
+"""Moves messages that applications enqueued in their transactions to the log, once and soon."""
 
 import asyncio
 import logging
@@ -22,17 +22,17 @@ _LOG: Final = logging.getLogger("queen.engine")
 _LIMIT: Final = 1_000
 _OFFICE_SECONDS: Final = 3.0
 _STEP_SECONDS: Final = 0.005
-"""Between two looks while applications put something down."""
+"""Between two searches while applications enqueue messages."""
 _LONG_STEP_SECONDS: Final = 2.0
-"""The same, asleep, while a transaction is open that may have put something down before."""
+"""Between two searches while an open transaction may have enqueued messages earlier."""
 _AWAKE_SECONDS: Final = 1.0
-"""Without anything new, before it sleeps."""
+"""Time without new messages before the mover sleeps."""
 _POLL_SECONDS: Final = 10.0
-"""Asleep: the safety net behind the notification."""
+"""The interval while it sleeps, in case a notification was lost."""
 
 
 class OutboxItem(Request, frozen=True, kw_only=True):
-    """An item of a push without its payload, as ``queen.enqueue`` puts it down."""
+    """An item of a push without its payload, as ``queen.enqueue`` stores it."""
 
     queue: str
     partition: str = "Default"
@@ -49,11 +49,11 @@ _DECODE: Final = msgspec.json.Decoder(OutboxItem).decode
 
 class OutboxMover(PeriodicTask):
     """
-    One process of all that share a database does this, by an office with an end.
+    Moves the outbox. One process per database, the leader, does it.
 
-    A message leaves the outbox in the transaction that pushes it. While messages come, it looks
-    again and again; then it says that it sleeps, and waits until every transaction that may not
-    have seen this has ended, so that none is left lying.
+    A message leaves the outbox in the transaction that pushes it. While messages arrive, the mover
+    searches continuously. Then it records that it sleeps. It keeps searching until every
+    transaction that may not have seen that record has ended, so it misses no message.
     """
 
     def __init__(self, core: Core, pushes: Pusher) -> None:
@@ -67,7 +67,7 @@ class OutboxMover(PeriodicTask):
         self._most = min(_LIMIT, settings.max_items)
         super().__init__(pause_seconds=self._poll_seconds())
         self._first_xid = 0
-        """All that older transactions put down was seen."""
+        """All messages of older transactions were seen."""
         self.moved = 0
 
     def _poll_seconds(self) -> float:
@@ -80,7 +80,7 @@ class OutboxMover(PeriodicTask):
         return self._poll_seconds()
 
     async def _serve(self) -> None:
-        """Move what there is, and what comes meanwhile."""
+        """Move the messages, including those that arrive meanwhile."""
         self._first_xid = 0
         if not await self._step() or not await self._lead(is_awake=True):
             return
@@ -98,7 +98,7 @@ class OutboxMover(PeriodicTask):
             await self._see_off()
 
     async def _see_off(self) -> None:
-        """Until all who may have seen that this is awake have ended."""
+        """Wait for the end of all transactions that may have seen the mover awake."""
         next_xid = await self._store.outbox.next_xid()
         open_xid, pause = 0, _STEP_SECONDS
         while open_xid < next_xid:
@@ -107,8 +107,9 @@ class OutboxMover(PeriodicTask):
                 self.wake()
                 return
             if open_xid < next_xid:
-                # Whoever puts something down now calls, and is looked for at once: with the last
-                # look behind, a call must not be taken here. What is open for long is not hurried.
+                # Transactions that enqueue now send a notification, which starts a search. The last
+                # search must not consume such a notification. Long transactions are searched less
+                # often.
                 await self.until_woken(pause)
                 pause = min(2 * pause, _LONG_STEP_SECONDS)
 
@@ -116,7 +117,7 @@ class OutboxMover(PeriodicTask):
         return await self._store.outbox.lead(self._holder, _OFFICE_SECONDS, is_awake=is_awake)
 
     async def _step(self) -> int:
-        """Move up to so many messages; answers how many were found that need not wait."""
+        """Move up to `_most` messages. Returns how many of those found can be moved now."""
         found = await self._store.outbox.read(self._first_xid, self._most)
         if not found:
             return 0
@@ -126,13 +127,13 @@ class OutboxMover(PeriodicTask):
             raise
         except Exception as error:
             are_moved, count = await self._move_each(found, error)
-        # What somebody else has moved some of is left, and is older than what is open now.
+        # If another process moved some of them, the rest stays and is older than open transactions.
         if are_moved and len(found) < self._most:
             self._first_xid = found[0]["open_xid"]
         return count
 
     async def _move_each(self, rows: Sequence[Record], error: Exception) -> tuple[bool, int]:
-        """One of them keeps all others from being moved: it is found, and stays alone."""
+        """One message blocks all others: isolate it, and move the others."""
         if len(rows) == 1:
             await self._set_aside({rows[0]["id"]: str(error) or type(error).__name__})
             return True, 1
@@ -148,7 +149,7 @@ class OutboxMover(PeriodicTask):
         return are_moved, count
 
     async def _move(self, rows: Sequence[Record]) -> tuple[bool, int]:
-        """Move these together; whether nobody else did, and how many need not wait for a key."""
+        """Move these together. Returns whether this process did, and how many wait for no key."""
         items: list[PushItem] = []
         reasons: dict[int, str] = {}
         ids: list[int] = []
@@ -158,7 +159,7 @@ class OutboxMover(PeriodicTask):
                 ids.append(row["id"])
             except msgspec.MsgspecError as error:
                 reasons[row["id"]] = str(error)
-        # Without their key they stay where they are, until it is back.
+        # Without their key they stay in the outbox until it is back.
         _, locked = await self._seals.keys({item.queue: 0 for item in items})
         ids = [id_ for id_, item in zip(ids, items, strict=True) if item.queue not in locked]
         items = [item for item in items if item.queue not in locked]
@@ -176,12 +177,12 @@ class OutboxMover(PeriodicTask):
         await self._store.outbox.set_aside(reasons)
 
     async def _append(self, ids: Sequence[int], parts: Sequence[PartitionBatch]) -> bool:
-        """Push them and take them out of the outbox; False when some of them were out of it."""
+        """Push them and delete them from the outbox. Returns False if some were already deleted."""
         moved = await self._pushes.store_with(
             parts, lambda push: self._store.outbox.append(ids, push), refusal_kind="outbox"
         )
         self.moved += moved or 0
-        return moved is not None  # Else somebody else was faster.
+        return moved is not None  # None: another process was faster.
 
 
 def _item(row: Record) -> PushItem:

@@ -1,4 +1,4 @@
-"""Pusher messages again and again, by cron expressions: each tick once, whichever process does."""
+"""Pushes recurring messages by cron expressions: each tick once, across all processes."""
 
 import logging
 import random
@@ -21,17 +21,17 @@ from queen.wire.messages import Payload, PushItem, Wire
 _LOG: Final = logging.getLogger("queen.engine")
 _OFFICE_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 30.0
-"""The longest sleep: the safety net behind the notification."""
+"""The longest sleep, in case a notification was lost."""
 _POOLED_POLL_SECONDS: Final = 5.0
-"""Where nobody is told that there is a new schedule."""
+"""The longest sleep without notifications of new schedules."""
 _AGAIN_SECONDS: Final = 10.0
-"""Before a tick that could not be pushed is tried again."""
+"""Before a failed tick is retried."""
 _EARLY_SECONDS: Final = 0.001
 _SCHEDULES: Final = 50
-"""Together in one transaction, with so many ticks each."""
+"""Schedules per transaction, and ticks per schedule."""
 _TICKS: Final = 20
 _MOST_NAME_BYTES: Final = 200
-"""So that there is room for an instant behind it."""
+"""Leaves room for a timestamp after the name."""
 _MOST_ERROR: Final = 1_000
 _NOT_ITS_FAULT: Final = (errors.DatabaseUnavailable, errors.Draining, errors.OutcomeUnknown)
 SCHEDULE_HEADER: Final = "queen-schedule"
@@ -39,7 +39,7 @@ TICK_HEADER: Final = "queen-tick"
 
 
 class Recurring(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """What each message of a schedule is, but for its place."""
+    """The message of a schedule, without its queue and partition."""
 
     payload: Payload
     headers: dict[str, str] | None = None
@@ -52,7 +52,7 @@ _DECODE: Final = msgspec.json.Decoder(Recurring).decode
 
 class Schedules(PeriodicTask):
     """
-    One process of all that share a database does this, by an office with an end.
+    Pushes due ticks. One process per database, the leader, does it.
 
     A schedule moves to its next tick in the transaction that pushes the message of this one.
     """
@@ -82,9 +82,9 @@ class Schedules(PeriodicTask):
         queues: Iterable[str] = (),
     ) -> Record:
         """
-        Make a schedule, or change it.
+        Create or change a schedule.
 
-        ``queues``: whose it may have been before, besides this one's.
+        ``queues``: the queues that an existing schedule may belong to, besides this one.
         """
         check_name("schedule", name, _MOST_NAME_BYTES)
         now = await self._now()
@@ -114,7 +114,9 @@ class Schedules(PeriodicTask):
         return row
 
     async def pause(self, name: str, *, is_paused: bool) -> Record:
-        """Let it rest, or go on with the next tick from now: those meanwhile were not missed."""
+        """
+        Pause a schedule, or resume with the next tick from now. Ticks in between are not missed.
+        """
         row = await self.one(name)
         next_at = None
         if not is_paused:
@@ -126,7 +128,7 @@ class Schedules(PeriodicTask):
         return changed
 
     async def delete(self, name: str) -> None:
-        """No further tick; messages that were pushed stay."""
+        """Delete a schedule. Messages that were pushed stay."""
         if not await self._store.schedules.delete(name):
             raise _missing(name)
 
@@ -142,13 +144,13 @@ class Schedules(PeriodicTask):
         return row
 
     async def item(self, row: Record) -> PushItem:
-        """The message of a schedule for now, apart from its ticks."""
+        """A message of a schedule for now, independent of its ticks."""
         message = await self.message(row)
         item = _item(row["name"], row["queue"], row["partition"], message, await self._now())
         return msgspec.structs.replace(item, transaction_id=None)
 
     async def message(self, row: Record) -> Recurring:
-        """What each message of a schedule is. Raises EncryptionUnavailable."""
+        """The message of a schedule. Raises EncryptionUnavailable."""
         opened, _ = await self._seals.open_one(0, row["message"], None)
         return _DECODE(opened)
 
@@ -173,12 +175,15 @@ class Schedules(PeriodicTask):
         for problem in problems.values():
             raise problem
         for key in keys.values():
-            # No partition has the id 0: it opens as what it is, and nowhere else.
+            # No partition has the id 0, so only a schedule can use this ciphertext.
             (message,) = key.seal(self._store.shard, 0, [message])
         return message
 
     async def _fire_all(self, rows: Sequence[Record]) -> None:
-        """Together; or one by one, where one of them has a problem, which is its alone."""
+        """
+        Fire them together, or one by one if one of them fails, so that it does not block the
+        others.
+        """
         try:
             await self._fire(rows)
         except _NOT_ITS_FAULT:
@@ -209,14 +214,14 @@ class Schedules(PeriodicTask):
         parts, refused = await self._pushes.prepare(items, is_admitted=True) if items else ([], {})
         if refused:
             raise first_problem(refused)
-        # None: somebody else was faster, or it was changed; the next look tells.
+        # None: another process was faster, or the schedule was changed. The next search finds out.
         await self._pushes.store_with(
             parts, lambda push: self._store.schedules.fire(moves, push), refusal_kind="schedule"
         )
 
 
 def _item(name: str, queue: str, partition: str, message: Recurring, instant: datetime) -> PushItem:
-    """The message of one tick: its transactionId is that of no other."""
+    """The message of one tick, with a unique transactionId."""
     tick = instant.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
     return PushItem(
         queue=queue,

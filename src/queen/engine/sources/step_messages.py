@@ -1,4 +1,4 @@
-"""Messages of workflow steps: which step each is of, and the token that only its consumer sees."""
+"""Messages of workflow steps: their step, and the token that only their consumer receives."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -31,7 +31,7 @@ _DECODE: Final = msgspec.json.Decoder(_StepMessage).decode
 async def require_acks(
     store: Store, seals: Sealer, advances: Sequence[Advance], settlements: Sequence[Settlement]
 ) -> None:
-    """Raise BadRequest for the first advance whose own message is not among these settlements."""
+    """Raise BadRequest for the first advance whose message is not among these settlements."""
     rows = await store.workflows.step_messages(settlements, [each.token for each in advances])
     acked = {
         _key(place) for row in await seals.open_rows(rows) if (place := _place(row["payload"]))
@@ -46,7 +46,7 @@ async def require_acks(
 
 
 def without_token(payload: bytes) -> bytes:
-    """A payload for callers that do not consume it: the token of its workflow step is masked."""
+    """A payload for callers that don't consume it: the token of its workflow step is masked."""
     if b'"workflow"' not in payload or b'"token"' not in payload:
         return payload
     place = _place(payload)

@@ -1,4 +1,4 @@
-"""Starts workflows, drives them, and wakes those who wait for their ends."""
+"""Starts and advances workflows, and wakes the waiters for their ends."""
 
 import contextlib
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from queen.wire.workflow_plan import Plan
 
 _MOST_ERROR: Final = 10_000
 _MOST_TAKEN: Final = 500
-"""Messages that a cancel takes away; the others are run and settled."""
+"""The most messages that a cancellation removes. The others run to their end."""
 _OUTER_LEVELS: Final = 8
-"""More than a message nests what it carries of a step: data in it, results by name, in lists."""
+"""How much deeper a step's data is nested in its message: data, results by name, lists."""
 
 
 class Workflows:
-    """Runs of steps that follow each other; their state machine is SQL."""
+    """Runs of dependent steps. Their state machine is in SQL."""
 
     def __init__(self, core: Core, results: Results) -> None:
         self._store = core.store
@@ -44,7 +44,7 @@ class Workflows:
         headers: dict[str, str] | None = None,
         trace_id: str | None = None,
     ) -> tuple[str, bool]:
-        """Start one; its id, and whether it is new: a repeat is not."""
+        """Start a workflow. Returns its id, and whether it is new and not a repeat."""
         await self._check_queues(plan)
         name = id_ or str(uuid4())
         is_new = await self._store.workflows.start(
@@ -63,7 +63,7 @@ class Workflows:
         return name, is_new
 
     async def signal(self, id_: str, signal: str, outcome: str, data: bytes | None) -> int:
-        """Tell it what its steps wait for; how many took it."""
+        """Send a signal to the steps that wait for it. Returns how many received it."""
         self._check_json("the data", data)
         text = None if data is None else data.decode()
         row = await self._store.workflows.signal(id_, signal, outcome, text)
@@ -73,7 +73,7 @@ class Workflows:
         return row["taken"]
 
     async def cancel(self, id_: str, reason: str | None, *, is_undone: bool) -> None:
-        """Let nothing begin any more, and undo what was done."""
+        """Start no more steps, and undo completed ones."""
         row = await self._store.workflows.cancel(id_, reason, is_undone=is_undone)
         has_ended: bool = row["has_ended"]
         if not has_ended:
@@ -81,10 +81,10 @@ class Workflows:
         self._signals.workflows_ended([id_] if has_ended else [])
 
     async def _take_away(self, id_: str) -> bool:
-        """Cancel messages that are out, unless their steps would have to be undone."""
+        """Cancel the leased and pending messages, unless their steps would have to be undone."""
         taken: list[Record] = []
         for each in await self._store.workflows.messages(id_, _MOST_TAKEN):
-            # Who is faster has settled it, with its step.
+            # If a worker was faster, it has settled the message and its step.
             with contextlib.suppress(errors.RequestError):
                 queue = await self._catalogue.queue(each["queue"])
                 await self._results.cancel(
@@ -94,20 +94,22 @@ class Workflows:
         return bool(taken) and await self._store.workflows.drop(id_, taken)
 
     async def fail_step(self, id_: str, step: str, part: int | None, token: str) -> None:
-        """Its message was cancelled, so nobody will settle it; stale, nothing changes."""
-        with contextlib.suppress(ValueError):  # What is no token is no step's.
+        """
+        Fail a step whose message was cancelled and will not be settled. No effect if it is stale.
+        """
+        with contextlib.suppress(ValueError):  # An invalid token belongs to no step.
             has_ended = await self._store.workflows.fail_step(
                 id_, step, part, UUID(token), "its job was cancelled"
             )
             self._signals.workflows_ended([id_] if has_ended else [])
 
     async def retry(self, id_: str, from_step: str | None) -> None:
-        """Let it go on from what failed."""
+        """Resume a workflow from its failed steps."""
         has_ended = await self._store.workflows.retry(id_, from_step)
         self._signals.workflows_ended([id_] if has_ended else [])
 
     async def delete(self, id_: str) -> None:
-        """Forget one that has ended."""
+        """Delete an ended workflow."""
         await self._store.workflows.delete(id_)
 
     async def one(self, id_: str) -> Record:
@@ -117,7 +119,7 @@ class Workflows:
         return row
 
     def advances(self, operations: Sequence[AdvanceOperation]) -> list[Advance]:
-        """Operations as rows; raises BadRequest of the first that cannot be one."""
+        """Convert operations to rows. Raises BadRequest for the first invalid one."""
         found: list[Advance] = []
         for number, each in enumerate(operations):
             try:
@@ -167,7 +169,7 @@ class Workflows:
                 self._check_json(f"step {step.name}", None if text is None else text.encode())
         known = await self._catalogue.queues(plan.queues)
         for name in sorted(plan.queues - known.keys()):
-            # One that a message would make is ordered: better to hear of a misspelt name.
+            # A push would create an ordered queue. An error is better for a misspelt name.
             raise errors.QueueNotFound(f"there is no queue {name}: configure it, ordered: false")
         for name, queue in sorted(known.items()):
             if queue.is_ordered:

@@ -1,1 +1,1 @@
-"""What keeps a database in shape: a duty a file, each done by one process at a time."""
+"""Maintenance of the database: one background task per file, each run by one process at a time."""

@@ -1,4 +1,4 @@
-"""Keys of deduplication that no window reaches any more: their generation is truncated whole."""
+"""Deletes deduplication keys older than every window, by truncating their generation."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _CLASSES: Final = range(4)
 
 
 async def run(run: Run) -> None:
-    """One generation of each class, if it has anything in it."""
+    """Truncate one generation of each class, unless it is empty."""
     for class_ in _CLASSES:
         (step,) = await run.step("forget_generation", class_)
         run.rows += int(step["is_truncated"])

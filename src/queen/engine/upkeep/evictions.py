@@ -1,4 +1,4 @@
-"""Messages that waited longer than their queue allows: dead letters, or dropped and counted."""
+"""Evicts messages that waited longer than their queue allows: to the dead letters, or dropped."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _PARTITIONS_PER_STEP: Final = 200
 
 
 async def run(run: Run) -> None:
-    """Of each queue in turn, until nothing more is due."""
+    """For each queue in turn, until no message is due."""
     async for queue in run.queues("impatient_queues"):
         await _evict(run, queue)
 

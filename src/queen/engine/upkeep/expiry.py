@@ -1,4 +1,4 @@
-"""Rows that are kept for a limited time, deleted oldest first: audit records, counters, traces …"""
+"""Deletes rows with a limited lifetime, oldest first: audit records, counters, traces and more."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Expiry:
     call: str
     """The statement that deletes a batch, given the age and the size of the batch."""
     hours: Callable[[Settings], float] | None
-    """How long they are kept; None: each row knows when it expires."""
+    """How long they are kept. None if each row has its own expiry."""
     batch: int = 1_000
 
 
@@ -31,7 +31,7 @@ EXPIRIES: Final = {
 
 
 def expire(name: str) -> Callable[[Run], Awaitable[None]]:
-    """The task that deletes the expired rows of this kind."""
+    """A task that deletes the expired rows of this kind."""
     expiry = EXPIRIES[name]
 
     async def run(run: Run) -> None:
@@ -42,7 +42,7 @@ def expire(name: str) -> Callable[[Run], Awaitable[None]]:
 
 
 async def delete_in_batches(run: Run, call: str, *arguments: object, batch: int) -> None:
-    """Delete batches until one is not full, or time is up."""
+    """Delete batches until one is not full, or the time is up."""
     while run.has_time:
         (step,) = await run.step(call, *arguments, batch)
         run.rows += step["removed"]

@@ -1,4 +1,4 @@
-"""Looks now and then which duties are due, and does those that it gets."""
+"""Checks periodically which background tasks are due, and runs those that it acquires."""
 
 import contextlib
 import logging
@@ -26,9 +26,9 @@ from queen.store.connection.database import Record
 
 _LOG: Final = logging.getLogger("queen.engine")
 _HELD_SECONDS: Final = 60.0
-"""For how long a duty is taken; each step keeps it for half of that again."""
+"""How long a task is acquired for. Each step extends that by half of it."""
 _AGAIN_SECONDS: Final = 0.1
-"""Before the next run of a duty that ran out of time."""
+"""The pause before the next run of a task that ran out of time."""
 _MOST_ERROR: Final = 1_000
 
 _DUTIES: Final[
@@ -47,17 +47,17 @@ _DUTIES: Final[
     "audit": (expire("audit"), lambda each: each.retention_interval_ms / 1000),
     "ended_workflows": (expire("ended_workflows"), lambda each: each.retention_interval_ms / 1000),
 }
-"""What each duty does, and how often; scheduled messages and workflows at each look."""
+"""The function and interval of each task. Scheduled messages and workflows run at each check."""
 
 DUTIES: Final = tuple(_DUTIES)
 
 
 class Upkeep(PeriodicTask):
     """
-    The duties of one process: those that are due and that no other process has.
+    Runs the background tasks of one process that are due and that no other process has.
 
-    A duty is a row with an end and an epoch. Each step locks that row and names the epoch, so a
-    process that was stopped and comes back does nothing more once another one has the duty.
+    A task is a row with an expiry and an epoch. Each step locks that row and names the epoch. So a
+    process that was suspended does no more steps once another process has the task.
     """
 
     def __init__(self, core: Core, settings: Settings) -> None:
@@ -68,7 +68,7 @@ class Upkeep(PeriodicTask):
         super().__init__(retry_seconds=(0.8 * pause, 1.2 * pause))
 
     async def look(self) -> bool:
-        """Do what is due, one duty after the other; whether there is more to do at once."""
+        """Run the due tasks one after another. Returns whether more work is due immediately."""
         taken = await self._core.store.database.fetch(
             "take_duties", self._holder, DUTIES, _HELD_SECONDS
         )
@@ -115,6 +115,6 @@ class Upkeep(PeriodicTask):
 
     async def run(self) -> float:
         has_more = await self.look()
-        # Not all processes at once.
+        # A random pause, so that processes don't run at the same time.
         seconds = _AGAIN_SECONDS if has_more else self._settings.upkeep_look_seconds
         return seconds * random.uniform(0.8, 1.2)

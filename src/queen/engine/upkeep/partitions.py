@@ -1,4 +1,4 @@
-"""Partitions that have been empty for long."""
+"""Removes partitions that were empty for long."""
 
 from datetime import datetime
 from typing import Final
@@ -9,7 +9,7 @@ _DAY: Final = 86_400.0
 
 
 async def run(run: Run) -> None:
-    """Of each queue in turn; one in which there was not time for all goes on where it was."""
+    """For each queue in turn. A run that is out of time continues in the same queue."""
     settings = run.settings
     seconds = settings.partition_cleanup_days * _DAY
     place = run.cursor or {}

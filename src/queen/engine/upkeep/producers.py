@@ -1,4 +1,4 @@
-"""Idempotent producers that were not heard of for long: their last sequence is forgotten."""
+"""Deletes the sequences of idempotent producers that were inactive for long."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _PRODUCERS_PER_STEP: Final = 1_000
 
 
 async def run(run: Run) -> None:
-    """From one end of the table to the other, in as many runs as it takes."""
+    """Scan the table from start to end, in several runs if needed."""
     after: str | None = (run.cursor or {}).get("after")
     run.cursor = None
     while True:
@@ -23,6 +23,6 @@ async def run(run: Run) -> None:
             return
         after = step["last"]
         if not run.has_time:
-            # Nothing of it is urgent: on with it at the usual time.
+            # Not urgent: continue at the usual interval.
             run.cursor = {"after": after}
             return

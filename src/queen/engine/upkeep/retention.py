@@ -1,4 +1,4 @@
-"""Messages that retention keeps no longer: by age, or once every group has settled them."""
+"""Deletes messages after their retention: by age, or once every group has settled them."""
 
 from typing import Final
 
@@ -10,12 +10,12 @@ _FORGOTTEN_PER_STEP: Final = 5_000
 
 
 async def run(run: Run) -> None:
-    """Of each queue in turn, until nothing more is due."""
+    """For each queue in turn, until no message is due."""
     async for queue in run.queues("kept_queues"):
         for kind, is_on in (("age", queue["is_by_age"]), ("completed", queue["is_completed"])):
             if is_on:
                 await _remove(run, queue, kind)
-    # Removed ranges are remembered for a limited time.
+    # The removed ranges are kept for a limited time.
     rows = run.rows
     seconds = run.settings.removals_kept_hours * 3600.0
     await delete_in_batches(run, "forget_removals", seconds, batch=_FORGOTTEN_PER_STEP)

@@ -1,4 +1,4 @@
-"""One run of a duty: bounded in time, a step a transaction, under the epoch it was taken with."""
+"""One run of a background task: limited in time, one transaction per step, under its epoch."""
 
 import asyncio
 import time
@@ -11,34 +11,34 @@ from queen.settings import Settings
 from queen.store.connection.database import Record
 
 _REST: Final = 1.0
-"""Between two steps, as a multiple of what the last one took: the database is for others too."""
+"""The pause after a step, relative to its duration, to limit the load on the database."""
 _LONGEST_REST: Final = 0.25
 _QUEUES_PER_CALL: Final = 200
 
 
 @dataclass
 class Run:
-    """What a duty is given, and what it says of itself."""
+    """The input of a background task, and its progress."""
 
     core: Core
     settings: Settings
     name: str
     epoch: int
     cursor: dict[str, Any] | None
-    """Where the last run of this duty ended, if it did not come to an end."""
+    """Where the last run of this task stopped, if it did not finish."""
     until: float
-    """By the monotonic clock: no step begins later."""
+    """By the monotonic clock. No step starts later."""
     rows: int = 0
     lag_seconds: float = 0.0
     is_over: bool = True
-    """False: there is more to do, so the next run is due at once."""
+    """False: there is more to do, so the next run is due immediately."""
 
     @property
     def has_time(self) -> bool:
         return time.monotonic() < self.until
 
     async def step(self, call: str, *arguments: object) -> list[Record]:
-        """One transaction; raises DutyLost when another process has the duty by now."""
+        """Run one transaction. Raises DutyLost if another process has the task by now."""
         began = time.monotonic()
         rows = await self.core.store.database.fetch(call, self.epoch, *arguments)
         rest = min(_LONGEST_REST, _REST * (time.monotonic() - began))
@@ -53,7 +53,7 @@ class Run:
             for row in rows:
                 if not self.has_time:
                     self.is_over = False
-                    # The next run begins with this one.
+                    # The next run starts with this queue.
                     self.cursor = {"queue_id": row["id"] - 1}
                     return
                 yield row

@@ -1,4 +1,4 @@
-"""Scheduled messages whose time has come, also where no pop takes them: so depths are true."""
+"""Promotes due scheduled messages even without pops, so that depths are correct."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _MESSAGES_PER_STEP: Final = 1_000
 
 
 async def run(run: Run) -> None:
-    """Queue by queue; one that has more than a step promotes gets another."""
+    """Queue by queue. A queue with more messages than a step promotes gets another step."""
     after = 0
     while run.has_time:
         rows = await run.step("promote_due", after, _MESSAGES_PER_STEP)
@@ -18,7 +18,7 @@ async def run(run: Run) -> None:
         run.rows += messages
         if messages:
             run.core.signals.messages_stored([queue_id], is_new=True)
-        # Again if there may be more; what is locked now is for the next run.
+        # Repeat the queue if it may have more. Locked messages wait for the next run.
         after = queue_id - 1 if messages >= _MESSAGES_PER_STEP else queue_id
         if messages >= _MESSAGES_PER_STEP:
             run.lag_seconds = max(run.lag_seconds, rows[0]["lag_seconds"])

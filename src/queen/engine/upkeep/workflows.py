@@ -1,4 +1,4 @@
-"""Steps of workflows that waited too long for a signal, or whose message is gone."""
+"""Handles workflow steps that waited too long for a signal, or whose message was deleted."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _STEPS_PER_STEP: Final = 200
 
 
 async def run(run: Run) -> None:
-    """Those that were to be looked at first come first."""
+    """The longest overdue steps first."""
     while run.has_time:
         (step,) = await run.step("see_to_steps", _STEPS_PER_STEP)
         run.rows += step["looked"]
