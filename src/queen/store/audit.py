@@ -1,4 +1,4 @@
-"""The audit log: append, search, and prove that nothing in it was changed."""
+"""The audit log: append, search and verify."""
 
 import hashlib
 import json
@@ -13,16 +13,16 @@ _STEP: Final = 1_000
 
 
 class Checked(NamedTuple):
-    """How far the chain was followed: the newest record and its hash, to be kept elsewhere."""
+    """The end of the verified chain: the newest record and its hash. Keep both elsewhere."""
 
     records: int
     hash: str
     removed: int = 0
-    """Records at the beginning of the log that retention removed."""
+    """Records that retention removed from the start of the log."""
 
 
 class Entry(NamedTuple):
-    """A record, JSON, and the fields of it that are searched."""
+    """A record as JSON, and its searchable fields."""
 
     actor: str
     action: str
@@ -37,11 +37,11 @@ class Audit:
         self._database = database
 
     async def append(self, *, actor: str, action: str, queue: str | None, record: str) -> int:
-        """Add a record, JSON, to the end of the chain; returns its number."""
+        """Append a record as JSON to the chain. Returns its number."""
         return await self.append_all([Entry(actor, action, queue, record)])
 
     async def append_all(self, entries: Sequence[Entry]) -> int:
-        """Add records in one transaction; returns the number of the last."""
+        """Append records in one transaction. Returns the number of the last."""
         rows = await self._database.fetch("audit", *map(list, zip(*entries, strict=True)))
         return rows[0]["id"]
 
@@ -63,15 +63,15 @@ class Audit:
 
     async def check(self) -> Checked:
         """
-        Follow the chain from the first record that is kept.
+        Verify the chain from the first record that is kept.
 
-        Raises DatabaseUnsafe where it is broken.
+        Raises DatabaseUnsafe if it is broken.
         """
         first, before = await self._start()
         number, before = await self._follow(first, before)
         (end,) = await self._database.fetch("audit_end")
         if end["id"] > number:
-            # What was appended since is there by now; what was cut off is not.
+            # Records that were appended since then are there by now. Removed ones are not.
             number, before = await self._follow(number, before)
         if end["id"] > number or (end["id"] == number and end["hash"] != before):
             raise errors.DatabaseUnsafe(
@@ -85,12 +85,12 @@ class Audit:
         return start["id"], start["hash"]
 
     async def _follow(self, number: int, before: bytes) -> tuple[int, bytes]:
-        """From a record to the newest: its number and hash."""
+        """Verify from a record to the newest. Returns its number and hash."""
         while rows := await self._database.fetch("audit_chain", number, _STEP):
             if rows[0]["id"] > number + 1:
                 removed, hash_ = await self._start()
                 if removed > number:
-                    # By retention, since the last step.
+                    # Retention removed them since the last step.
                     number, before = removed, hash_
                     continue
             number, before = follow(rows, number, before)
@@ -98,7 +98,7 @@ class Audit:
 
 
 def follow(rows: Sequence[Record], number: int, before: bytes) -> tuple[int, bytes]:
-    """The number and hash of the last of these records, each checked against the one before."""
+    """Verify each record against the one before. Returns the number and hash of the last."""
     for row in rows:
         number += 1
         text = f"{row['id']}\n{row['at_micros']}\n{row['record']}"

@@ -1,4 +1,4 @@
-"""Reading without taking: segments newest first, and where groups stand."""
+"""Reads without consuming: segments, newest first, and the positions of groups."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ from queen.store.connection.database import Database, Record
 
 
 class Browse:
-    """What people look at in one database."""
+    """Read-only views of one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -15,7 +15,7 @@ class Browse:
     async def newest_segments(
         self, queue_id: int, *, xid: int, partition_id: int, base_offset: int, limit: int
     ) -> list[Record]:
-        """Of a queue, newest first, from a place on."""
+        """Segments of a queue, newest first, from a position on."""
         return await self._database.fetch(
             "newest_segments", queue_id, str(xid), partition_id, base_offset, limit
         )
@@ -51,7 +51,7 @@ class Browse:
         return await self._database.fetch("partitions_with_ids", partition_ids)
 
     async def lanes(self, queue_id: int, partition: str) -> list[int]:
-        """The lanes of a partition, highest priority first."""
+        """The priorities of a partition, highest first."""
         rows = await self._database.fetch("lanes_named", queue_id, partition)
         return [row["id"] for row in rows]
 
@@ -69,7 +69,7 @@ class Browse:
         return rows[0]["messages"] > 0
 
     async def find(self, partition_id: int, transaction_id: str, most: int) -> Record | None:
-        """An offset, or the id of a message that is not due yet."""
+        """An offset, or the id of a scheduled message."""
         rows = await self._database.fetch("find_message", partition_id, transaction_id, most)
         return rows[0] if rows else None
 
@@ -80,22 +80,22 @@ class Browse:
         return await self._database.fetch("named_messages", transaction_id, partitions, patterns)
 
     async def retry(self, partition_id: int, offset: int, group: str) -> int | None:
-        """The group that gets the message again; None when it waits for nothing."""
+        """The group that gets the message again. None if the message does not wait for a retry."""
         rows = await self._database.fetch("retry", partition_id, offset, group)
         return rows[0]["group_id"] if rows else None
 
     async def give_up(
         self, partition_id: int, offset: int, group: str, error: str | None
     ) -> int | None:
-        """The group; None when it was given places in more partitions instead: ask again."""
+        """The group. None if it got positions in more partitions instead: call again."""
         rows = await self._database.fetch("give_up", partition_id, offset, group, error)
         return rows[0]["group_id"]
 
     async def redact(self, partition_id: int, offset: int, *rest: object) -> bool:
-        """False when the segment has been cut since it was read."""
+        """Returns False if the segment was cut since it was read."""
         rows = await self._database.fetch("redact", partition_id, offset, *rest)
         return rows[0]["is_done"]
 
     async def redactions(self, after: int, limit: int) -> list[Record]:
-        """Partition id and offset of messages that were erased since this redaction."""
+        """Partition id and offset of messages that were redacted after this redaction."""
         return await self._database.fetch("redactions", after, limit)

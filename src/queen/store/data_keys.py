@@ -1,4 +1,4 @@
-"""Data keys of encrypted queues, wrapped."""
+"""Encrypted data keys of encrypted queues."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from queen.store.connection.database import Database, Record
 
 
 class DataKeys:
-    """The data keys of one database. What opens them is not here."""
+    """The data keys of one database, without the master keys that decrypt them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -21,7 +21,7 @@ class DataKeys:
         master_id: str | None = None,
         wrapped: bytes | None = None,
     ) -> Record:
-        """The key to seal with, or the id for one that is to be made."""
+        """The current encryption key, or the id of one that must be created."""
         rows = await self._database.fetch(
             "take_data_key", queue_id, uses, max_uses, id_, master_id, wrapped
         )
@@ -31,7 +31,7 @@ class DataKeys:
         return await self._database.fetch("data_keys", ids)
 
     async def of_others(self, master_id: str, *, after: int, limit: int) -> list[Record]:
-        """Keys that another master key wraps."""
+        """Keys that another master key encrypts."""
         return await self._database.fetch("data_keys_of_others", after, master_id, limit)
 
     async def rewrap(
@@ -41,7 +41,9 @@ class DataKeys:
         master_ids: Sequence[str],
         wrapped: Sequence[bytes],
     ) -> int:
-        """Store them wrapped anew; answers how many were still as they were read."""
+        """
+        Store the keys with their new encryption. Returns how many were unchanged since the read.
+        """
         rows = await self._database.fetch(
             "rewrap_data_keys", ids, old_master_ids, master_ids, wrapped
         )

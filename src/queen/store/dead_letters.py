@@ -1,4 +1,4 @@
-"""Messages that gave up: list, redrive, purge."""
+"""Dead letters: list, redrive, purge."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from queen.store.connection.database import Database, Record
 
 
 class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which dead letters of a queue."""
+    """A filter for the dead letters of a queue."""
 
     group: str | None = None
     partition: str | None = None
@@ -46,7 +46,10 @@ class DeadLetters:
         most: int,
         patterns: Sequence[str] | None = None,
     ) -> list[Record]:
-        """Behind an id; the first row says how many were looked at, and up to which id."""
+        """
+        Dead letters after an id. The first row has the number of scanned rows and the last scanned
+        id.
+        """
         rest = (after, *wanted.columns(), limit, most, is_oldest_first)
         if queue is None and patterns is None:
             return await self._database.fetch("browse_all_dead_letters", *rest)
@@ -58,15 +61,17 @@ class DeadLetters:
         return await self._database.fetch("dead_letters_with_ids", ids)
 
     async def queues(self, ids: Sequence[int]) -> list[Record]:
-        """Id and queue of those that are there."""
+        """Id and queue of the dead letters that exist."""
         return await self._database.fetch("queues_of_dead_letters", ids)
 
     async def errors(self, queue: str, most: int) -> list[Record]:
-        """The newest of a queue by fingerprint, the most frequent first."""
+        """The newest dead letters of a queue by fingerprint, the most frequent first."""
         return await self._database.fetch("dead_letter_errors", queue, most)
 
     async def count(self, queue: str, wanted: LetterFilter, *, most: int) -> Record:
-        """How many of the newest ``most`` match, the newest of all, and how many were looked at."""
+        """
+        The matches among the newest ``most``, the newest of all, and the number of scanned rows.
+        """
         rows = await self._database.fetch("count_dead_letters", queue, *wanted.columns(), most)
         return rows[0]
 
@@ -85,7 +90,7 @@ class DeadLetters:
         extras: Sequence[bytes | None],
         partition_id: int,
     ) -> list[int]:
-        """Push them as new messages to a partition; answers which were there."""
+        """Push them as new messages to a partition. Returns the ids that existed."""
         rows = await self._database.fetch("redrive_to", ids, payloads, extras, partition_id)
         return [row["id"] for row in rows]
 

@@ -15,7 +15,7 @@ class Groups:
     async def subscribe(
         self, queue: str, group: str, *, mode: str | None, start_at: datetime | None
     ) -> Record | None:
-        """Queue id, group id and whether it is filled; None when there is no such queue."""
+        """Queue id, group id and whether it is filled. None if the queue does not exist."""
         rows = await self._database.fetch("subscribe", queue, group, mode, start_at)
         return rows[0] if rows else None
 
@@ -23,9 +23,9 @@ class Groups:
         self, queues: Sequence[str], group: str, *, mode: str | None, start_at: datetime | None
     ) -> list[Record]:
         """
-        The same of each queue that exists.
+        The same for each queue that exists.
 
-        The group id is None where it has no such group with the start that is asked for, if any.
+        The group id is None if the queue has no such group with the requested start, if any.
         """
         return await self._database.fetch("find_groups", queues, group, mode, start_at)
 
@@ -44,7 +44,7 @@ class Groups:
         after: int | None,
         limit: int,
     ) -> int | None:
-        """One step: the last partition id moved, None when none is left."""
+        """Run one step. Returns the last partition id that moved, or None at the end."""
         rows = await self._database.fetch("seek", queue, group, partition, at, offset, after, limit)
         return rows[0]["partition_id"]
 
@@ -53,7 +53,7 @@ class Groups:
         return rows[0]["id"]
 
     async def ready(self, group_ids: Sequence[int]) -> list[int]:
-        """Those of the groups that have something to give now."""
+        """The groups that have messages to deliver now."""
         rows = await self._database.fetch("ready_groups", group_ids)
         return [row["group_id"] for row in rows]
 
@@ -67,7 +67,7 @@ class Groups:
         limit: int,
         patterns: Sequence[str] | None = None,
     ) -> list[Record]:
-        """Ids and queues in an order: age, name, name_down."""
+        """Ids and queues, sorted by: age, name, name_down."""
         return await self._database.fetch(
             f"groups_by_{order}", *after, queue_id, name, limit, patterns
         )
@@ -82,13 +82,13 @@ class Groups:
         limit: int,
         patterns: Sequence[str] | None = None,
     ) -> list[Record]:
-        """Ids and queues, the largest first: lag or lag_seconds."""
+        """Ids and queues, the largest first, by: lag or lag_seconds."""
         return await self._database.fetch(
             "groups_by_sample", figure, *after, queue_id, name, limit, patterns
         )
 
     async def figures(self, ids: Sequence[int], most: int) -> list[Record]:
-        """How far each is behind, from at most so many rows of anything."""
+        """The lag of each, from at most ``most`` rows per table."""
         return await self._database.fetch("list_groups", ids, most)
 
     async def queues(self, group: str, patterns: Sequence[str] | None) -> list[str]:

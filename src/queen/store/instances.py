@@ -10,7 +10,7 @@ class Instances:
         self._database = database
 
     async def pulse(self, id_: str, *, host: str, pid: int, version: str, waiters: int) -> Record:
-        """Record that a process is alive. Return the state that every process must know."""
+        """Record that a process is running. Returns the state that all processes share."""
         rows = await self._database.fetch("pulse", id_, host, pid, version, waiters)
         return rows[0]
 

@@ -1,4 +1,4 @@
-"""API keys, what they may do now, and one-time tickets."""
+"""API keys, their current permissions, and one-time tickets."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,23 +9,25 @@ from queen.store.connection.database import Database, Record
 
 
 class Keys:
-    """The keys of one database. Digests come in and go out; a key itself does neither."""
+    """The API keys of one database. It stores only digests of keys."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     @property
     def is_away(self) -> bool:
-        """Whether the database is known to be unavailable: a call would fail at once."""
+        """
+        Whether the database is known to be unavailable, so that a call would fail immediately.
+        """
         return self._database.is_away
 
     async def find(self, ids: Sequence[str]) -> list[Record]:
-        """Those of the keys that are valid now."""
+        """The keys among these that are valid now."""
         return await self._database.fetch("find_keys", ids)
 
     async def changed(self, since: int | None, *, limit: int) -> tuple[int, list[Record]]:
         """
-        Keys that changed since a snapshot, also those revoked then, and the snapshot to go on from.
+        Keys that changed since a snapshot, including revoked ones, and the next snapshot.
 
         None: the newest keys that are not revoked.
         """
@@ -69,7 +71,7 @@ class Keys:
         return rows[0]
 
     async def rotate(self, id_: str, digest: bytes, *, grace_seconds: float) -> Record:
-        """A new secret for the key; the old one is taken for so long."""
+        """Replace the secret of the key. The old one stays valid for ``grace_seconds``."""
         rows = await self._database.fetch("rotate_key", id_, digest, grace_seconds)
         if not rows:
             raise errors.NotFound(f"there is no key {id_}")
@@ -82,7 +84,7 @@ class Keys:
         return rows[0]
 
     async def allow(self, id_: str, *, rate: float, wanted: int) -> tuple[int, float]:
-        """How many requests the key may make now, and else how many seconds it must wait."""
+        """How many requests the key may make now, or else how many seconds it must wait."""
         rows = await self._database.fetch("allow", id_, rate, wanted)
         return rows[0]["granted"], rows[0]["wait_seconds"]
 
@@ -93,6 +95,6 @@ class Keys:
         return rows[0]["until"]
 
     async def take_ticket(self, digest: bytes) -> dict[str, Any] | None:
-        """Who the ticket was made for; None when it is used, too old, or never was."""
+        """The user of the ticket. None if the ticket is used, expired or unknown."""
         rows = await self._database.fetch("take_ticket", digest)
         return rows[0]["caller"] if rows and rows[0]["is_valid"] else None

@@ -15,7 +15,7 @@ _UNREADABLE: Final = (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError)
 
 
 class Push(msgspec.Struct, kw_only=True):
-    """The columns of one flush; entry i is one segment."""
+    """The columns of one flush. Entry i is one segment."""
 
     partition_ids: list[int] = msgspec.field(default_factory=list[int])
     counts: list[int] = msgspec.field(default_factory=list[int])
@@ -24,7 +24,7 @@ class Push(msgspec.Struct, kw_only=True):
     extras: list[bytes | None] = msgspec.field(default_factory=list[bytes | None])
     ttls: list[float | None] = msgspec.field(default_factory=list[float | None])
     keys: list[bytes] = msgspec.field(default_factory=list[bytes])
-    """In runs: of so many keys, in this entry, from this place on."""
+    """Runs of keys: the number of keys, their entry, and the position of the first."""
     key_entries: list[int] = msgspec.field(default_factory=list[int])
     key_places: list[int | None] = msgspec.field(default_factory=list[int | None])
     key_counts: list[int] = msgspec.field(default_factory=list[int])
@@ -38,12 +38,12 @@ class Push(msgspec.Struct, kw_only=True):
     scheduled_ttls: list[float | None] = msgspec.field(default_factory=list[float | None])
     max_delay_seconds: float | None = None
     digests: list[bytes | None] = msgspec.field(default_factory=list[bytes | None])
-    """Of the requests of producers; None where nobody repeats one."""
+    """Digests of the producers' requests. None for requests that are never repeated."""
     outcomes: list[bytes | None] = msgspec.field(default_factory=list[bytes | None])
-    """What a repeat is answered, but for the offsets that are not known yet."""
+    """The outcomes for repeats, without the offsets that are unknown yet."""
     base_producers: list[int] = msgspec.field(default_factory=list[int])
     base_entries: list[int] = msgspec.field(default_factory=list[int])
-    """Whose outcome needs the offset of which entry; both count from 1."""
+    """Which outcome needs the offset of which entry. Both count from 1."""
 
     @property
     def is_empty(self) -> bool:
@@ -63,7 +63,7 @@ class Push(msgspec.Struct, kw_only=True):
             self.counts,
             self.bodies,
             self.ends,
-            # The driver looks at each element of an array for long; nulls need not be sent.
+            # The driver is slow per element of an array, so an array of nulls is not sent.
             self.extras if any(self.extras) else None,
             self.ttls if any(self.ttls) else None,
             b"".join(self.keys) if has_keys else None,
@@ -83,16 +83,16 @@ class Push(msgspec.Struct, kw_only=True):
 
 
 class Kept(NamedTuple):
-    """What is remembered of a message that was completed, and for how long."""
+    """The result of a completed message, and how long it is kept."""
 
     transaction_id: str
     result: bytes
-    """JSON, or sealed as payloads of its queue are."""
+    """JSON, or encrypted like the payloads of its queue."""
     seconds: float
 
 
 class Settlement(NamedTuple):
-    """One message of a delivery and what became of it: completed, failed, retry or dead."""
+    """One message of a delivery and its outcome: completed, failed, retry or dead."""
 
     delivery_id: int
     token: UUID
@@ -102,24 +102,24 @@ class Settlement(NamedTuple):
     error: str | None
     delay_seconds: float | None
     claimed_ms: int = 0
-    """When its delivery was handed out, if its lease says so; not sent."""
+    """When its delivery was popped, if the lease contains that. Not sent."""
     kept: Kept | None = None
 
 
 class Ack(NamedTuple):
-    """A delivery that is acked: all of it, or the ranges of offsets named."""
+    """A delivery to acknowledge: all of it, or these ranges of offsets."""
 
     delivery_id: int
     token: UUID
     ranges: tuple[tuple[int, int], ...] | None
     partition_id: int | None = None
-    """Refuse a lease of another partition; None: unchecked."""
+    """Reject a lease of another partition. None: unchecked."""
     kept: Sequence[tuple[int, Kept]] = ()
-    """Results, each with the offset of its message; only where the partition is named."""
+    """Results with the offsets of their messages. They need the partition."""
 
 
 class Advance(NamedTuple):
-    """A step of a workflow that is settled, or one part of it."""
+    """A settled workflow step, or one part of it."""
 
     workflow: str
     step: str
@@ -127,13 +127,13 @@ class Advance(NamedTuple):
     token: UUID
     outcome: str
     result: str | None
-    """JSON; None: nothing was said."""
+    """JSON, or None without a result."""
     error: str | None
     attempts: int | None
 
 
 class Sought(NamedTuple):
-    """A message that an ack names in part; None for what it does not say."""
+    """A message that an ack names only in part. Unknown fields are None."""
 
     group: str
     delivery_id: int | None
@@ -149,7 +149,7 @@ _STEP_COLUMNS = len(Advance._fields)
 
 
 class Pop(msgspec.Struct, kw_only=True, frozen=True):
-    """Several requests at one target."""
+    """Several requests for one target."""
 
     group_ids: list[int]
     ready_since: list[datetime | None]
@@ -160,12 +160,12 @@ class Pop(msgspec.Struct, kw_only=True, frozen=True):
     leases: list[float | None]
     is_auto: bool
     due: Due
-    """When to look for what is due again: before what is new, after it, or not now."""
+    """When to search for due messages: before new ones, after them, or not now."""
     turn: int
 
 
 class Messages:
-    """The verbs of delivery over one database."""
+    """The delivery operations of one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -207,7 +207,7 @@ class Messages:
         )
 
     async def ack_keeping(self, acks: Sequence[Ack]) -> list[Record]:
-        """The same, and results are kept in the same transaction."""
+        """Acknowledge, and store results in the same transaction."""
         return await self._database.fetch(
             "ack_keeping",
             *_ack_columns(acks),
@@ -235,11 +235,13 @@ class Messages:
         return await self._database.fetch("release", *_pairs(leases))
 
     async def defer(self, leases: Sequence[tuple[int, UUID]], seconds: float) -> list[Record]:
-        """Give deliveries back uncounted; they may be claimed again after so many seconds."""
+        """
+        Return deliveries without counting an attempt. They are available again after ``seconds``.
+        """
         return await self._database.fetch("defer", *_pairs(leases), seconds)
 
     async def shorten(self, leases: Sequence[tuple[int, UUID, int]]) -> list[Record]:
-        """Each lease keeps what is below its offset."""
+        """Each lease keeps only the messages below its offset."""
         return await self._database.fetch("shorten", *map(list, zip(*leases, strict=True)))
 
     async def transact(
@@ -272,28 +274,30 @@ class Messages:
         return await self._database.fetch("transact_keeping", *columns, *_results_of(settlements))
 
     async def last_request(self, producer_id: str, scope: str) -> Record | None:
-        """Of the producer's last request: sequence, digest, outcome, bases, stale."""
+        """The last request of a producer: sequence, digest, outcome, bases, stale."""
         found = await self._database.fetch("last_request", producer_id, scope)
         return found[0] if found else None
 
     async def end_buffers(self, producer_ids: Sequence[str]) -> None:
-        """What these files of a buffer held is stored, and they are gone."""
+        """Forget the progress of these buffer files, which are completely stored and deleted."""
         if producer_ids:
             await self._database.fetch("end_buffers", producer_ids)
 
     async def are_settled(
         self, messages: Sequence[tuple[str, int, int | None, str | None]]
     ) -> list[bool]:
-        """Of each (group, partition id, offset, else transactionId): is the group done with it."""
+        """
+        Whether the group has settled each (group, partition id, offset or else transactionId).
+        """
         found = await self._database.fetch("are_settled", *map(list, zip(*messages, strict=True)))
         return [row["is_settled"] for row in found]
 
     async def confirm(self) -> None:
-        """Wait until what was read before is as durable as what is written: by a standby too."""
+        """Wait until the data that was read is as durable as a write, on standbys too."""
         await self._database.fetch("confirm")
 
     async def find_deliveries(self, sought: Sequence[Sought]) -> list[list[Record]]:
-        """Of each message the deliveries that it may be in, in the order asked."""
+        """The deliveries that may contain each message, in the order of the request."""
         columns = map(list, zip(*sought, strict=True))
         found: list[list[Record]] = [[] for _ in sought]
         for row in await self._database.fetch("find_deliveries", *columns):
@@ -319,7 +323,7 @@ def _multirange(ranges: tuple[tuple[int, int], ...]) -> str:
 
 
 def _results_of(settlements: Sequence[Settlement]) -> tuple[object, ...]:
-    """The results of settlements, each with the number of its own."""
+    """The results of settlements, each with the index of its settlement."""
     ordinals = [at for at, each in enumerate(settlements, 1) if each.kept is not None]
     return ordinals, *_kept_columns([each.kept for each in settlements if each.kept is not None])
 

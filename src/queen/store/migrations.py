@@ -1,4 +1,4 @@
-"""Bring a database to this release: forward only, by one process at a time."""
+"""Migrates a database to this release: forward only, one process at a time."""
 
 import asyncio
 import hashlib
@@ -19,11 +19,13 @@ from queen.store.connection.primary import Hosts
 _LOG = logging.getLogger("queen.store")
 _ATTEMPTS = 30
 _TURN_SECONDS = 300.0
-"""How long a process waits for another that is migrating: a large table takes minutes."""
+"""How long a process waits for another migration. A large table takes minutes."""
 _STEP_SECONDS = 5.0
 """The wait is logged after each step."""
 _PATIENCE = "set local lock_timeout = '1s'"
-"""What waits for a table that somebody uses keeps all others from it."""
+"""
+A statement that waits for a table blocks all later users of the table, so it must not wait long.
+"""
 _LOCK = "select pg_advisory_xact_lock(hashtext('queen.migrations'))"
 _BOOK = """
 create schema if not exists queen;
@@ -58,7 +60,7 @@ where n.nspname = 'queen' and n.nspowner <> current_user::regrole
 
 
 class Step(NamedTuple):
-    """One thing that this release needs, and when the database got it."""
+    """One migration of this release, and when it was applied."""
 
     name: str
     applied_at: datetime | None
@@ -66,19 +68,19 @@ class Step(NamedTuple):
 
 async def migrate(dsn: str, *, wait_seconds: float = _TURN_SECONDS) -> list[str]:
     """
-    Apply what is missing, all of it or nothing; answers the names of what was applied.
+    Apply missing migrations, all or none. Returns their names.
 
     ``wait_seconds``: how long to wait for another process that is migrating.
     """
     for _ in range(_ATTEMPTS):
         try:
             async with _connected(dsn) as connection, connection.transaction():
-                # Twenty servers that start at once queue up here, and nineteen find nothing to do.
+                # If twenty servers start together, nineteen wait here and have no work left.
                 await _take_turn(connection, wait_seconds)
                 await connection.execute(_PATIENCE)
                 return await _apply(connection)
         except asyncpg.LockNotAvailableError:
-            # Those who were held up go on, and so may the one who is in the way.
+            # Blocked statements can continue now, and the blocking one may end.
             await asyncio.sleep(random.uniform(0.5, 1.5))
     raise errors.DatabaseUnavailable(
         "somebody keeps a lock on a table that must change; see `queen doctor` and try again"
@@ -86,7 +88,7 @@ async def migrate(dsn: str, *, wait_seconds: float = _TURN_SECONDS) -> list[str]
 
 
 async def pending(dsn: str) -> list[str]:
-    """What `migrate` would apply."""
+    """The names of the migrations that `migrate` would apply."""
     async with _connected(dsn) as connection:
         is_new = await connection.fetchval("select to_regclass('queen.migrations') is null")
         applied = {} if is_new else await _applied(connection)
@@ -94,14 +96,14 @@ async def pending(dsn: str) -> list[str]:
 
 
 async def ahead(dsn: str) -> list[str]:
-    """Migrations of a later release, with which this one can live."""
+    """Migrations of a later release that are compatible with this one."""
     async with _connected(dsn) as connection:
         is_new = await connection.fetchval("select to_regclass('queen.migrations') is null")
         return [] if is_new else _unknown(await _applied(connection))
 
 
 async def status(dsn: str) -> list[Step]:
-    """All that this release needs, in order, each with when it was applied."""
+    """All migrations of this release, in order, with the time when each was applied."""
     missing = await pending(dsn)
     async with _connected(dsn) as connection:
         at: dict[str, datetime] = {}
@@ -113,7 +115,7 @@ async def status(dsn: str) -> list[Step]:
 
 
 async def script(dsn: str) -> str:
-    """What `migrate` would send, for those who want to read it or to send it themselves."""
+    """The SQL that `migrate` would send, to read it or to run it by hand."""
     missing = await pending(dsn)
     if not missing:
         return ""
@@ -131,7 +133,7 @@ async def script(dsn: str) -> str:
 
 
 async def make_roles(dsn: str) -> None:
-    """Make the roles of owner, app, retention and readonly, and say what each may do."""
+    """Create the roles owner, app, retention and readonly, and grant their privileges."""
     async with _connected(dsn) as connection, connection.transaction():
         await _take_turn(connection, _TURN_SECONDS)
         if await connection.fetchval("select to_regclass('queen.migrations') is null"):
@@ -164,12 +166,12 @@ async def _connected(dsn: str) -> AsyncGenerator["asyncpg.Connection[asyncpg.Rec
 
 
 async def _take_turn(connection: "asyncpg.Connection[asyncpg.Record]", wait_seconds: float) -> None:
-    """Lock migrations until the end of the transaction; says for whom it waits, and gives up."""
+    """Lock migrations until the end of the transaction. Logs while it waits, and then times out."""
     ends_at = time.monotonic() + wait_seconds
     while True:
         step = max(0.001, min(_STEP_SECONDS, ends_at - time.monotonic()))
         try:
-            # What fails inside leaves the transaction as it was.
+            # A failure inside must not abort the transaction.
             async with connection.transaction():
                 await connection.execute(f"set local lock_timeout = '{step * 1000:.0f}ms'")
                 await connection.execute(_LOCK, timeout=step + _STEP_SECONDS)
@@ -202,14 +204,14 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]") -> list[str]:
     applied = await _applied(connection)
     missing = _missing(applied)
     if missing and (become := await connection.fetchval(_OWNER)):
-        # What is made belongs to the owner of the rest, whoever of its members runs this.
+        # New objects belong to the owner of the others, independent of the member that migrates.
         await connection.execute(become)
     for name in missing:
         if name != _FUNCTIONS:
             await connection.execute(sql.MIGRATIONS[name])
             await connection.execute(_ENTER, name, _mark(sql.MIGRATIONS[name]))
     if _FUNCTIONS in missing:
-        # They call each other; the order of the files is not the order of the calls.
+        # Functions call each other in another order than that of their files.
         await connection.execute("set local check_function_bodies = off")
         for text in sql.FUNCTIONS.values():
             await connection.execute(text)
@@ -252,7 +254,7 @@ def _unknown(applied: dict[str, str]) -> list[str]:
 
 
 def _are_functions_old(mark: str) -> bool:
-    """Not those of a later release: its servers call them, and ours can."""
+    """Functions of a later release stay: its servers need them, and this release can use them."""
     checksum, _, release = mark.partition(" ")
     return checksum != _functions_checksum() and _numbers(release) <= _numbers(version("queenmq"))
 
@@ -262,7 +264,7 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 
 def _mark(text: str) -> str:
-    """A checksum, and whether servers of the release before can live with the migration."""
+    """A checksum, and whether the migration breaks servers of the last release."""
     is_breaking = text.startswith(_BREAKING_LINE)
     return _checksum(text) + (_BREAKING if is_breaking else "")
 
@@ -272,7 +274,7 @@ def _functions_mark() -> str:
 
 
 def _entered(name: str, checksum: str) -> str:
-    """`_ENTER` as a text: names of files and hexadecimal digits need no quoting."""
+    """`_ENTER` as text. File names and hexadecimal digits need no quoting."""
     return _ENTER.replace("$1", f"'{name}'").replace("$2", f"'{checksum}'").strip()
 
 

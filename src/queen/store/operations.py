@@ -1,4 +1,4 @@
-"""Long work that is written down, so that it can be watched, cancelled and taken over."""
+"""Long operations, stored so that they can be monitored, cancelled and taken over."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,15 +28,15 @@ class Operations:
         return rows[0]
 
     async def step(self, id_: int, owner: str, *, cursor: int | None, done: int) -> bool:
-        """Note how far it came; False when it is not this process's to run any more."""
+        """Record the progress. Returns False if another process runs the operation now."""
         return bool(await self._database.fetch("step_operation", id_, owner, cursor, done))
 
     async def end(self, id_: int, owner: str | None, state: str, error: str | None) -> bool:
-        """False when it had ended, or runs elsewhere than said."""
+        """Returns False if it had ended, or if another process runs it."""
         return bool(await self._database.fetch("end_operation", id_, owner, state, error))
 
     async def adopt(self, owner: str, kinds: Sequence[str]) -> list[Record]:
-        """Take over operations of these kinds whose processes are not heard of any more."""
+        """Take over operations of these kinds whose processes have stopped."""
         return await self._database.fetch("adopt_operations", owner, kinds)
 
     async def page(

@@ -1,4 +1,4 @@
-"""What applications put down in transactions of their own, on its way to the log."""
+"""Messages that applications enqueued in their transactions, on their way to the log."""
 
 from collections.abc import Sequence
 
@@ -7,27 +7,29 @@ from queen.store.messages import Push
 
 
 class Outbox:
-    """The messages of ``queen.enqueue``, and the office of who moves them."""
+    """The messages of ``queen.enqueue``, and the leadership of the process that moves them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def lead(self, holder: int, seconds: float, *, is_awake: bool) -> bool:
-        """Take or keep the office; awake, it is not told of each message."""
+        """
+        Acquire or extend the leadership. While it is awake, it gets no notification per message.
+        """
         (row,) = await self._database.fetch("lead_appending", holder, seconds, is_awake)
         return row["is_leader"]
 
     async def read(self, first_xid: int, limit: int) -> list[Record]:
-        """What committed transactions put down, of those with this number and later ones."""
+        """Messages of committed transactions with this number or a later one."""
         return await self._database.fetch("outbox", first_xid, limit)
 
     async def next_xid(self) -> int:
-        """A number above those of all transactions that have one by now."""
+        """A number above those of all current transactions."""
         (row,) = await self._database.fetch("next_xid")
         return row["xid"]
 
     async def open_xid(self) -> int:
-        """From which number on transactions may be open."""
+        """The lowest number of a transaction that may be open."""
         (row,) = await self._database.fetch("open_xid")
         return row["xid"]
 

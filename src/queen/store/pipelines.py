@@ -1,4 +1,4 @@
-"""Jobs on Spark, which write their rows themselves: here they are read."""
+"""Spark pipelines. They write their rows, and this module reads them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Queues and partitions: find, make, configure, purge, delete."""
+"""Queues and partitions: find, create, configure, purge, delete."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,22 +8,24 @@ from uuid import UUID
 from queen.store.connection.database import Database, Record
 
 _DEDUP_SECONDS: Final = 86_400.0
-"""As `queen.default_options` says."""
+"""The same as in `queen.default_options`."""
 
 
 class Queues:
-    """The queues of one database. ``defaults`` are option columns that a new queue starts with."""
+    """The queues of one database. ``defaults`` are option columns of new queues."""
 
     def __init__(self, database: Database, *, defaults: dict[str, Any] | None = None) -> None:
         self._database = database
         self._defaults = defaults or {}
         self.dedup_seconds: float = self._defaults.get("dedup_seconds", _DEDUP_SECONDS)
-        """For how long a queue that nobody configured remembers transactionIds."""
+        """How long a queue without own options remembers transactionIds."""
 
     async def partition_ids(
         self, lanes: Sequence[tuple[str, str, int]], *, creates_queues: bool = True
     ) -> list[tuple[int | None, int | None]]:
-        """Queue id and partition id of each (queue, partition, level); None without a queue."""
+        """
+        Queue id and partition id of each (queue, partition, level). None if the queue is missing.
+        """
         rows = await self._database.fetch(
             "partition_ids",
             [queue for queue, _, _ in lanes],
@@ -42,7 +44,7 @@ class Queues:
         return await self._database.fetch("queues_of_partitions", partition_ids)
 
     async def of_deliveries(self, leases: Sequence[tuple[int, UUID]]) -> list[Record]:
-        """Id, token and name of the queue of each lease that is current."""
+        """Id, token and queue name of each current lease."""
         return await self._database.fetch(
             "queues_of_deliveries", [id_ for id_, _ in leases], [token for _, token in leases]
         )
@@ -78,7 +80,9 @@ class Queues:
         after: int | None,
         limit: int,
     ) -> tuple[int, int] | None:
-        """One step: the last partition id and how many messages went, None when nothing is left."""
+        """
+        Run one step. Returns the last partition id and the number of messages, or None at the end.
+        """
         rows = await self._database.fetch(
             "purge", queue, partition, is_completed, before, after, limit
         )
@@ -93,7 +97,7 @@ class Queues:
         before: datetime | None,
         most: int,
     ) -> tuple[int, bool]:
-        """How many messages a purge would remove, and whether that is all of them."""
+        """How many messages a purge would remove, and whether that is the complete count."""
         rows = await self._database.fetch(
             "count_purge", queue, partition, is_completed, before, most
         )
@@ -104,7 +108,7 @@ class Queues:
         return rows[0]["id"]
 
     async def erase(self, limit: int) -> bool:
-        """One step; True when nothing deleted is left."""
+        """Run one step. Returns True at the end."""
         rows = await self._database.fetch("erase", limit)
         return rows[0]["is_done"]
 
@@ -119,7 +123,7 @@ class Queues:
         limit: int,
         patterns: Sequence[str] | None = None,
     ) -> list[Record]:
-        """Ids and names in an order: name, name_down, age or age_down."""
+        """Ids and names, sorted by: name, name_down, age or age_down."""
         return await self._database.fetch(
             f"queues_by_{order}", after, namespace, task, search, limit, patterns
         )
@@ -135,29 +139,29 @@ class Queues:
         limit: int,
         patterns: Sequence[str] | None = None,
     ) -> list[Record]:
-        """Ids and names, the largest first: pending, dead_letters or oldest_age_seconds."""
+        """Ids and names, the largest first, by: pending, dead_letters or oldest_age_seconds."""
         return await self._database.fetch(
             "queues_by_sample", figure, *after, namespace, task, search, limit, patterns
         )
 
     async def worst(self, ids: Sequence[int], limit: int) -> list[int]:
-        """Those of the queues that are paused, wait longest or have most dead letters."""
+        """The queues that are paused, wait longest or have most dead letters."""
         return [row["id"] for row in await self._database.fetch("worst_queues", ids, limit)]
 
     async def histories(self, ids: Sequence[int], minutes: int) -> dict[int, list[int | None]]:
-        """Depths by minute, this one last; None where nothing was measured."""
+        """Depths by minute, the current one last. None for minutes without a sample."""
         rows = await self._database.fetch("queue_histories", ids, minutes)
         return {row["queue_id"]: row["depths"] for row in rows}
 
     async def delivery_token(self, queue_id: int, delivery_id: int) -> UUID | None:
-        """What proves whose a delivery is; None: nobody holds it."""
+        """The token of a delivery, or None if it is not leased."""
         rows = await self._database.fetch("delivery_token", queue_id, delivery_id)
         return rows[0]["token"] if rows else None
 
     async def figures(
         self, ids: Sequence[int], most: int, *, window_seconds: float
     ) -> list[Record]:
-        """What is known of queues from at most so many rows of anything, and rates of late."""
+        """Counts of queues from at most ``most`` rows per table, and recent rates."""
         return await self._database.fetch("list_queues", ids, most, window_seconds)
 
     async def names(self, limit: int, patterns: Sequence[str] | None) -> list[Record]:
@@ -166,7 +170,7 @@ class Queues:
     async def unordered(
         self, after: str, limit: int, patterns: Sequence[str] | None
     ) -> list[Record]:
-        """Those that may have jobs, by name."""
+        """Unordered queues, which may have jobs, by name."""
         return await self._database.fetch("unordered_queues", after, limit, patterns)
 
     async def namespaces(
@@ -186,7 +190,7 @@ class Queues:
         limit: int,
         group_id: int | None = None,
     ) -> list[Record]:
-        """Lanes by name; with a group, where that group stands."""
+        """Partitions by name and priority. With a group, also its positions."""
         return await self._database.fetch(
             "list_partitions", queue_id, *after, prefix, limit, group_id
         )
@@ -199,11 +203,11 @@ class Queues:
         after: tuple[int, int, str, int],
         limit: int,
     ) -> list[Record]:
-        """What is held or waits."""
+        """Deliveries that are leased or wait for a retry."""
         return await self._database.fetch("list_deliveries", queue_id, group, *after, limit)
 
     async def signature(self) -> tuple[int, int]:
-        """Two numbers that change when a queue is made, deleted or configured."""
+        """Two numbers that change when a queue is created, deleted or configured."""
         rows = await self._database.fetch("queues_signature")
         return rows[0]["queues"], rows[0]["versions"]
 

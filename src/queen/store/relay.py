@@ -1,4 +1,4 @@
-"""The outbox of an application's own database, from which messages go to a server over HTTP."""
+"""The outbox in an application's database, from which a relay sends messages over HTTP."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,26 +15,29 @@ _LOCK: Final = "select pg_advisory_xact_lock(hashtext('queen.migrations'))"
 
 
 class Relay(Outbox):
-    """Batches of such an outbox, each under a sequence of its own."""
+    """Batches of such an outbox, each with its own sequence number."""
 
     async def check(self) -> None:
-        """Raise DatabaseUnsafe where there is no such outbox."""
+        """Raise DatabaseUnsafe if the database has no such outbox."""
         (row,) = await self._database.fetch("outbox_objects")
         _refuse_servers(row)
         if not (row["has_outbox"] and row["has_relay"]):
             raise errors.DatabaseUnsafe("there is no outbox here; run `queen relay --init` once")
 
     async def take(self, first_xid: int, limit: int, size_bytes: int) -> list[Record]:
-        """The batch that may not have arrived, or the next one; nothing if there is none."""
+        """The unconfirmed batch, or else the next one. Empty if there is none."""
         return await self._database.fetch("take_batch", first_xid, limit, size_bytes)
 
     async def end(self, sequence: int) -> bool:
-        """A batch has arrived; False when that was known."""
+        """Confirm a batch. Returns False if it was already confirmed."""
         (row,) = await self._database.fetch("end_batch", sequence)
         return row["is_ended"]
 
     async def refuse(self, sequence: int, reasons: Mapping[int, str]) -> bool:
-        """Nothing of a batch was stored: these messages cannot be, the others go with the next."""
+        """
+        Record that a batch was rejected because of these messages. The others go into the next
+        batch.
+        """
         (row,) = await self._database.fetch(
             "refuse_batch", sequence, list(reasons), list(reasons.values())
         )
@@ -42,7 +45,7 @@ class Relay(Outbox):
 
 
 async def init(dsn: str) -> None:
-    """Make the objects of an outbox, those that are missing, and its functions anew."""
+    """Create the missing objects of an outbox, and replace its functions."""
     try:
         connection = await asyncpg.connect(dsn)
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:

@@ -1,4 +1,4 @@
-"""What is remembered of messages: results, progress, cancellations."""
+"""Stored outcomes of messages: results, progress, cancellations."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from queen.store.connection.database import Database, Record
 
 
 class Place(NamedTuple):
-    """Where a message is: in a partition, or among those that are not due yet."""
+    """Where a message is: in a partition, or among the scheduled ones."""
 
     partition_id: int
     offset: int | None
@@ -24,26 +24,26 @@ class Results:
     async def find(
         self, messages: Sequence[tuple[int, str, int | None, int | None]], group: str
     ) -> list[Record]:
-        """What became of messages: of each its queue, transactionId, and place if it is known."""
+        """The outcomes of messages, by queue, transactionId, and position if it is known."""
         columns = map(list, zip(*messages, strict=True))
         return await self._database.fetch("find_results", *columns, group)
 
     async def find_place(
         self, queue_id: int, partition: str, transaction_id: str, most: int
     ) -> Place | None:
-        """Where the message with a transactionId is."""
+        """The position of the message with a transactionId."""
         rows = await self._database.fetch("find_place", queue_id, partition, transaction_id, most)
         return Place(*rows[0]) if rows else None
 
     async def find_places(self, messages: Sequence[tuple[int, str, str]]) -> list[Place | None]:
-        """Of each (queue id, transactionId, partition) where the message is, by its key."""
+        """The position of each message (queue id, transactionId, partition), by its key."""
         rows = await self._database.fetch("find_places", *map(list, zip(*messages, strict=True)))
         return [None if row["partition_id"] is None else Place(*row) for row in rows]
 
     async def cancel(
         self, queue_id: int, transaction_id: str, group: str, place: Place, seconds: float
     ) -> Record | None:
-        """What it was and the group; None when it has left its place: look again."""
+        """The former state and the group. None if the message has moved: find it again."""
         is_scheduled = place.scheduled_id is not None
         rows = await self._database.fetch(
             "cancel",
@@ -58,11 +58,13 @@ class Results:
         return rows[0] if rows else None
 
     async def erase(self, partition_id: int, transaction_id: str) -> None:
-        """Forget what a message of this partition came to."""
+        """Delete the stored outcome of a message in this partition."""
         await self._database.fetch("erase_result", partition_id, transaction_id)
 
     async def cancelled(self, messages: Sequence[tuple[str, int, int]]) -> list[int]:
-        """Which of these (transactionId, partition id, offset) were cancelled, from 0 on."""
+        """
+        The indexes, from 0, of those (transactionId, partition id, offset) that were cancelled.
+        """
         if not messages:
             return []
         rows = await self._database.fetch("cancelled", *map(list, zip(*messages, strict=True)))
@@ -76,7 +78,7 @@ class Results:
         progress: bytes,
         seconds: float,
     ) -> bool:
-        """False when the lease is lost, or the message is in it no more."""
+        """Returns False if the lease is lost or does not contain the message any more."""
         rows = await self._database.fetch(
             "report_progress",
             *lease,
@@ -89,5 +91,5 @@ class Results:
         return rows[0]["is_kept"]
 
     async def work_figures(self, queue_ids: Sequence[int], group: str, most: int) -> list[Record]:
-        """What there is to do in queues; a figure is None where too much would have to be read."""
+        """Counts of pending work per queue. A count is None if it would need too many rows."""
         return await self._database.fetch("work_figures", queue_ids, group, most)

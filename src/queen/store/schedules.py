@@ -1,4 +1,4 @@
-"""Messages that come again and again, and the office of who pushes them."""
+"""Recurring messages, and the leadership of the process that pushes them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from queen.store.messages import Push
 
 
 class Move(NamedTuple):
-    """A schedule that moves on: from which tick, the last that is pushed now, and the next."""
+    """The progress of a schedule: its former tick, the last one pushed now, and the next."""
 
     name: str
     tick: datetime
@@ -37,7 +37,7 @@ class Schedules:
         next_at: datetime | None,
         queues: Sequence[str],
     ) -> Record | None:
-        """Make or change one; None when it is none of these queues' any more."""
+        """Create or change a schedule. None if it belongs to none of these queues any more."""
         rows = await self._database.fetch(
             "put_schedule",
             *(name, queue, partition, cron, time_zone, missed, message, is_paused, next_at),
@@ -62,7 +62,7 @@ class Schedules:
         return bool(await self._database.fetch("delete_schedule", name))
 
     async def due(self, holder: int, seconds: float, limit: int) -> list[Record]:
-        """Those whose tick has come, if this process has the office; or how long to wait."""
+        """The due schedules if this process is the leader, or else how long to wait."""
         return await self._database.fetch("due_schedules", holder, seconds, limit)
 
     async def fire(self, moves: Sequence[Move], push: Push) -> list[Record]:

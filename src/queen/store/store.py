@@ -1,4 +1,4 @@
-"""Everything that one database can do, in one object: made per database, never global."""
+"""All operations of one database in one object. There is one per database, never a global."""
 
 from typing import Any, Self
 
@@ -23,7 +23,7 @@ from queen.store.workflows import Workflows
 
 
 class Store:
-    """One shard: a database that holds the whole schema."""
+    """One shard: a database with the whole schema."""
 
     def __init__(
         self, database: Database, *, shard: int = 0, defaults: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Events that consumers record of messages."""
+"""Trace events that consumers record about messages."""
 
 from collections.abc import Sequence
 
@@ -39,5 +39,5 @@ class Traces:
         return await self._database.fetch("traces_of_name", name, after, limit, patterns)
 
     async def names(self, *, after: str, prefix: str, limit: int, most: int) -> list[Record]:
-        """Names from a prefix on, each with its events, counted up to ``most``."""
+        """Names with a prefix, each with its number of events, counted up to ``most``."""
         return await self._database.fetch("trace_names", after, prefix, limit, most)

@@ -1,4 +1,4 @@
-"""Runs of workflows, their steps and the parts of these."""
+"""Runs of workflows, their steps and the parts of steps."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -28,7 +28,7 @@ class Workflows:
         templates: Sequence[str | None],
         items: Sequence[str | None],
     ) -> bool:
-        """Start one; False when it was started before. Raises WorkflowExists."""
+        """Start a run. Returns False if it was started before. Raises WorkflowExists."""
         (row,) = await self._database.fetch(
             "start_workflow",
             *(id_, name, digest, metadata, correlation_id, list(tags), headers, trace_id, steps),
@@ -37,35 +37,37 @@ class Workflows:
         return row["is_new"]
 
     async def signal(self, id_: str, signal: str, outcome: str, data: str | None) -> Record:
-        """How many steps are for this signal and took it. Raises WorkflowNotFound."""
+        """Send a signal. Returns how many steps received it. Raises WorkflowNotFound."""
         return (await self._database.fetch("signal_workflow", id_, signal, outcome, data))[0]
 
     async def cancel(self, id_: str, reason: str | None, *, is_undone: bool) -> Record:
-        """Stop it. Raises WorkflowNotFound."""
+        """Stop a run. Raises WorkflowNotFound."""
         return (await self._database.fetch("cancel_workflow", id_, reason, is_undone))[0]
 
     async def messages(self, id_: str, limit: int) -> list[Record]:
-        """Messages of a run that is to stop which may be taken away."""
+        """Messages of a stopping run that can be cancelled."""
         return await self._database.fetch("workflow_messages", id_, limit)
 
     async def drop(self, id_: str, messages: Sequence[Record]) -> bool:
-        """These were; whether the run has ended."""
+        """Record cancelled messages. Returns whether the run has ended."""
         columns = [[each[name] for each in messages] for name in ("step", "part", "token")]
         return (await self._database.fetch("drop_steps", id_, *columns))[0]["has_ended"]
 
     async def fail_step(
         self, id_: str, step: str, part: int | None, token: UUID, error: str
     ) -> bool:
-        """The message of a step was taken away; whether the run has ended."""
+        """Fail a step whose message was cancelled. Returns whether the run has ended."""
         (row,) = await self._database.fetch("fail_step", id_, step, part, token, error)
         return row["has_ended"]
 
     async def retry(self, id_: str, from_step: str | None) -> bool:
-        """Let it go on; whether it has ended at once. Raises WorkflowNotFound, NotRetryable."""
+        """
+        Resume a run. Returns whether it ended immediately. Raises WorkflowNotFound, NotRetryable.
+        """
         return (await self._database.fetch("retry_workflow", id_, from_step))[0]["has_ended"]
 
     async def delete(self, id_: str) -> None:
-        """Forget one that has ended. Raises WorkflowNotFound, WorkflowRunning."""
+        """Delete an ended run. Raises WorkflowNotFound, WorkflowRunning."""
         await self._database.fetch("delete_workflow", id_)
 
     async def one(self, id_: str) -> Record | None:
@@ -73,14 +75,14 @@ class Workflows:
         return rows[0] if rows else None
 
     async def open_of(self, ids: Sequence[str]) -> set[str]:
-        """Those of some runs that have not ended."""
+        """The runs among these that have not ended."""
         rows = await self._database.fetch("open_workflows", list(ids))
         return {row["id"] for row in rows}
 
     async def steps(
         self, id_: str, *, has_results: bool = True, name: str | None = None
     ) -> list[Record]:
-        """Its steps, or one of them, with what they came to or without."""
+        """The steps of a run, or one of them, with or without their results."""
         return await self._database.fetch("workflow_steps", id_, has_results, name)
 
     async def parts(
@@ -89,19 +91,19 @@ class Workflows:
         return await self._database.fetch("workflow_parts", id_, step, after, state, limit)
 
     async def queues(self, ids: Sequence[str]) -> dict[str, set[str]]:
-        """The queues that each sends to."""
+        """The queues that each run sends to."""
         rows = await self._database.fetch("workflow_queues", list(ids))
         return {row["id"]: set(row["queues"] or ()) for row in rows}
 
     async def step_queues(self, steps: Sequence[tuple[str, str]]) -> set[str]:
-        """The queues of steps, each named by its workflow and itself."""
+        """The queues of steps. A step is a workflow id and a name."""
         rows = await self._database.fetch("step_queues", *map(list, zip(*steps, strict=True)))
         return {row["queue"] for row in rows}
 
     async def step_messages(
         self, settlements: Sequence[Settlement], tokens: Sequence[UUID]
     ) -> list[Record]:
-        """Of these messages, those that are sealed or hold one of the tokens."""
+        """The messages among these that are encrypted or contain one of the tokens."""
         return await self._database.fetch(
             "step_messages",
             [each.partition_id or 0 for each in settlements],

@@ -6,7 +6,9 @@ from queen.store.connection.database import Database, Record
 
 
 class Diagnosis:
-    """Settings, clock, tables and vacuum of one server. Works on a database without our tables."""
+    """
+    Settings, clock, tables and vacuum of one server. Works on a database without Queen's tables.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -30,7 +32,7 @@ class Diagnosis:
         return rows[0] if rows else None
 
     async def table_options(self) -> dict[str, list[str]]:
-        """Storage options of each of our tables."""
+        """Storage options of each of Queen's tables."""
         rows = await self._database.fetch("table_options")
         return {row["name"]: row["options"] for row in rows}
 

@@ -1,4 +1,4 @@
-"""A restored database: what is in it, whether it is whole, and what it needs before it is used."""
+"""A restored database: its contents, their integrity, and the steps before it is used."""
 
 from queen.store.connection.database import Database, Record
 
@@ -6,13 +6,13 @@ _STEP = 1_000
 
 
 class Restored:
-    """Looks at everything: for a copy, not for a server at work."""
+    """Scans everything: for a copy, not for a database in use."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def archiving(self) -> Record:
-        """Whether the server that this is can be restored."""
+        """Whether backups of this server can be restored."""
         return await self._one("archiving")
 
     async def segments(self) -> Record:
@@ -28,14 +28,14 @@ class Restored:
         return await self._one("check_alive")
 
     async def void_deliveries(self) -> int:
-        """Give back whatever is held; answers how many deliveries that were."""
+        """End all leases. Returns the number of deliveries."""
         total = 0
         while rows := await self._database.fetch("void_deliveries", _STEP):
             total += len(rows)
         return total
 
     async def renumber(self) -> bool:
-        """Let numbers of transactions be ones that this server has reached."""
+        """Move stored transaction ids below those that this server has reached."""
         return (await self._one("renumber"))["is_renumbered"]
 
     async def _one(self, call: str) -> Record:

@@ -1,4 +1,4 @@
-"""Connections to one database, and the one place where PostgreSQL's errors become ours."""
+"""Connections to one database, and the conversion of PostgreSQL's errors to Queen's."""
 
 import asyncio
 import contextlib
@@ -37,17 +37,16 @@ _PROBE_SECONDS: Final = 0.1
 _LONGEST_PROBE_SECONDS: Final = 0.5
 _WARM_SECONDS: Final = 2.0
 SPENT: Final[ContextVar[list[float] | None]] = ContextVar("spent", default=None)
-"""Where a statement leaves the seconds it took, for those who ask on whose behalf it runs."""
+"""Collects the seconds of statements for the current context."""
 _LONG_SECONDS: Final = 0.1
 _LEAST_SEARCHED: Final = 500
 
 
 def is_enough(searched: int, most: int) -> bool:
     """
-    Whether a search ends here: who asked for it goes on behind.
+    Return whether a search ends here. Its caller can continue it with a cursor.
 
-    Either it has looked at as many as it may, or at a fair number for which the database, being
-    slow or busy, has worked long.
+    It ends at the limit, or earlier if the database is slow and a minimum was scanned.
     """
     if searched < _LEAST_SEARCHED:
         return searched >= most
@@ -58,12 +57,12 @@ class Database:
     """
     Connections to one PostgreSQL database.
 
-    With ``is_pooled`` the connections go through PgBouncer in transaction mode: nothing is kept on
-    a connection between two transactions, and each call says what it needs inside its own.
+    With ``is_pooled``, connections go through PgBouncer in transaction mode. They keep no state
+    between transactions, and each call sets its options inside its transaction.
 
-    When no connection can be had and none is left, the database is away: calls fail at once, and
-    one probe, again and again, finds out when it is back. So nobody waits for it in vain, and a
-    server that comes back is not met by a crowd.
+    If no connection is left and none can be opened, the database is unavailable. Calls then fail
+    immediately, and one probe checks periodically whether it is back. So callers don't wait in
+    vain, and a restarted server does not meet many connections at the same time.
     """
 
     def __init__(self, dsn: str, connecting: Connecting) -> None:
@@ -77,28 +76,30 @@ class Database:
         self._identity: str | None = None
         self._pool: asyncpg.Pool[asyncpg.Record]
         self._rooms: dict[str, asyncio.Semaphore] = {}
-        # Those that may be lent at once. Behind a pooler a connection is nobody's for long.
+        # Connections that are ready to use. Behind a pooler, a connection does not keep a server.
         self._is_warmed = connecting.is_warmed and not connecting.is_pooled
         self._grown = 1 if self._is_warmed else connecting.connections
         self._ready = asyncio.Semaphore(self._grown)
         self._growth: asyncio.Task[None] | None = None
         self.changed: Callable[[], None] = _nothing
-        """Called when this is another server, or another history of it, than before."""
+        """Called if this is another server, or another history of it, than before."""
         self.is_away = False
         self.away_because = ""
         self.lost: Callable[[str], None] = _nothing_of
-        """Called with the reason when the database is found to be away."""
+        """Called with the reason when the database becomes unavailable."""
         self.returned: Callable[[], None] = _nothing
         """Called when it is back."""
         self.welcome: Callable[[], Awaitable[None]] | None = None
-        """What must succeed before a database that was away at the start counts as back."""
+        """Must succeed before a database that was unavailable at the start counts as available."""
         self._probe: asyncio.Task[None] | None = None
         self.statements = 0
-        """How many statements were sent, for those who watch that an idle process sends none."""
+        """
+        The number of statements sent, so that tests can check that an idle process sends none.
+        """
         self.waiting = 0
         """Calls that wait for a connection."""
         self.span: Callable[[str], AbstractContextManager[None]] = lambda call: _NO_SPAN
-        """What a statement runs in, for those who trace."""
+        """A context for each statement, for tracing."""
         self._call_seconds: dict[str, Histogram] = {}
         self._wait_seconds = Histogram()
 
@@ -107,9 +108,9 @@ class Database:
         cls, dsn: str, connecting: Connecting | None = None, *, is_away: bool = False
     ) -> "Database":
         """
-        Connect; refuses a database that would lose what it confirms.
+        Connect. Rejects a database that could lose confirmed data.
 
-        ``is_away``: it cannot be reached just now, and is waited for.
+        ``is_away``: the database is unavailable now, so wait for it in the background.
         """
         how = connecting or Connecting()
         database = cls(dsn, how)
@@ -140,7 +141,7 @@ class Database:
         return database
 
     async def close(self) -> None:
-        """Close all connections; a call that is running is waited for, for a bounded time."""
+        """Close all connections. Waits for running calls, for a limited time."""
         for task in (self._probe, self._growth):
             if task is not None:
                 task.cancel()
@@ -152,7 +153,7 @@ class Database:
             self._pool.terminate()
 
     async def fetch(self, call: str, *arguments: object) -> list[Record]:
-        """Run one call of ``sql/calls`` in a transaction of its own and return its rows."""
+        """Run one call of ``sql/calls`` in its own transaction and return its rows."""
         if call in sql.BATCHED:
             return await self._fetch(call, arguments)
         async with self._room(call):
@@ -160,7 +161,7 @@ class Database:
 
     @asynccontextmanager
     async def _room(self, call: str) -> AsyncGenerator[None]:
-        """A call that takes long takes no more than its share of the connections from others."""
+        """Limits the connections that slow calls can use, so that others get some."""
         room = self._rooms.get(call)
         if room is None:
             room = asyncio.Semaphore(max(1, self._connecting.connections // 3))
@@ -179,14 +180,14 @@ class Database:
         attempt = 0
         while True:
             try:
-                async with self._lend() as connection:  # Or DatabaseUnavailable: nothing was sent.
+                async with self._lend() as connection:  # May raise before sending.
                     return await self._run(connection, call, arguments)
             except asyncpg.PostgresError as error:
                 if error.sqlstate in _RETRIED and attempt < self._connecting.max_retries:
                     attempt += 1
                     continue
                 if ours := errors.of_sqlstate(error.sqlstate or ""):
-                    # Without its DETAIL and HINT, which are for those who write SQL.
+                    # Without DETAIL and HINT, which are for SQL developers.
                     raise ours(str(error.args[0])) from error
                 raise
             except (
@@ -198,7 +199,7 @@ class Database:
                 raise errors.OutcomeUnknown(f"{call}: {error or type(error).__name__}") from error
 
     def fill(self, snapshot: Snapshot) -> None:
-        """Add what is known of the pool and the calls."""
+        """Add the metrics of the pool and the calls."""
         size, idle = self._pool.get_size(), self._pool.get_idle_size()
         snapshot.add(telemetry.DB_POOL, idle, "idle")
         snapshot.add(telemetry.DB_POOL, size - idle, "used")
@@ -233,7 +234,7 @@ class Database:
         def give_up() -> None:
             nonlocal is_late
             is_late = True
-            # Not cancelled: a commit that waits for a standby would be taken for done.
+            # Not cancelled: PostgreSQL would report a commit that waits for a standby as done.
             connection.terminate()
 
         timer = asyncio.get_running_loop().call_later(deadline, give_up)
@@ -242,12 +243,12 @@ class Database:
         except asyncpg.PostgresError as error:
             if not is_late:
                 raise
-            # Those that lie idle lead to the same server by the same way.
+            # Idle connections lead to the same server by the same route.
             await self._pool.expire_connections()
             raise errors.OutcomeUnknown(f"{call}: no answer within {deadline:g} s") from error
         finally:
             timer.cancel()
-        # A proxy of the pool hands on what it has not itself.
+        # The pool's proxy forwards unknown attributes.
         if (warning := cast("RawConnection", connection).take_warning()) is not None:
             raise errors.OutcomeUnknown(f"{call}: {warning}")
         return rows
@@ -257,8 +258,8 @@ class Database:
     ) -> list[Record]:
         if not self.is_pooled:
             return await connection.fetch(sql.CALLS[call], *arguments)
-        # Behind PgBouncer a statement may be parsed on one server and run on another, unless both
-        # stand in one transaction.
+        # Without a transaction, PgBouncer may parse a statement on one server and run it on
+        # another.
         await connection.execute(self._begin)
         try:
             rows = await connection.fetch(sql.CALLS[call], *arguments)
@@ -278,7 +279,7 @@ class Database:
         self.lost(reason)
 
     async def _await_return(self) -> None:
-        """Ask, ever more seldom and never in step with other processes, until it answers."""
+        """Probe until the database responds, with growing random pauses."""
         pause = _PROBE_SECONDS
         while True:
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))
@@ -297,7 +298,7 @@ class Database:
             ) as error:
                 self.away_because = str(error) or type(error).__name__
             except Exception as error:
-                # Whatever it was, the next probe may find it gone.
+                # The cause may be gone on the next probe.
                 _LOG.exception("a probe of the database failed")
                 self.away_because = str(error) or type(error).__name__
         self.is_away = False
@@ -327,14 +328,15 @@ class Database:
                 self._ready.release()
                 raise
         except _NO_CONNECTION as error:
-            # Too busy, or too many connections of others, is not away: some of ours are left.
+            # A busy server, or one with too many connections, is available while some of ours are
+            # left.
             if not self._pool.get_size():
                 self._lose(str(error) or "timeout")
             raise errors.DatabaseUnavailable(f"no connection: {error or 'timeout'}") from error
         except asyncpg.InterfaceError as error:
             raise errors.Draining("the store is closed") from error
         except errors.DatabaseUnavailable as error:
-            # A server is there, and it is not the one.
+            # A server responds, but it is not the primary.
             if not self._pool.get_size():
                 self._lose(str(error))
             raise
@@ -343,7 +345,7 @@ class Database:
             self._wait_seconds.observe(time.perf_counter() - started_at)
 
     async def _await_ready(self) -> None:
-        """Wait for a connection that knows what is hot: one more is on its way, if there may be."""
+        """Wait for a warmed connection. One more is opened if the limit allows it."""
         if not self._ready.locked():
             await self._ready.acquire()
             return
@@ -357,12 +359,12 @@ class Database:
 
     async def _add(self) -> None:
         if self._pool.get_idle_size():
-            self._growth = None  # One was given back meanwhile.
+            self._growth = None  # Another caller returned one meanwhile.
             return
         try:
             await self._warm()
         except (*_NO_CONNECTION, asyncpg.InterfaceError, errors.ServiceError):
-            self._growth = None  # Whoever misses it next tries again.
+            self._growth = None  # The next caller that needs one tries again.
             return
         self._grown += 1
         self._ready.release()
@@ -371,23 +373,25 @@ class Database:
             self._grow()
 
     async def _warm(self) -> None:
-        """Make a connection that plans what is hot, for the first call of each costs most."""
-        # Without its own timeout it takes what is there before anybody else can.
+        """
+        Open a connection and plan the hot calls, because the first run of each is the slowest.
+        """
+        # Without its own timeout, it takes a free connection before any other caller can.
         async with asyncio.timeout(self._connecting.timeout_seconds):
             connection = await self._pool.acquire()
         try:
-            # A cold one is better than none.
+            # An unplanned connection is better than none.
             with contextlib.suppress(*_NO_CONNECTION, asyncpg.InterfaceError):
                 await connection.fetch(sql.CALLS["warm"], *(None,) * 7, timeout=_WARM_SECONDS)
         finally:
             await self._pool.release(connection)
 
     async def _prepare(self, connection: "asyncpg.Connection[Record]") -> None:
-        """A new connection: set it up, and see to which server it leads."""
+        """Set up a new connection, and check which server it reaches."""
         half = self._connecting.timeout_seconds / 2
         timer = asyncio.get_running_loop().call_later(half, connection.terminate)
         try:
-            # Behind PgBouncer what is parsed is run by the same server in a transaction alone.
+            # Behind PgBouncer, a parsed statement stays on its server only within a transaction.
             async with connection.transaction() if self.is_pooled else nullcontext():
                 await self._set_up(connection)
         finally:
@@ -407,7 +411,7 @@ class Database:
                 "fsync or full_page_writes is off: a crash would lose messages; turn them on"
             )
         if not self.is_pooled:
-            # Where the system can: what nobody waits for any more holds no locks.
+            # If the system supports it: a statement of a lost client must not keep its locks.
             with contextlib.suppress(asyncpg.InvalidParameterValueError):
                 await connection.execute(_CHECK_CLIENT)
         known, identity = self._identity, server["identity"]
@@ -419,16 +423,16 @@ class Database:
         self._identity = identity
         if known not in (None, identity):
             self.changed()
-            # What is about to be sent was made of what was known before.
+            # The arguments of the next call are based on the former server's state.
             raise errors.DatabaseUnavailable("this is another server, or another history of it")
 
 
 async def _leave_as_is(connection: "asyncpg.Connection[Record]") -> None:
-    """In place of asyncpg's reset, a round trip for each call: calls leave no state behind."""
+    """Replaces asyncpg's reset, which costs a round trip per call. Calls leave no state behind."""
 
 
 def _is_older(identity: str, known: str) -> bool:
-    """Whether a server follows a timeline that was left: the same cluster, a lower number."""
+    """Return whether a server follows an abandoned timeline: the same cluster, a lower number."""
     system, _, timeline = identity.partition("/")
     known_system, _, known_timeline = known.partition("/")
     return system == known_system and timeline < known_timeline
@@ -439,8 +443,8 @@ def _dump(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
 
 
 def _nothing() -> None:
-    """Nobody has remembered anything yet."""
+    """Default callback."""
 
 
 def _nothing_of(reason: str) -> None:
-    """Nobody wants to know."""
+    """Default callback with a reason."""

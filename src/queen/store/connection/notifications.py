@@ -1,4 +1,4 @@
-"""Tell other processes that queues have work, and hear it from them, on a connection of its own."""
+"""Notifications between processes about queues with work, on a dedicated connection."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from queen.store.connection.primary import OF_SOCKETS, Hosts
 _LOG: Final = logging.getLogger("queen.store")
 _CHANNEL: Final = "queen"
 _MOST_WORDS: Final = 350
-"""Together less than the 8,000 bytes that a notification may have."""
+"""Keeps a notification below its limit of 8,000 bytes."""
 _EVERYTHING: Final = "*"
 _OF_GROUP: Final = "g"
 _OF_OPTIONS: Final = "c"
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 
 
 class News(msgspec.Struct, kw_only=True):
-    """What another process said: which queues and groups have work, which queues have changed."""
+    """The contents of a notification: queues and groups with work, and changed queues."""
 
     queue_ids: list[int] = msgspec.field(default_factory=list[int])
     group_ids: list[int] = msgspec.field(default_factory=list[int])
     changed_queue_ids: list[int] = msgspec.field(default_factory=list[int])
     is_outbox: bool = False
-    """An application put something down."""
+    """An application enqueued a message."""
     is_modes: bool = False
     """Maintenance was turned on or off, or a message was redacted."""
     is_schedules: bool = False
-    """A schedule was made or changed."""
+    """A schedule was created or changed."""
     is_workflows: bool = False
     """A workflow has ended."""
     is_everything: bool = False
-    """More than can be listed: any of them may be concerned."""
+    """Too many to list: it may concern any queue."""
 
     @classmethod
     def parse(cls, text: str) -> "News":
@@ -76,7 +76,7 @@ class News(msgspec.Struct, kw_only=True):
                 news.changed_queue_ids.append(int(word[1:]))
             elif word.isdigit():
                 news.queue_ids.append(int(word))
-            # Else a later release's word; what it means is found by the slow poll.
+            # A word of a later release. The slow poll finds its work.
         return news
 
 
@@ -84,10 +84,9 @@ class Notifications:
     """
     LISTEN and a debounced NOTIFY.
 
-    Never inside a push's transaction: NOTIFY serialises commits. What is lost while the connection
-    is away is made up for: whoever listens is told to look everywhere (None) as soon as it is back.
-    A connection that is silent is asked for a sign of life: one whose other end has gone without a
-    word is noticed after twice ``check_seconds``.
+    NOTIFY is never part of a push's transaction, because it serialises commits. After a lost
+    connection, listeners receive None and must check everything. The connection is probed when it
+    is idle, so a dead one is detected after twice ``check_seconds``.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class Notifications:
         is_schedules: bool = False,
         is_workflows: bool = False,
     ) -> None:
-        """Say this soon. Costs nothing when it was said a moment ago."""
+        """Notify soon. Costs nothing if the same words were sent a moment ago."""
         if len(self._words) <= _MOST_WORDS:
             self._words.update(map(str, queue_ids))
             self._words.update([f"{_OF_GROUP}{each}" for each in group_ids])
@@ -146,7 +145,7 @@ class Notifications:
             self._is_pending.set()
 
     async def _keep(self) -> None:
-        """Hold a connection, whatever happens to it."""
+        """Keep a connection open, and reconnect after errors."""
         pause = 0.1
         while True:
             connection: asyncpg.Connection[asyncpg.Record] | None = None
@@ -155,7 +154,7 @@ class Notifications:
                     server_settings={
                         **OF_SOCKETS,
                         "application_name": f"{self._application_name} notifications",
-                        # A crash loses the listeners with what was said to them.
+                        # A crash disconnects the listeners anyway.
                         "synchronous_commit": "off",
                     },
                 )
@@ -169,7 +168,7 @@ class Notifications:
                 self.is_listening = False
                 if connection is not None:
                     connection.terminate()
-            # Jittered, so that many processes don't come back at once.
+            # Random, so that many processes don't reconnect at the same time.
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, 5)
 
@@ -185,7 +184,7 @@ class Notifications:
         async with asyncio.timeout(self._check_seconds):
             await connection.add_listener(_CHANNEL, self._hear)
         self.is_listening = True
-        # Listening first, then looking: what was said before is seen, what is said after is heard.
+        # Listen first and check afterwards, so that no notification is missed.
         self._heard(None)
         while not connection.is_closed():
             waiting = asyncio.ensure_future(self._is_pending.wait())
@@ -213,13 +212,13 @@ class Notifications:
         try:
             await connection.fetch(sql.CALLS["notify"], text, timeout=self._check_seconds)
         except BaseException:
-            # It is said by the next connection.
+            # The next connection sends them.
             self._words |= words
             self._is_pending.set()
             raise
 
     async def _check(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-        """Hear oneself: the connection is alive, and it listens."""
+        """Receive an own notification, which proves that the connection works and listens."""
         self._is_alive.clear()
         async with asyncio.timeout(self._check_seconds):
             await connection.fetch(sql.CALLS["notify"], _ALIVE)

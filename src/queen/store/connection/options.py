@@ -1,4 +1,4 @@
-"""How a database is connected to, and how long is waited for what."""
+"""Options and timeouts of connections."""
 
 import msgspec
 
@@ -6,43 +6,46 @@ from queen import sql
 
 
 class Connecting(msgspec.Struct, frozen=True, kw_only=True):
-    """How to connect, and how long to wait for what."""
+    """Options and timeouts of the connections to one database."""
 
     connections: int = 10
     is_pooled: bool = False
     """Through PgBouncer in transaction mode."""
     application_name: str = "queen"
     idle_seconds: float = 30
-    """A connection that was not used for so long is closed; 0: never."""
+    """Unused connections are closed after this time. 0: never."""
     timeout_seconds: float = 10
-    """For a connection."""
+    """To open a connection."""
     statement_seconds: float = 30
-    """For the answer to a call."""
+    """For the response to a call."""
     silence_seconds: float = 7
-    """For the answer to a call that is marked hot in its SQL file: longer than `lock_timeout`."""
+    """For the response to a call that is marked hot in its SQL file. Longer than `lock_timeout`."""
     max_retries: int = 3
-    """Of a call that PostgreSQL gave up so that another could go on."""
+    """Retries of a call that PostgreSQL aborted in favour of another."""
     is_warmed: bool = False
-    """A new connection plans what is hot before it is lent, and calls wait for an old one."""
+    """
+    A new connection plans the hot calls before its first use. Meanwhile calls wait for an older
+    one.
+    """
 
     @property
     def session(self) -> dict[str, str]:
-        """What a connection sets for itself, or where it cannot, each transaction."""
+        """Settings of each connection or, if that is impossible, of each transaction."""
         return {
-            # A confirmed push is on disk whatever the role or the database defaults to.
+            # A confirmed push is on disk, independent of the defaults of the role and the database.
             "synchronous_commit": "on",
-            # Nobody waits long for a lock that a stopped process holds.
+            # Ends the locks of a suspended process.
             "idle_in_transaction_session_timeout": "5s",
             "lock_timeout": "5s",
             "statement_timeout": f"{self.statement_seconds * 1000:.0f}ms",
             "jit": "off",
-            # Plans are made once per connection, often while tables are small, and kept when they
+            # Plans are cached per connection, often while tables are small, and stay when they
             # grow.
             "enable_seqscan": "off",
         }
 
     def deadline_seconds(self, call: str) -> float:
-        """When a connection is given up that has not answered a call."""
-        # PostgreSQL gives up first; this is for the connection that has died.
+        """When a connection is closed because a call got no response."""
+        # PostgreSQL times out first. This deadline is for dead connections.
         patient = self.statement_seconds + 5
         return min(self.silence_seconds, patient) if call in sql.HOT else patient

@@ -1,4 +1,4 @@
-"""Finds the primary among the hosts of a DSN, by sockets that notice when nobody is there."""
+"""Finds the primary among the hosts of a DSN, with sockets that detect dead peers."""
 
 import socket
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ _FAILED: Final = (
 )
 _SOCKET_OPTIONS: Final = (
     (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-    # A host that is gone is found by the third question without an answer, after 9 s …
+    # After the third unanswered probe, in 9 s, the peer counts as dead.
     (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 3),
     (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 2),
     (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
-    # … and so is one that does not confirm what was sent.
+    # The same if it does not confirm sent data.
     (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 9_000),
 )
 OF_SOCKETS: Final[Mapping[str, str]] = {
@@ -41,43 +41,44 @@ OF_SOCKETS: Final[Mapping[str, str]] = {
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "9s",
 }
-"""The same for PostgreSQL's end, as settings of a session."""
+"""The same for PostgreSQL's end, as session settings."""
 
 
 class Connection(_Base):
-    """A connection that knows when a commit came back although a standby did not confirm it."""
+    """A connection that detects a commit without the confirmation of a standby."""
 
     _warning: str | None = None
 
     def take_warning(self) -> str | None:
-        """Why what was committed last may be on the primary alone; said once."""
+        """Why the last commit may be only on the primary. Returned once."""
         warning, self._warning = self._warning, None
         return warning
 
     def _process_log_message(self, fields: dict[str, str], last_query: str) -> None:
         del last_query
-        # The wait was cancelled: PostgreSQL says so in a warning, and otherwise that all is well.
+        # The wait was cancelled. PostgreSQL reports that in a warning and otherwise returns
+        # success.
         if fields.get("R") == "SyncRepWaitForLSN":
             self._warning = fields.get("M", "the standby did not confirm")
 
 
 class Hosts:
     """
-    The hosts that a DSN names, asked in turn which of them is the primary.
+    The hosts of a DSN, tried in turn until one is the primary.
 
-    The one that was it last is asked first. Each has its share of the time, so that one which
-    does not answer at all keeps nobody from the next.
+    The last primary is tried first. Each host has its share of the time, so that an unresponsive
+    host leaves time for the others.
     """
 
     def __init__(self, dsn: str, *, is_pooled: bool = False) -> None:
         self._dsns = split(dsn)
-        # A pooler says of its server what it heard once, perhaps before that was promoted.
+        # A pooler caches this state of its server, maybe from before a promotion.
         is_asked = len(self._dsns) > 1 and not is_pooled
         self._wanted = SessionAttribute.read_write if is_asked else SessionAttribute.any
         self._first = 0
 
     def pass_over(self) -> None:
-        """Ask the next one first: the one that was it should not be it any more."""
+        """Try the next host first, because the last primary should not be one any more."""
         self._first = (self._first + 1) % len(self._dsns)
 
     async def connect(
@@ -88,7 +89,7 @@ class Hosts:
         connection_class: "type[asyncpg.Connection[Record]]" = Connection,
         **options: Any,  # noqa: ANN401 - whatever asyncpg takes
     ) -> "asyncpg.Connection[Record]":
-        """A connection to the primary; ``dsn`` is what a pool says, and is known already."""
+        """A connection to the primary. ``dsn`` comes from the pool and is not used."""
         del dsn
         failures: list[tuple[str, Exception]] = []
         for turn in range(len(self._dsns)):
@@ -119,7 +120,7 @@ class Hosts:
 
 
 def split(dsn: str) -> list[str]:
-    """The DSN of each host that a DSN names: ``//a,b:5433/db`` or ``///db?host=a,b&port=1,2``."""
+    """One DSN per host of a DSN: ``//a,b:5433/db`` or ``///db?host=a,b&port=1,2``."""
     parts = urlsplit(dsn)
     user, at, hosts = parts.netloc.rpartition("@")
     if "," in hosts:
@@ -139,7 +140,7 @@ def split(dsn: str) -> list[str]:
 
 
 def named(dsn: str) -> list[str]:
-    """The hosts of a DSN, without ports: names, addresses, and directories of sockets."""
+    """The hosts of a DSN, without ports: names, addresses and socket directories."""
     found: list[str] = []
     for each in split(dsn):
         parts = urlsplit(each)
@@ -149,8 +150,8 @@ def named(dsn: str) -> list[str]:
 
 
 def keep_alive(connection: "asyncpg.Connection[Record]") -> None:
-    """Let the kernel find out, within ten seconds, that the other end has gone without a word."""
-    # The only way to it: asyncpg neither takes sockets nor gives them.
+    """Let the kernel detect a dead peer within ten seconds."""
+    # There is no public way: asyncpg neither accepts nor exposes sockets.
     transport: BaseTransport = connection._transport  # pyright: ignore
     own = transport.get_extra_info("socket")
     if own is None or own.family not in (socket.AF_INET, socket.AF_INET6):
@@ -161,7 +162,7 @@ def keep_alive(connection: "asyncpg.Connection[Record]") -> None:
 
 
 def _host(dsn: str) -> str:
-    """Without user and password."""
+    """The host without user and password."""
     parts = urlsplit(dsn)
     query = dict(parse_qsl(parts.query))
     return parts.netloc.rpartition("@")[2] or f"{query.get('host')}:{query.get('port', 5432)}"
