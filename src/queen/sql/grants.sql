@@ -1,4 +1,4 @@
--- What the roles of roles.sql may do, all of it anew.
+-- Set the privileges of the roles in roles.sql, starting from none.
 revoke all on all tables in schema queen from queen_app, queen_retention, queen_readonly, queen_producer, queen_pipeline;
 revoke all on all sequences in schema queen from queen_app, queen_retention, queen_readonly, queen_producer, queen_pipeline;
 revoke all on all functions in schema queen from queen_app, queen_retention, queen_readonly, queen_producer, queen_pipeline;
@@ -18,15 +18,15 @@ revoke all on queen.keys, queen.tickets, queen.allowances from queen_retention;
 revoke update, delete on queen.migrations, queen.audit, queen.audit_end, queen.audit_start from queen_retention;
 
 grant select on all tables in schema queen to queen_readonly;
--- Data keys are sealed, as what they seal is.
+-- Data keys are readable, because they are encrypted like the payloads.
 revoke all on queen.keys, queen.tickets, queen.allowances from queen_readonly;
 
 grant select on all tables in schema queen to queen_pipeline;
 revoke all on queen.keys, queen.tickets, queen.allowances from queen_pipeline;
 grant usage on all sequences in schema queen to queen_pipeline;
 grant insert on queen.segments, queen.partitions, queen.consumers, queen.data_keys to queen_pipeline;
--- Only the columns that a publication writes: it wakes consumers, makes partitions and counts uses of keys. Locking a row needs
--- the right to update some column of it, which partitions and duties give on one that delivery does not depend on.
+-- Only the columns that a publication writes: it wakes consumers, creates partitions and counts uses of keys. Locking a row
+-- needs the right to update one of its columns. On partitions and background tasks, delivery does not depend on that column.
 grant update (version, idle_at, ready_at) on queen.consumers to queen_pipeline;
 grant update (levels) on queen.queues to queen_pipeline;
 grant update (uses) on queen.data_keys to queen_pipeline;
@@ -49,7 +49,7 @@ do $$
 declare
   v_name record;
 begin
-  -- Generations of keys are emptied whole.
+  -- Generations of keys are truncated.
   for v_name in select inhrelid::regclass as name from pg_inherits where inhparent = 'queen.dedup'::regclass loop
     execute format('grant truncate on %s to queen_app, queen_retention', v_name.name);
   end loop;
@@ -66,5 +66,5 @@ begin
 end
 $$;
 
--- It runs with the rights of its owner: only for those who remove old data.
+-- It runs with the rights of its owner, so only the retention role and the app may call it.
 revoke execute on function queen.forget_audit(bigint, double precision, integer) from queen_pipeline;

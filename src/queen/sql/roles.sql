@@ -1,13 +1,13 @@
--- Six roles without login, and what each may do. Repeating it is harmless; migrations repeat the grants.
+-- Create six roles without login. It can be repeated, and migrations repeat the grants.
 --
 -- queen_owner      owns everything, for `queen migrate`
 -- queen_app        runs the server: calls functions, reads and writes rows, changes no table, no function and no audit record
--- queen_retention  removes what is old
+-- queen_retention  removes old data
 -- queen_readonly   reads everything but keys and tickets
--- queen_producer   calls `queen.enqueue`, for applications, and nothing else
--- queen_pipeline   runs Spark: reads as queen_readonly does, writes to queues, and keeps books
+-- queen_producer   calls only `queen.enqueue`, for applications
+-- queen_pipeline   runs Spark: reads like queen_readonly, writes to queues, and records its progress
 --
--- A login role is made a member: create role queen_server login password '…' in role queen_app.
+-- To use one, add a login role to it: create role queen_server login password '…' in role queen_app.
 do $$
 declare
   v_role text;
@@ -18,7 +18,7 @@ begin
         execute format('create role %I nologin', v_role);
       end if;
     exception when duplicate_object or unique_violation then
-      null;  -- Another one made it at the same moment.
+      null;  -- Another session created it at the same time.
     end;
   end loop;
   if not pg_has_role(current_user, 'queen_owner', 'member') then
@@ -39,7 +39,7 @@ begin
     from pg_class c
     where c.relnamespace = 'queen'::regnamespace
       and c.relkind in ('r', 'p', 'v', 'S')
-      -- A sequence of an identity column goes with its table.
+      -- The sequence of an identity column belongs to its table.
       and not (c.relkind = 'S' and exists (select 1 from pg_depend d where d.objid = c.oid and d.deptype = 'i'))
     union all
     select p.oid::regprocedure::text, 'function' from pg_proc p where p.pronamespace = 'queen'::regnamespace

@@ -1,7 +1,7 @@
 -- Server processes, and the maintenance modes that they share.
 
 -- name: pulse
--- Record that this process is alive; returns the shared state.
+-- Record that this process is running; returns the shared state.
 select is_push_off, is_pop_off, redaction, has_orphans from queen.pulse($1, $2, $3, $4, $5);
 
 -- name: leave

@@ -14,7 +14,7 @@ from (
 order by o.id;
 
 -- name: next_xid
--- A number above that of every transaction that has one now. The end of a snapshot would not do: it follows the last
+-- A number above that of every transaction that has one now. The end of a snapshot is not enough: it follows the last
 -- transaction that ended, and an open transaction may have it.
 select pg_current_xact_id()::text::bigint as xid;
 

@@ -294,7 +294,7 @@ order by g.id, d.priority, d.due_at, d.id
 limit $7;
 
 -- name: delivery_token
--- The token of a leased delivery of a queue.
+-- The token of a queue's leased delivery.
 select d.token
 from queen.deliveries d
 join queen.partitions p on p.id = d.partition_id

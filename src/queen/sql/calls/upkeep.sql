@@ -70,7 +70,7 @@ limit $2;
 select removed, after_at, after_id, is_over, lag_seconds from queen.remove_partitions($1, $2, $3, $4, $5, $6);
 
 -- name: forget_producers
--- Delete producers that were silent for long.
+-- Delete producers without a request for long.
 select looked, removed, last from queen.forget_producers($1, $2, $3, $4);
 
 -- name: forget_counters

@@ -1,7 +1,7 @@
 -- The progress of Spark jobs.
 
 -- name: begin_pipeline
--- Start a run under a name, replacing the run before; deletes pipelines that were silent for a month.
+-- Start a run under a name, replacing the run before; deletes pipelines that did not report for a month.
 with forgotten as (
   delete from queen.pipelines f
   where f.name in (

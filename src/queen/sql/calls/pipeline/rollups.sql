@@ -57,7 +57,7 @@ from queen.rollups r
 where r.grain_seconds = $1 and r.at >= $2 and r.at < $3;
 
 -- name: roll_up
--- Store rows, unless the existing ones have seen more; returns how many were written.
+-- Store rows, unless the existing ones include more events; returns how many were written.
 select queen.roll_up($1) as written;
 
 -- name: mark_rollup

@@ -45,7 +45,7 @@ begin
       and s.base_offset = v_newest.base_offset
       and v_newest.next_offset <= p_end
       and s.body is not null
-      -- Otherwise the limit was reached and more segments stand before it.
+      -- Otherwise the limit was reached and more segments are before it.
       and (select count(*) from gone) < p_most
     returning s.base_offset, s.message_count, s.xid, true as had_body
   ),
@@ -69,7 +69,7 @@ begin
 end
 $$;
 
--- Move every group of a partition that stands before p_end to p_end. Messages that it claimed stay claimed.
+-- Move every group of a partition that is before p_end to p_end. Messages that it claimed stay claimed.
 -- The caller has locked the partition and those consumers.
 create or replace function queen.move_up (p_partition_id bigint, p_end bigint)
   returns void

@@ -9,7 +9,7 @@ as $$
   select substr(sha256(int8send(p_partition_id) || convert_to(p_transaction_id, 'UTF8')), 1, 16)
 $$;
 
--- Length in seconds of a dedup generation of a class.
+-- How many seconds a dedup generation of a class covers.
 create or replace function queen.dedup_length (p_class integer)
   returns bigint
   language sql

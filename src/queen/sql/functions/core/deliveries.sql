@@ -32,7 +32,7 @@ $$;
 
 -- Settle the given offsets of one delivery, or its whole leased part if p_offsets is null.
 --
--- If the whole leased part is settled, the rest becomes a delivery that is due at once.
+-- If the whole leased part is settled, the rest becomes a delivery that is due immediately.
 -- Returns QN002 if (id, token) is no longer the current lease. The caller has locked the consumers row.
 create or replace function queen.settle (
   p_id           bigint,
@@ -106,7 +106,7 @@ as $$
   end)
 $$;
 
--- Remove settled offsets from a delivery that the caller has locked. Delete the delivery when none is left.
+-- Remove settled offsets from a delivery that the caller has locked. Delete the delivery when it is empty.
 create or replace function queen.shrink (p_delivery queen.deliveries, p_done int8multirange)
   returns void
   language plpgsql

@@ -4,8 +4,8 @@
 --
 -- Returns when the message is due again. Returns null if its retries are exhausted: it was dead-lettered, or dropped if the
 -- queue keeps no dead letters. The backoff counts from p_from.
--- On an ordered queue the delivery ends too. Open messages before the failed one are due first, at once, and the failed
--- one is parked behind them (docs/decisions/0008). The caller has locked the pair of an ordered delivery.
+-- On an ordered queue the delivery ends too. Open messages before the failed one are due first, immediately, and the
+-- failed one is parked behind them (docs/decisions/0008). The caller has locked the pair of an ordered delivery.
 create or replace function queen.fail (
   p_delivery queen.deliveries,
   p_queue    queen.queues,
@@ -40,7 +40,7 @@ begin
     if p_kind = 'dead' or isempty(v_left) or (p_kind = 'failed' and not p_delivery.ordered) then
       perform queen.shrink(p_delivery, v_failed);
     else
-      -- The rest is due at once, with its attempts reset.
+      -- The rest is due immediately, with its attempts reset.
       update queen.deliveries d
       set
         id = nextval('queen.delivery_ids'), token = gen_random_uuid(), pending = v_left,

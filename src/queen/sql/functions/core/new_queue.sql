@@ -1,4 +1,4 @@
--- A queues row as JSON with every default. Values in p_defaults replace ours.
+-- A queues row as JSON with every default. Values in p_defaults override them.
 create or replace function queen.new_queue (p_defaults jsonb)
   returns jsonb
   language sql

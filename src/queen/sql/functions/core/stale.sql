@@ -15,7 +15,7 @@ end
 $$;
 
 -- Dead-letter the messages in ranges of offsets that waited too long, or only count them if the queue keeps no dead letters.
--- Messages that are deleted, or whose time to live is over, are left out. Returns the number of messages.
+-- Messages that are deleted or expired are left out. Returns the number of messages.
 create or replace function queen.bury_stale (
   p_group_id      bigint,
   p_queue         queen.queues,

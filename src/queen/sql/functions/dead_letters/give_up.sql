@@ -1,7 +1,7 @@
 -- Dead-letter a message of a group, whether it is waiting, leased, or not claimed yet.
 --
 -- A leased message leaves its lease, and the rest of the lease stays. For an unclaimed message, the messages before it
--- become a delivery of their own, which is due no earlier than they would be.
+-- become a separate delivery, which is due no earlier than they would be.
 -- Returns the group. Returns null if the group was not filled yet: one step has been done, and the caller calls again.
 -- Raises QN003, QN004 if there is no such message, QN010 if the group has settled it.
 -- Locks: the group (to fill it); or partitions, consumers, deliveries.

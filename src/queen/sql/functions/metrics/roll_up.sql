@@ -1,9 +1,9 @@
 -- Store rows of the history, at most 1,000 per call. Returns how many were written.
 --
--- p_rows: a JSON array. The keys are the columns. An existing row is replaced only by one that has seen as much or more: up
+-- p_rows: a JSON array. The keys are the columns. An existing row is replaced only by one that includes as much or more: up
 -- to the same or a later transaction, and no fewer events and samples, because counters and samples expire. The number of
 -- pushed messages never falls, because retention removes messages from the log. Deleted queues are left out.
--- Locks: the queues, so that none is erased meanwhile; rollups by key.
+-- Locks: the queues, so that they are not erased meanwhile; rollups by key.
 create or replace function queen.roll_up (p_rows jsonb)
   returns bigint
   language plpgsql

@@ -1,7 +1,7 @@
 -- The next batch of an archive. Plans it up to p_end if there is none. No transaction before p_end may be open.
 --
--- Returns the current plan, whichever process made it. No row if the archive or its queue does not exist, or if no batch is
--- planned and p_end is not after the archived position. Restores the hold on the log if it was given up.
+-- Returns the current plan of any process. No row if the archive or its queue does not exist, or if no batch is
+-- planned and p_end is not after the archived position. Restores the hold on the log if it was dropped.
 -- Locks: the archive, the task.
 create or replace function queen.plan_archive (p_name text, p_end xid8)
   returns table (batch bigint, token bigint, start_xid bigint, end_xid bigint)

@@ -1,5 +1,5 @@
 -- Keep messages of a queue that transactions from p_xid on have stored, regardless of retention, until the hold with this
--- name is moved or given up. Raises QN001. Locks: the retention task, so that each of its steps sees the hold.
+-- name is moved or dropped. Raises QN001. Locks: the retention task, so that each of its steps sees the hold.
 create or replace function queen.hold (p_queue text, p_name text, p_xid xid8)
   returns void
   language plpgsql
@@ -20,7 +20,7 @@ begin
 end
 $$;
 
--- Give up a hold. Returns false if there was none. Raises QN001.
+-- Drop a hold. Returns false if there was none. Raises QN001.
 create or replace function queen.unhold (p_queue text, p_name text)
   returns boolean
   language plpgsql

@@ -3,7 +3,7 @@
 -- p_app_id: null for a write that is never repeated. p_queue_id: the target of all segments. p_writes: the task attempts that
 -- count, in the order of the DataFrame. p_entries: how many segments each has staged.
 -- Returns `published` and the number of messages, `replayed` if the batch was published before, or `lost` if staged segments
--- are missing and nothing was published. Raises QN004 if a partition was removed, QN017 if a queue became encrypted.
+-- are missing and the batch was not published. Raises QN004 if a partition was removed, QN017 if a queue became encrypted.
 -- Locks: the publication, partitions by id, then as queen.push.
 create or replace function queen.publish (
   p_app_id     text,

@@ -48,7 +48,7 @@ begin
     select d.*
     from queen.due_deliveries(
       p_group_id, p_level, p_lanes, p_since, p_now,
-      -- A few more than are wanted, because some may have ended. No more than that, because every row found is locked.
+      -- A few more than requested, because some may have ended. No more than that, because every row found is locked.
       case when p_budget is null and p_slots is null then (
         select least(1000, 10 + sum(o.lanes))::integer
         from unnest(p_left, p_lanes_left) o (messages, lanes)
@@ -237,7 +237,7 @@ begin
 end
 $$;
 
--- The pending offsets of a waiting delivery whose time to live is over.
+-- The pending offsets of a waiting delivery that have expired.
 create or replace function queen.expired_of (p_delivery queen.deliveries, p_now timestamptz)
   returns int8multirange
   language plpgsql

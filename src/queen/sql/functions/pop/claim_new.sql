@@ -122,7 +122,7 @@ begin
       where k.id <> all (v_late);
     end if;
   end if;
-  -- How many messages of each partition are due and alive, up to the number that its request wants.
+  -- How many messages of each partition are due and not expired, up to the number requested.
   v_available := array(
     select e.available
     from unnest(v_ids, v_claimeds) with ordinality c (partition_id, claimed, slot)

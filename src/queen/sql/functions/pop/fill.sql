@@ -1,4 +1,4 @@
--- Create the positions of a group in the next p_limit partitions that existed before it. Returns true when none is left.
+-- Create the positions of a group in the next p_limit partitions that existed before it. Returns true at the end.
 -- Locks: the group, then partitions by id.
 create or replace function queen.fill (p_group_id bigint, p_limit integer)
   returns boolean

@@ -1,4 +1,4 @@
--- Seconds until a group may have messages, as far as is known. Null if only a wake-up can tell.
+-- Seconds until a group may have messages, as far as is known. Null if that needs a wake-up.
 --
 -- p_lanes: only these partitions, or null. Messages that are ready or due already were locked by another pop, which may
 -- not take all of them, so the caller searches again soon. p_due: include waiting deliveries and scheduled messages.

@@ -76,7 +76,7 @@ begin
           )
           and s.base_offset + s.message_count > c.claimed
         order by s.base_offset
-        -- The first message that is alive, at most 1,000 segments further on, or fewer if each message is copied.
+        -- The first message that has not expired, at most 1,000 segments further on, or fewer if each message is copied.
         limit case when p_queue.max_wait_seconds > 0 then 10 else 1000 end
       ) s
     ) a

@@ -1,11 +1,11 @@
--- Claim messages for several requests at once, from groups ordered by queue priority, then by the longest wait.
+-- Claim messages for several requests, from groups ordered by queue priority, then by the longest wait.
 --
 -- p_group_ids: the groups to search, each with the low-water marks that the caller remembers (null: search from the start).
 -- p_partition: only this partition. p_batches, p_partitions, p_leases: per request, how many messages, from how many
--- partitions, and for how many seconds (null: the queue's lease time). p_auto: acknowledge at once, without a lease.
+-- partitions, and for how many seconds (null: the queue's lease time). p_auto: acknowledge now, without a lease.
 -- p_due: search due deliveries `first`, before new messages; `last`, if there are too few new ones; or `never`, because
 -- the caller searched them a moment ago. With `never`, the wait time ignores them too.
--- p_turn: a call counter. Every fourth call on an unordered queue begins at another priority, so that none starves.
+-- p_turn: a call counter. Every fourth call on an unordered queue begins at another priority, so that all get a turn.
 --
 -- Returns one row per run of messages inside one segment. Returns one more row per group, without a request: the seconds
 -- until it has more messages (null: wait for a wake-up), the new marks, and QN003 if the group was deleted.
@@ -130,7 +130,7 @@ begin
     -- Search new and due messages once. Search again while messages are promoted, freed or skipped: the messages behind them
     -- are ready since then, which is after this search began.
     v_phase := case when p_due = 'first' then 'due' else 'new' end;
-    -- If options delay messages, a search that finds none must return how long to wait.
+    -- If options delay messages, a search without messages must return how long to wait.
     v_seeks_due := p_due <> 'never'
       or v_queue.delay_seconds > 0
       or v_queue.window_seconds > 0

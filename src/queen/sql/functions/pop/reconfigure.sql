@@ -1,6 +1,6 @@
 -- Steps that a pop takes after a queue was reconfigured, for changes that wait for leased messages or running calls.
 
--- Switch a queue between ordered and unordered once none of its deliveries is leased.
+-- Switch a queue between ordered and unordered once all its leases have ended.
 -- Returns true if it has switched and new messages can be claimed.
 create or replace function queen.change_order (p_queue_id bigint)
   returns boolean

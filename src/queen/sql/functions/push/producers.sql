@@ -16,7 +16,7 @@ begin
   order by p.sequence desc
   limit 1
   for no key update;
-  -- A separate statement sees rows that were committed while the lock was awaited.
+  -- A separate statement sees rows that were committed during the wait for the lock.
   return (
     select p.sequence
     from queen.producers p

@@ -90,7 +90,7 @@ begin
     returning s.id, s.partition_id, s.due_at, s.ttl_seconds, s.key, s.payload, s.extras
   ),
   alive as (
-    -- The time to live counts from the due time, unless the message is promoted at about that time.
+    -- The TTL counts from the due time, unless the message is promoted at about that time.
     select
       d.id, d.partition_id, d.due_at, d.key, d.payload, d.extras,
       t.seconds - case when v_now - d.due_at > interval '1 second' then extract(epoch from v_now - d.due_at) else 0 end
@@ -110,7 +110,7 @@ begin
     where coalesce(d.ttl_seconds > 0, true)
   ),
   entry as (
-    -- A segment has one time to live, so each run of messages that share one becomes a segment.
+    -- A segment has one TTL, so each run of messages with the same TTL becomes a segment.
     select
       d.partition_id,
       d.ttl_seconds,

@@ -51,7 +51,7 @@ end
 $$;
 
 -- Erase rows of deleted queues and groups: at most p_limit partitions and 2,000 segments or scheduled messages per call.
--- Returns true when nothing is left to erase.
+-- Returns true at the end.
 -- Locks: the queue or group row, so that one process erases it; then partitions by id, consumers, deliveries.
 create or replace function queen.erase (p_limit integer)
   returns boolean
@@ -170,7 +170,7 @@ begin
 end
 $$;
 
--- Erase a bounded number of messages of partitions that the caller has locked. Returns true when none is left.
+-- Erase a bounded number of messages of partitions that the caller has locked. Returns true at the end.
 create or replace function queen.erase_messages (p_queue_id bigint, p_partition_ids bigint[])
   returns boolean
   language plpgsql

@@ -1,7 +1,7 @@
 -- Move a group in the next partitions of its queue: to the first message after p_at, or to p_offset.
 --
 -- p_partition: only this one, required for p_offset. p_at: `-infinity` is the start, null the end. p_after: continue after
--- this partition id. Returns the last partition id moved, or null if none is left. If the group is not filled yet, fills it
+-- this partition id. Returns the last partition id moved, or null at the end. If the group is not filled yet, fills it
 -- by one step instead and moves nothing. Current leases are lost, because their deliveries are deleted. A redriven message
 -- stays due unless the log delivers it again, because its copy may be the only one.
 -- Raises QN001, QN003, QN004. Locks: partitions by id, consumers, deliveries.

@@ -39,7 +39,7 @@ begin
     if not found then
       return;
     end if;
-    -- So that it can be pushed again.
+    -- Its transactionId can then be pushed again.
     delete from queen.dedup k where k.key = v_key and k."offset" is null;
     v_status := 'scheduled';
   else

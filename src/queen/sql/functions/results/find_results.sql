@@ -2,7 +2,7 @@
 --
 -- A message is named by its transactionId and, if known, its partition and offset. The result contains them if the request
 -- did not. status: `pending`, `processing`, `failed` (waits for a retry), `completed`, `dead_letter`, `cancelled`. Null if the
--- offset does not exist, or if none was given and no result is stored.
+-- offset does not exist, or if the request has none and no result is stored.
 create or replace function queen.find_results (
   p_queue_ids       bigint[],
   p_transaction_ids text[],

@@ -6,7 +6,7 @@
 -- transactionId of another. A transactionId without a partition is then searched among the deduplication keys of the
 -- group's newest partitions: 1,000 for one message, 20,000 per call.
 -- Returns one row per match, with the ordinal of the message. The caller rejects several matches. A row without an id: the
--- message is not leased, and is_settled tells whether the group has settled it. No row: the message is unknown.
+-- message is not leased, and is_settled is whether the group has settled it. No row: the message is unknown.
 create or replace function queen.find_deliveries (
   p_groups          text[],
   p_delivery_ids    bigint[],

@@ -1,6 +1,6 @@
 -- Return messages to their group, or settle them one by one. Each request names one message.
 --
--- p_kinds: `failed` counts an attempt and applies the backoff, `retry` does neither, `dead` dead-letters at once,
+-- p_kinds: `failed` counts an attempt and applies the backoff, `retry` does neither, `dead` dead-letters now,
 -- `completed` settles the message. p_delays: seconds instead of the backoff, or null.
 -- In an ordered delivery only the lowest failure of a call counts: the delivery ends there, and its other open messages
 -- return without an attempt counted. All `completed` messages of a delivery are settled in one step.

@@ -1,4 +1,4 @@
--- End leases without counting an attempt. The messages can be claimed again at once.
+-- End leases without counting an attempt. The messages can be claimed again immediately.
 --
 -- Returns one row per request, in request order: its group, or QN002 if (id, token) is no longer the current lease.
 -- Locks: deliveries by id.

@@ -1,6 +1,6 @@
 -- Take back the end of leases that were just granted, from offset p_ends on. No attempt is counted.
 --
--- On an ordered queue the messages wait behind the rest of the lease. On an unordered queue they can be claimed at once.
+-- On an ordered queue the messages wait behind the rest of the lease. On an unordered queue they are available now.
 -- Returns one row per request, in request order: its group, or QN002 if (id, token) is no longer the current lease.
 -- Commits asynchronously, as the claim did. Locks: deliveries by id.
 create or replace function queen.shorten (p_ids bigint[], p_tokens uuid[], p_ends bigint[])

@@ -76,7 +76,7 @@ begin
     for no key update
   ) l;
 
-  -- Check everything first, so that nothing has to be undone.
+  -- Check everything first, to avoid an undo.
   return query
   select r.kind, r.ordinal::integer, null::bigint, null::timestamptz, null::bigint, r.code
   from (

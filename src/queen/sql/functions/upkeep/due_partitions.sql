@@ -1,8 +1,8 @@
 -- Partitions of a queue with segments that became older than p_cut since the last call, in the order of transactions, and
--- partitions to retry whose time has come.
+-- partitions whose retry is due.
 --
 -- Each segment is visited once. The sweep stops at the first segment that is too young. Transactions overlap, so an older
--- segment behind it is visited together with it. The sweep never passes a transaction that may be open, nor p_before.
+-- segment behind it is visited together with it. The sweep never passes p_before or a transaction that may be open.
 -- A partition may be returned twice. The caller processes all of them, or passes the rest to queen.look_again.
 -- Locks: the sweep.
 create or replace function queen.due_partitions (
@@ -106,7 +106,7 @@ begin
   from (select u.id from unnest(p_lagging) u (id) order by u.id) u
   on conflict (partition_id, kind) do update
   set
-    -- Later each time, so that a backlog without consumers is not scanned again and again.
+    -- Later each time, so that a backlog without consumers is not scanned too often.
     look_at = p_now + make_interval(secs => p_again * 2 ^ least(l.looks + 1, 5)),
     looks = l.looks + 1;
 end

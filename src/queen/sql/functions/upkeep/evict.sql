@@ -99,7 +99,7 @@ begin
       v_late := v_late || v_id;
     end if;
   end loop;
-  -- Visit locked partitions again in one second, or at once if the limit was reached.
+  -- Visit locked partitions again in one second, or immediately if the limit was reached.
   perform queen.look_again(
     p_queue_id, 'eviction', v_due.partition_ids,
     array(

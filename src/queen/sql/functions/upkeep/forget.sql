@@ -1,7 +1,7 @@
 -- Truncate the generation of a class of keys that no window reaches any more. Returns true if it contained keys.
 --
--- A truncate waits for running users of the keys and makes all later ones wait, so it gives up soon and the next call tries
--- again. Raises QN016. Locks: the task; the generation, exclusive, with a short timeout.
+-- A truncate waits for running users of the keys and makes all later ones wait, so it has a short timeout and the next call
+-- tries again. Raises QN016. Locks: the task; the generation, exclusive, with a short timeout.
 create or replace function queen.forget_generation (p_epoch bigint, p_class integer)
   returns boolean
   language plpgsql
@@ -54,7 +54,7 @@ $$;
 
 -- Delete producers without a request for p_seconds, among the next p_limit after p_after.
 --
--- Keeps producers that stand for files of a buffer, however old, until the call end_buffers marks them as gone.
+-- Keeps producers that stand for files of a buffer until the call end_buffers marks the files as deleted.
 -- Returns how many were visited, how many were deleted, and the last one. Raises QN016. Locks: the task, producers.
 create or replace function queen.forget_producers (
   p_epoch   bigint,
@@ -165,7 +165,7 @@ end
 $$;
 
 -- Delete counters and samples from p_seconds ago or earlier, at most p_limit of each. Returns how many. Raises QN016.
--- Deletes late minutes too, because without a rollup nothing else does.
+-- Deletes late minutes too, because only a rollup would delete them otherwise.
 -- Locks: the task, counters, samples, late minutes.
 create or replace function queen.forget_counters (p_epoch bigint, p_seconds double precision, p_limit integer)
   returns bigint

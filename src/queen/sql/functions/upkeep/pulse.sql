@@ -1,5 +1,5 @@
--- Record that a process is alive. Return the active maintenance modes and the newest redaction.
--- Writes at most every four seconds, however often it is called. Deletes processes that were silent for a day.
+-- Record that a process is running. Return the active maintenance modes and the newest redaction.
+-- Writes at most every four seconds. Deletes processes that did not report for a day.
 create or replace function queen.pulse (p_id text, p_host text, p_pid integer, p_version text, p_waiters integer)
   returns table (is_push_off boolean, is_pop_off boolean, redaction bigint, has_orphans boolean)
   language plpgsql

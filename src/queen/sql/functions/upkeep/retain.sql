@@ -105,7 +105,7 @@ declare
   v_old record;
   v_end bigint;
 begin
-  -- Times never fall as offsets rise, so old messages are at the start.
+  -- Times never fall as offsets rise: old messages are at the start.
   select
     coalesce(min(s.base_offset) filter (where s.xid >= p_hold), max(s.next_offset)) as end_offset,
     count(*) as segments

@@ -1,6 +1,6 @@
 -- Cancel a workflow: no step begins any more, and messages that are still in the outbox are deleted.
 --
--- Waits for leased messages, as after a failed step. Then completed steps are undone, unless p_is_undone says otherwise, and
+-- Waits for leased messages, as after a failed step. Then completed steps are undone, unless p_is_undone is false, and
 -- the run ends as cancelled. Returns whether it was running, whether it has ended, and how many steps are still active. A run
 -- that is being undone, or has ended, does not change.
 -- Raises QN020 if there is no such workflow. Locks: the run, then its messages in the outbox by id.

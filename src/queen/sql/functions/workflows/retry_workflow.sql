@@ -4,7 +4,7 @@
 -- all steps that may follow from these. A branch that was not taken stays skipped, and completed steps behind it stay
 -- completed. A failed map keeps its completed parts, unless a step before it runs again. If a step could not be undone, the
 -- undo is tried again instead.
--- Returns whether the run has ended because nothing was left to do. Raises QN020 if there is no such workflow or step, QN022
+-- Returns whether the run has ended because no step was left to run. Raises QN020 if there is no such workflow or step, QN022
 -- if there is nothing to retry: it has not ended, it completed, or it was undone.
 -- Locks: the run.
 create or replace function queen.retry_workflow (p_id text, p_from text, out has_ended boolean)

@@ -1,4 +1,4 @@
--- Check steps whose look_at has come. Fail steps that waited too long for a signal, and steps whose message is neither in the
+-- Check steps whose look_at is due. Fail steps that waited too long for a signal, and steps whose message is neither in the
 -- outbox nor open in its queue: it was evicted, purged, dead-lettered, or settled without its step.
 --
 -- Checks at most p_limit steps. Locked runs are left for the next call. Returns how many were checked, and the runs that ended.
@@ -97,7 +97,7 @@ begin
 end
 $$;
 
--- Whether all messages of a step were moved from the outbox to the log, and none is scheduled there any more.
+-- Whether all messages of a step were moved from the outbox to the log, and are not scheduled there any more.
 create or replace function queen.is_in_log (p_step queen.workflow_steps)
   returns boolean
   language plpgsql

@@ -105,7 +105,7 @@ begin
 end
 $$;
 
--- Start a step. Returns its state if it is settled at once: it waits for nothing, or its message cannot be sent.
+-- Start a step. Returns its state if that settles it: it has no message or signal, or its message cannot be sent.
 create or replace function queen.begin_step (
   p_run  queen.workflows,
   p_step queen.workflow_steps,
