@@ -87,7 +87,7 @@ def _refuse_a_mixture() -> None:
     beside = os.listdir(folder)
     if any(name.startswith("queen_mq-") and name.endswith(".dist-info") for name in beside):
         raise ImportError(
-            "both queenmq and queen-mq are installed, and both are the package `queen`: "
+            "both queenmq and queen-mq are installed, and both install the package `queen`: "
             "pip uninstall queen-mq, then pip install --force-reinstall queenmq"
         )
 

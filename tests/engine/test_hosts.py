@@ -98,7 +98,7 @@ async def test_a_call_without_an_answer_is_given_up_and_all_silent_connections_w
         await asyncio.gather(*(database.fetch("now") for _ in range(3)))
         gate.fall_silent()
 
-        with pytest.raises(OutcomeUnknown, match="no answer within"):
+        with pytest.raises(OutcomeUnknown, match="no response within"):
             await database.fetch("now")
 
         for _ in range(5):

@@ -315,7 +315,7 @@ async def test_a_signal_that_does_not_come_in_time_fails_its_step(
 
     assert await states(engine, id_) == {"go": "failed", "late": "active"}
     (step, _) = await engine.store.workflows.steps(id_)
-    assert step["error"] == "no signal go came within 3600 s"
+    assert step["error"] == "no signal go arrived within 3600 s"
 
 
 async def test_what_follows_a_signal_that_did_not_come_has_its_own_result(

@@ -262,4 +262,4 @@ async def test_results_that_no_message_could_carry_fail_the_step(connect: Connec
 
     assert await state(connection, id_) == "failed"
     error = await connection.fetchval("select error from queen.workflows where id = $1", id_)
-    assert "at most 8388608 fit" in error
+    assert "the maximum is 8388608" in error

@@ -19,11 +19,11 @@ def check_name(what: str, name: str, max_bytes: int) -> None:
     if not 0 < size_bytes <= max_bytes:
         raise errors.InvalidName(f"{what} of {size_bytes} bytes: it must have 1 to {max_bytes}")
     if name in (".", "..") or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
-        raise errors.InvalidName(f"{what} {name!r}: no control characters, not . or ..")
+        raise errors.InvalidName(f"{what} {name!r}: control characters, . and .. are not allowed")
 
 
 def check_queue_name(what: str, name: str, max_bytes: int) -> None:
     """Check a queue or group name, which must not begin with the reserved prefix __."""
     check_name(what, name, max_bytes)
     if name.startswith("__") or name != name.strip():
-        raise errors.InvalidName(f"{what} {name!r}: no leading __ and no outer spaces")
+        raise errors.InvalidName(f"{what} {name!r}: a leading __ and outer spaces are not allowed")

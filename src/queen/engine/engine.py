@@ -267,7 +267,7 @@ class Engine:
         is_ours = shard == str(self.store.shard) and re.fullmatch(r"[0-9]{1,18}", number)
         token = await self.store.queues.delivery_token(queue_id, int(number)) if is_ours else None
         if token is None:
-            raise errors.LeaseLost(f"nobody holds delivery {ref} of this queue any more")
+            raise errors.LeaseLost(f"delivery {ref} of this queue is not leased any more")
         await self._acks.release(Lease(self.store.shard, int(number), token))
 
     async def transact(

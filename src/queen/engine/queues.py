@@ -76,7 +76,7 @@ class Queues:
         if [to is not None, to_end, to_start, offset is not None].count(True) != 1:
             raise errors.BadRequest("seek needs one of: a time, the end, the start, an offset")
         if offset is not None and partition is None:
-            raise errors.BadRequest("an offset belongs to a partition")
+            raise errors.BadRequest("a seek to an offset needs a partition")
         at = to
         if to_start:
             at = datetime.min.replace(tzinfo=UTC)

@@ -82,7 +82,7 @@ class Transactions:
         self._check_shards(acknowledgments, required_leases)
         if len(advances) > len(acknowledgments):
             # The lease decides which of several workers may settle the step.
-            raise errors.BadRequest("a step is settled with the ack of its message")
+            raise errors.BadRequest("a step needs the ack of its message in the same call")
         steps = self._workflows.advances(advances)
         try:
             settlements = await self._resolve(acknowledgments, consumer_group)
@@ -197,7 +197,7 @@ class Transactions:
                 continue
             each = acknowledgments[index]
             error = meant or errors.AlreadySettled(
-                f"message {each.id or each.transaction_id!r} is not out any more"
+                f"message {each.id or each.transaction_id!r} is not leased any more"
             )
             error.members["failed"] = ("ack", index)
             raise error
@@ -213,11 +213,11 @@ class Transactions:
             )
             if not named <= ours:
                 raise errors.CrossShard(
-                    f"message {each.id or each.transaction_id!r} is of another shard",
+                    f"message {each.id or each.transaction_id!r} belongs to another shard",
                     failed=("ack", index),
                 )
         if any(not shards_of(lease_id=each) <= ours for each in required_leases):
-            raise errors.CrossShard("a required lease is of another shard")
+            raise errors.CrossShard("a required lease belongs to another shard")
 
     def _judge(self, problems: Sequence[rows.Record]) -> None:
         for row in problems:
@@ -246,5 +246,5 @@ class Transactions:
         if "duplicate" in kinds and is_rolled_back_on_duplicate:
             items = [part.item_at(place) for part, marked in marks for place in marked.duplicates]
             raise errors.Duplicate(
-                "a transactionId of the transaction is known", failed=("item", min(items))
+                "a transactionId of the transaction was used before", failed=("item", min(items))
             )

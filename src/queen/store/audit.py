@@ -75,7 +75,7 @@ class Audit:
             number, before = await self._follow(number, before)
         if end["id"] > number or (end["id"] == number and end["hash"] != before):
             raise errors.DatabaseUnsafe(
-                f"the audit log ends at record {number}, its end says {end['id']}"
+                f"the audit log ends at record {number}, but must end at {end['id']}"
             )
         return Checked(number, before.hex(), first)
 

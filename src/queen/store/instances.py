@@ -32,5 +32,5 @@ class Instances:
         return await self._database.fetch("migrations")
 
     async def duties(self) -> list[Record]:
-        """The result of the last run of each background task."""
+        """The last result of each background task."""
         return await self._database.fetch("duties")

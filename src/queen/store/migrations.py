@@ -83,7 +83,7 @@ async def migrate(dsn: str, *, wait_seconds: float = _TURN_SECONDS) -> list[str]
             # Blocked statements can continue now, and the blocking one may end.
             await asyncio.sleep(random.uniform(0.5, 1.5))
     raise errors.DatabaseUnavailable(
-        "somebody keeps a lock on a table that must change; see `queen doctor` and try again"
+        "another session locks a table that must change; see `queen doctor` and try again"
     )
 
 
@@ -143,7 +143,7 @@ async def make_roles(dsn: str) -> None:
             await connection.execute(sql.GRANTS)
         except asyncpg.InsufficientPrivilegeError as error:
             raise errors.DatabaseUnsafe(
-                f"making roles needs a user who may do so (CREATEROLE): {error}"
+                f"creating roles needs a user with CREATEROLE: {error}"
             ) from error
 
 
@@ -240,8 +240,8 @@ def _missing(applied: dict[str, str]) -> list[str]:
     unknown = _unknown(applied)
     if breaking := [name for name in unknown if applied[name].endswith(_BREAKING)]:
         raise errors.DatabaseUnsafe(
-            f"the database is at a later release, by {', '.join(breaking)}, with which this one "
-            "cannot work; start that release"
+            f"a later release migrated the database ({', '.join(breaking)}), and this release "
+            "cannot work with it; start the later release"
         )
     missing = [name for name in sql.MIGRATIONS if name not in applied]
     if missing or (not unknown and _are_functions_old(applied.get(_FUNCTIONS, ""))):

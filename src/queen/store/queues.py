@@ -40,7 +40,7 @@ class Queues:
         return await self._database.fetch("queues", names)
 
     async def of_partitions(self, partition_ids: Sequence[int]) -> list[Record]:
-        """Id and name of the queue of each partition that exists."""
+        """Queue id and queue name of each partition that exists."""
         return await self._database.fetch("queues_of_partitions", partition_ids)
 
     async def of_deliveries(self, leases: Sequence[tuple[int, UUID]]) -> list[Record]:

@@ -22,7 +22,9 @@ class Relay(Outbox):
         (row,) = await self._database.fetch("outbox_objects")
         _refuse_servers(row)
         if not (row["has_outbox"] and row["has_relay"]):
-            raise errors.DatabaseUnsafe("there is no outbox here; run `queen relay --init` once")
+            raise errors.DatabaseUnsafe(
+                "this database has no outbox; run `queen relay --init` once"
+            )
 
     async def take(self, first_xid: int, limit: int, size_bytes: int) -> list[Record]:
         """The unconfirmed batch, or else the next one. Empty if there is none."""
@@ -64,7 +66,7 @@ async def init(dsn: str) -> None:
                 await connection.execute(sql.FUNCTIONS[name])
             await connection.execute("revoke all on all functions in schema queen from public")
     except asyncpg.InsufficientPrivilegeError as error:
-        raise errors.DatabaseUnsafe(f"making an outbox needs its owner: {error}") from error
+        raise errors.DatabaseUnsafe(f"this user cannot create an outbox: {error}") from error
     finally:
         await connection.close()
 
@@ -72,5 +74,5 @@ async def init(dsn: str) -> None:
 def _refuse_servers(row: Record) -> None:
     if row["has_servers"]:
         raise errors.DatabaseUnsafe(
-            "this database is Queen's own: its servers move the outbox, and no relay is needed"
+            "this is the database of Queen's servers, which move the outbox: don't use a relay"
         )

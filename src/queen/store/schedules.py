@@ -37,7 +37,7 @@ class Schedules:
         next_at: datetime | None,
         queues: Sequence[str],
     ) -> Record | None:
-        """Create or change a schedule. None if it belongs to none of these queues any more."""
+        """Create or change a schedule. None if it belongs to another queue by now."""
         rows = await self._database.fetch(
             "put_schedule",
             *(name, queue, partition, cron, time_zone, missed, message, is_paused, next_at),

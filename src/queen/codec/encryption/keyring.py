@@ -15,7 +15,7 @@ def keyring_from(*, file: str | None, keys: str | None, key: str | None) -> Keyr
     if file is not None:
         found |= encryption.parse_keys(_read_private(file), where="QUEEN_ENCRYPTION_KEYS_FILE")
         if not found:
-            raise errors.BadSettings("QUEEN_ENCRYPTION_KEYS_FILE: there is no key in it")
+            raise errors.BadSettings("QUEEN_ENCRYPTION_KEYS_FILE: the file contains no key")
     for text, where in ((keys, "QUEEN_ENCRYPTION_KEYS"), (_default(key), "QUEEN_ENCRYPTION_KEY")):
         for id_, secret in encryption.parse_keys(text or "", where=where).items():
             if found.setdefault(id_, secret) != secret:
@@ -36,7 +36,7 @@ def _default(key: str | None) -> str | None:
     if key is None:
         return None
     if "," in key or "\n" in key or not key.strip():
-        raise errors.BadSettings("QUEEN_ENCRYPTION_KEY: a key has 64 hexadecimal digits")
+        raise errors.BadSettings("QUEEN_ENCRYPTION_KEY: the key must have 64 hexadecimal digits")
     return f"default:{key.strip()}"
 
 
@@ -45,7 +45,7 @@ def _read_private(name: str) -> str:
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise errors.BadSettings(
-                "QUEEN_ENCRYPTION_KEYS_FILE: others than its owner may use it; chmod 600"
+                "QUEEN_ENCRYPTION_KEYS_FILE: other users can access the file; run chmod 600"
             )
         return path.read_text("utf-8")
     except (OSError, ValueError) as error:

@@ -2,9 +2,9 @@
 Encryption of payloads with AES-256-GCM, and the keys for it.
 
 An encrypted payload has a mark, a kind, the key id (4 bytes), a nonce (12), the ciphertext and a
-tag (16). The mark is a byte that JSON never contains, so it tells encrypted payloads apart. The tag
-also authenticates, each with its length: the purpose, mark and kind, shard, queue id, partition id
-and key id. The offset is not authenticated, because the database assigns it after encryption.
+tag (16). The mark is a byte that JSON never contains, so it marks encrypted payloads. The tag also
+authenticates, each with its length: the purpose, mark and kind, shard, queue id, partition id and
+key id. The offset is not authenticated, because the database assigns it after encryption.
 """
 
 import os
@@ -106,7 +106,7 @@ class DataKey:
         """
         kind = sealed[:2]
         if kind not in (_PAYLOAD, _PAYLOAD_AND_EXTRA) or len(sealed) < OVERHEAD_BYTES:
-            raise errors.EncryptionUnavailable("a payload is sealed in a way that is not known")
+            raise errors.EncryptionUnavailable("a payload has an unknown encryption format")
         try:
             inner = self._cipher.decrypt(
                 sealed[_HEAD_BYTES : _HEAD_BYTES + _NONCE_BYTES],
@@ -201,7 +201,7 @@ class Keyring:
             return cipher.decrypt(sealed[end : end + 12], sealed[end + 12 :], bound)
         except (InvalidTag, ValueError) as error:
             raise errors.EncryptionUnavailable(
-                f"a record was not sealed by this master key {master_id}"
+                f"a record was not encrypted by this master key {master_id}"
             ) from error
 
     def unwrap(self, stored: Wrapped) -> DataKey:
@@ -216,7 +216,7 @@ class Keyring:
             secret = cipher.decrypt(stored.wrapped[1:13], stored.wrapped[13:], bound)
         except (InvalidTag, ValueError) as error:
             raise errors.EncryptionUnavailable(
-                f"the data key {stored.id} was not wrapped by this master key {stored.master_id}"
+                f"the data key {stored.id} was not encrypted by this master key {stored.master_id}"
             ) from error
         return DataKey(stored.id, stored.queue_id, secret)
 
@@ -238,7 +238,7 @@ def parse_keys(text: str, *, where: str) -> dict[str, bytes]:
                 " 64 hexadecimal digits"
             )
         if id_ in found:
-            raise errors.BadSettings(f"{where}: the key {id_} is there twice")
+            raise errors.BadSettings(f"{where}: the key id {id_} occurs twice")
         found[id_] = bytes.fromhex(secret)
     return found
 
@@ -262,5 +262,5 @@ def _bound(*fields: bytes | int) -> bytes:
 
 def _not_authentic(partition_id: int) -> errors.EncryptionUnavailable:
     return errors.EncryptionUnavailable(
-        f"a payload of partition {partition_id} is not what was sealed there"
+        f"a payload of partition {partition_id} was changed, or encrypted for another one"
     )

@@ -1,4 +1,4 @@
-"""Encryption and decryption of the messages of a partition."""
+"""Encryption and decryption of a partition's messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple

@@ -136,7 +136,7 @@ def decode_push(body: bytes, keyring: Keyring) -> BufferedPush:
     if body[:1] == _SEALED:
         return _DECODE(keyring.open_record(body[1:]))
     if body[:1] != _PLAIN:
-        raise ValueError("this release does not know the envelope of the record")
+        raise ValueError("this release cannot read the format of the record")
     return _DECODE(memoryview(body)[1:])
 
 
@@ -202,7 +202,9 @@ class FileBuffer:
         """
         body = encode_push(push, self.keyring)
         if self._waiting_bytes + len(body) > self._max_queued_bytes:
-            raise errors.DatabaseUnavailable("the database is away, and its buffer has much to do")
+            raise errors.DatabaseUnavailable(
+                "the database is unavailable and the file buffer is busy; try later"
+            )
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(body, len(push.items), is_behind, done))
         self._waiting_bytes += len(body)
@@ -277,7 +279,7 @@ class FileBuffer:
                 results[index] = False
             elif size > room:
                 results[index] = errors.DatabaseUnavailable(
-                    "the database is away, and its buffer is full"
+                    "the database is unavailable and the file buffer is full; try again later"
                 )
             else:
                 room -= size
@@ -419,7 +421,9 @@ def _read_failed(path: Path, keyring: Keyring) -> list[BufferedPush]:
 
 
 def _refusal(error: BaseException) -> errors.QueenError:
-    return errors.DatabaseUnavailable(f"the database is away, and its buffer cannot be: {error}")
+    return errors.DatabaseUnavailable(
+        f"the database is unavailable and the file buffer failed: {error}"
+    )
 
 
 def _unknown(error: BaseException) -> errors.QueenError:

@@ -94,7 +94,7 @@ class Replayer(PeriodicTask):
             outcome = error
         except Exception as error:
             # The cause may be gone on the next run.
-            _LOG.exception("what is buffered could not be stored")
+            _LOG.exception("buffered pushes could not be stored")
             outcome = errors.QueenError(str(error))
         pause = self._settings.file_buffer_flush_ms / 1000
         if outcome is not None:
@@ -113,9 +113,9 @@ class Replayer(PeriodicTask):
             if self.is_held:
                 raise errors.DatabaseUnavailable("push maintenance is on")
             if self._store.database.is_away:
-                raise errors.DatabaseUnavailable("the database is away")
+                raise errors.DatabaseUnavailable("the database is unavailable")
             if not self._folder.keep():
-                raise errors.Overloaded("another process of this server stores what is buffered")
+                raise errors.Overloaded("another process of this server is replaying the buffer")
             try:
                 files = await asyncio.to_thread(self._files)
                 starts = {found.file_id: await self._start_of(found) for found in files}
@@ -139,7 +139,7 @@ class Replayer(PeriodicTask):
                 await self._pass(await asyncio.to_thread(self._folder.files))
                 gone = await asyncio.to_thread(self._folder.remove, self._ends)
         except TimeoutError as error:
-            raise errors.OutcomeUnknown("the last of the buffer took too long") from error
+            raise errors.OutcomeUnknown("the end of the buffer took too long to store") from error
         self._ends.clear()
         await self._forget(gone)
 
@@ -187,7 +187,7 @@ class Replayer(PeriodicTask):
             # damaged them.
             if end != found.size_bytes:
                 _LOG.error(
-                    "%s is torn or damaged at byte %d, and is kept in failed", found.path.name, end
+                    "%s is torn or damaged at byte %d and was moved to failed", found.path.name, end
                 )
             self._ends[found.file_id] = end if end == found.size_bytes else found.size_bytes + 1
 
@@ -219,7 +219,7 @@ class Replayer(PeriodicTask):
                     await self._store_batch([each])
                 return
             if isinstance(error, _Done):
-                raise errors.OutcomeUnknown("stored before") from error
+                raise errors.OutcomeUnknown("some of these records are already stored") from error
             (each,) = batch
             await self._fail(each, each.body, error)
             await self._store_together([each._replace(push=None, body=b"")])
@@ -337,7 +337,7 @@ class Replayer(PeriodicTask):
     async def _fail(
         self, each: Replayed, body: bytes, reason: object, *, suffix: str = "-0"
     ) -> None:
-        _LOG.error("a buffered push cannot be stored, and is kept in failed: %s", reason)
+        _LOG.error("a buffered push cannot be stored and was moved to failed: %s", reason)
         await self._buffer.set_aside(f"{each.name}{suffix}", each.number, body)
 
 

@@ -126,7 +126,7 @@ class Sealer:
         if not keys:
             return segment
         if queue_id is not None and any(key.queue_id != queue_id for key in keys.values()):
-            raise errors.EncryptionUnavailable("a payload was sealed for another queue")
+            raise errors.EncryptionUnavailable("a payload was encrypted for another queue")
         return open_segment(keys, self._store.shard, partition_id, segment)
 
     async def open_one(
@@ -153,7 +153,7 @@ class Sealer:
             stored = row["payload"]
             try:
                 if is_sealed(stored) and key_id_of(stored) in lost:
-                    raise errors.EncryptionUnavailable("its data key is not here")
+                    raise errors.EncryptionUnavailable("its data key is missing")
                 row["payload"], row["extras"] = await self.open_one(
                     row["partition_id"], stored, row["extras"]
                 )

@@ -230,7 +230,7 @@ def _matches(found: Found, wanted: Filter, written: tuple[bytes, ...]) -> bool:
 def masked() -> errors.Masked:
     """The error for a search in masked payloads."""
     return errors.Masked(
-        "payloads here are encrypted and masked: searching them needs reveal=true, which is logged"
+        "these payloads are encrypted and masked: search them with reveal=true, which is logged"
     )
 
 

@@ -33,7 +33,7 @@ async def redact(
         if await store.browse.redact(partition_id, offset, *cut, by):
             cache.drop(partition_id, offset)
             return
-    raise errors.Overloaded("the segment changes all the time; try again")
+    raise errors.Overloaded("the segment changed at every attempt; try again")
 
 
 async def forget_redacted(store: Store, cache: SegmentCache, after: int) -> None:

@@ -81,7 +81,7 @@ def rolled_up(asked: Asked, reach: Reach, hours: int) -> Range:
         if asked.end > asked.counted_from and asked.seconds <= hours * 3600 + 60:
             return counted(asked)
         raise errors.BadRequest(
-            f"counters are kept for {hours} hours, and no rollups of that time; ask for less"
+            f"counters are kept for {hours} hours, and that time has no rollups; ask for less"
         )
     # The requested start, or the oldest rollup: a day's rollup begins before its first minute.
     oldest = max(asked.start, min(reach.values()) + _DAY)
@@ -101,7 +101,7 @@ def _step(asked: Asked, least: int) -> int:
         raise errors.BadRequest("bucketSeconds must be a multiple of 60, up to 86400")
     if step % least:
         raise errors.BadRequest(
-            f"so far back figures are kept by {least} seconds: bucketSeconds must be a multiple"
+            f"bucketSeconds must be a multiple of {least} for metrics of that age"
         )
     return step
 
@@ -111,7 +111,7 @@ def _buckets(asked: Asked, step: int) -> Range:
     until = -int(-asked.end // step) * step
     if (until - begin) // step > MAX_BUCKETS:
         raise errors.BadRequest(
-            f"more than {MAX_BUCKETS} buckets; ask for less, or for larger ones"
+            f"more than {MAX_BUCKETS} buckets; ask for a shorter range or larger buckets"
         )
     return Range(begin, until, step)
 

@@ -186,7 +186,7 @@ class Popper:
                 self._start(target)
 
     def _sweep(self, target: Target) -> None:
-        """Remove finished units, and the target if none is left."""
+        """Remove finished units, and the target after its last unit."""
         target.sweep()
         if not target.units:
             self.waiters.forget(target)
@@ -277,12 +277,16 @@ class Popper:
                 if leases:
                     await self._store.messages.release(sorted(leases))
             except (errors.ServiceError, errors.OutcomeUnknown):
-                raise errors.OutcomeUnknown(f"claimed, but not read: {error}") from error
+                raise errors.OutcomeUnknown(
+                    f"the messages were claimed but not read: {error}"
+                ) from error
             if not isinstance(error, errors.ServiceError | errors.OutcomeUnknown):
                 raise  # A bug: each caller gets the error, and the server logs it.
             if target.name.is_auto:
-                raise errors.OutcomeUnknown(f"settled, but not read: {error}") from error
-            raise errors.DatabaseUnavailable(f"not read: {error}") from error
+                raise errors.OutcomeUnknown(
+                    f"the messages were acked but not read: {error}"
+                ) from error
+            raise errors.DatabaseUnavailable(f"the messages were not read: {error}") from error
 
     async def _refuse(
         self,

@@ -48,7 +48,7 @@ _DECODE: Final = msgspec.msgpack.Decoder(_Outcome).decode
 
 
 def encode_outcome(unit: PendingPush, entries: Entries) -> tuple[bytes, list[int]]:
-    """The outcome of each item of a unit, and the entries whose offsets are its bases."""
+    """The outcomes of all items in a unit, and the entries whose offsets are its bases."""
     bases: dict[tuple[int, int], int] = {}
     found: list[tuple[int, _Run]] = []
     for part in unit.parts:
@@ -106,7 +106,7 @@ def _value_before(run: _Run, count: int) -> int | None:
 
 
 class FirstOutcome(PushResult):
-    """The results of the first attempt of a request, for a repeat."""
+    """The results of a request's first attempt, for a repeat."""
 
     __slots__ = ("_messages",)
 

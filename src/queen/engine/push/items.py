@@ -101,7 +101,7 @@ class ItemChecks:
             raise errors.BadRequest("a push needs at least one item")
         if len(items) > settings.max_items:
             raise errors.TooManyItems(
-                f"{len(items)} items; at most {settings.max_items} fit a request"
+                f"{len(items)} items; the maximum per request is {settings.max_items}"
             )
         doubtful = await self._doubtful(items)
         pace = Pace()
@@ -148,7 +148,7 @@ class ItemChecks:
         most = self._max_payload_bytes(queue)
         if len(item.payload) > most and not is_admitted:
             raise errors.PayloadTooLarge(
-                f"the payload has {len(item.payload)} bytes; at most {most} fit"
+                f"the payload has {len(item.payload)} bytes; the maximum is {most}"
             )
         if is_doubtful:
             payload.check(bytes(item.payload), self._settings.max_json_depth)
@@ -232,7 +232,7 @@ class ItemChecks:
         most = self._settings.max_message_headers
         if len(headers) > most or size_bytes > self._settings.max_message_header_bytes:
             raise errors.InvalidItem(
-                f"headers: at most {most} of {self._settings.max_message_header_bytes} bytes in all"
+                f"headers: at most {most}, of {self._settings.max_message_header_bytes} bytes"
             )
         if any("\0" in text for text in texts):
             raise errors.InvalidItem("a header has a NUL character")

@@ -183,14 +183,16 @@ class Pusher:
         """
         queues = self._catalogue.remembered({item.queue for item in items})
         if not self._settings.auto_create and any(item.queue not in queues for item in items):
-            raise errors.DatabaseUnavailable("whether there is such a queue is not known now")
+            raise errors.DatabaseUnavailable(
+                "the database is unavailable, and a queue is not cached"
+            )
         _, refused = await self._items.sort(items, queues)
         for index, item in enumerate(items):
             queue = queues.get(item.queue)
             if queue is not None and queue.is_encrypted and not self._seals.keyring:
                 # With a master key the whole buffer is encrypted. Without one, this item must not
                 # be on disk.
-                error = errors.EncryptionUnavailable("the queue is encrypted, and there is no key")
+                error = errors.EncryptionUnavailable("the queue is encrypted, but there is no key")
                 refused.setdefault(index, refusal(error))
         return refused
 
@@ -215,7 +217,7 @@ class Pusher:
         if not items or await self._backlogs.admits(queue, len(items)):
             return parts
         answer = refusal(
-            errors.QueueFull(f"queue {queue.name} has {queue.max_size} messages to settle")
+            errors.QueueFull(f"queue {queue.name} has its maximum of {queue.max_size} messages")
         )
         refused.update(dict.fromkeys(items, answer))
         return [part for part in parts if part.lane[0] != queue.name]

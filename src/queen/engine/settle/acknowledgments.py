@@ -43,7 +43,9 @@ class Acknowledger:
     ) -> list[Acknowledged]:
         """Settle messages. Returns one result each."""
         if not 0 < len(acknowledgments) <= self._settings.max_items:
-            raise errors.TooManyItems(f"1 to {self._settings.max_items} acknowledgments fit a call")
+            raise errors.TooManyItems(
+                f"a call takes 1 to {self._settings.max_items} acknowledgments"
+            )
         if group:
             check_name("consumerGroup", group, self._settings.max_name_bytes)
         answers = await self._complete(acknowledgments)
@@ -261,18 +263,18 @@ class Acknowledger:
         """The settlement of an acknowledgment, from the row of its lookup."""
         name, has_lease = sought.transaction_id, sought.delivery_id is not None
         if len(matches) > 1:
-            raise errors.AmbiguousMessage(f"several messages are {name!r}; name the partition")
+            raise errors.AmbiguousMessage(f"several messages match {name!r}; name the partition")
         row = matches[0] if matches else None
         if row is None or (row["id"] is None and not row["is_settled"]):
             if has_lease:
                 raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
-            raise errors.MessageNotFound(f"message {name!r} is not out with this group")
+            raise errors.MessageNotFound(f"message {name!r} is not leased to this group")
         if has_lease and row["id"] not in (None, sought.delivery_id):
             raise errors.LeaseLost(f"this lease is not the current one of message {name!r}")
         if row["id"] is None:
             if KINDS[each.status] == "completed":
                 return None
-            raise errors.AlreadySettled(f"this group is done with message {name!r}")
+            raise errors.AlreadySettled(f"this group has already finished message {name!r}")
         return self._settlement(each, row["id"], row["token"], row["partition_id"], row["offset"])
 
     def _settlement(

@@ -42,7 +42,7 @@ class DeadLetters:
             moved = await self._redrive_to(ids, payloads, extras, queue, partition)
             if moved is not None:
                 return moved
-        raise errors.Overloaded(f"partition {partition} was removed again and again; try later")
+        raise errors.Overloaded(f"partition {partition} was removed several times; try later")
 
     async def _redrive_to(
         self,
@@ -82,7 +82,7 @@ class DeadLetters:
             partition_id, offset, consumer_group or QUEUE_MODE
         )
         if group_id is None:
-            raise errors.NotRetryable("the message neither waits for an attempt nor is it dead")
+            raise errors.NotRetryable("the message neither waits for a retry nor is a dead letter")
         self._signals.groups_ready({group_id})
 
     async def give_up(

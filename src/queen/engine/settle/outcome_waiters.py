@@ -58,7 +58,7 @@ class OutcomeWaiters(PeriodicTask, Generic[K, T]):
         if self._is_closed or seconds <= 0:
             return None
         if self._count >= self._most:
-            raise errors.TooManyWaiters(f"{self._count} wait already")
+            raise errors.TooManyWaiters(f"{self._count} requests already wait; try later")
         future: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
         # Register before the check, so that an end in between wakes this waiter.
         waiting = self._waiting.setdefault(key, [])

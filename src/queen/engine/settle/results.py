@@ -97,7 +97,7 @@ class Results:
         if each.result is msgspec.UNSET:
             return None
         if each.transaction_id is None:
-            raise errors.BadRequest("a result is kept under the transactionId of its message")
+            raise errors.BadRequest("a result needs the transactionId of its message")
         check_name("transactionId", each.transaction_id, self._settings.max_name_bytes)
         payload = bytes(each.result)
         self._check_size(payload)
@@ -112,7 +112,7 @@ class Results:
 
     def _check_size(self, payload: bytes) -> None:
         if len(payload) > (most := self._settings.max_payload_bytes):
-            raise errors.PayloadTooLarge(f"it has {len(payload)} bytes; at most {most} fit")
+            raise errors.PayloadTooLarge(f"it has {len(payload)} bytes; the maximum is {most}")
 
     async def _sealed(self, partition_id: int, payloads: list[bytes]) -> list[bytes]:
         name = (await self._owners.of_partitions([partition_id])).get(partition_id)
@@ -215,7 +215,7 @@ class Results:
         for _ in range(_ROUNDS):
             found = await self.find(queue, transaction_id, partition=partition)
             if found.is_end or found.place is None:
-                raise errors.AlreadySettled(f"{transaction_id} has come to an end: {found.status}")
+                raise errors.AlreadySettled(f"message {transaction_id} has ended: {found.status}")
             row = await self._store.results.cancel(
                 queue.id, transaction_id, QUEUE_MODE, found.place, kept_seconds
             )
@@ -224,7 +224,7 @@ class Results:
                     self._signals.groups_ready([row["group_id"]])
                 self._signals.settled()
                 return row["status"]
-        raise errors.Overloaded("the message moves all the time; try again")
+        raise errors.Overloaded("the message moved at every attempt; try again")
 
     async def cancelled(self, messages: Sequence[tuple[str, str]]) -> list[int]:
         """Indexes of the (transactionId, message id) that were cancelled."""

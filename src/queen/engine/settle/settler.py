@@ -163,7 +163,7 @@ class Settler:
                 f"seconds must be above 0 and at most {self._settings.max_lease_seconds}"
             )
         if not 0 < len(lease_ids) <= self._settings.max_items:
-            raise errors.TooManyItems(f"1 to {self._settings.max_items} leases fit a call")
+            raise errors.TooManyItems(f"a call takes 1 to {self._settings.max_items} leases")
         leases: dict[str, tuple[int, UUID]] = {}
         for lease_id in lease_ids:
             with contextlib.suppress(errors.LeaseLost):

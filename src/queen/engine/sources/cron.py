@@ -33,7 +33,7 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise errors.InvalidOption(
-            f"timeZone {name!r}: there is none of that name; Europe/Rome is one"
+            f"timeZone {name!r} is unknown; use a name like Europe/Rome"
         ) from error
 
 
@@ -57,12 +57,12 @@ def ticks(cron: str, time_zone: str, after: datetime) -> Iterator[datetime]:
     is_of_day = len(fields) >= 5 and not any(each.startswith("*") for each in fields[-5:-3])
     try:
         if len(cron) > _MOST_LETTERS:
-            raise ValueError(f"more than {_MOST_LETTERS} letters")
+            raise ValueError(f"more than {_MOST_LETTERS} characters")
         found = CronSim(text, local.replace(tzinfo=None, fold=0) if is_of_day else local)
     except Exception as error:  # The parser sees untrusted text, so this includes its own bugs.
         raise errors.InvalidOption(
-            f"cron {cron[:100]!r}: {error or 'not an expression'}; five fields as in 0 8 * * 1-5, "
-            "or six with seconds first"
+            f"cron {cron[:100]!r}: {error or 'not an expression'}; write five fields like "
+            "0 8 * * 1-5, or six with seconds first"
         ) from error
     for each in found:
         tick = _real(each, zone) if is_of_day else each.astimezone(UTC)

@@ -68,7 +68,7 @@ class Workflows:
         text = None if data is None else data.decode()
         row = await self._store.workflows.signal(id_, signal, outcome, text)
         if not row["steps"]:
-            raise errors.NotFound(f"no step of workflow {id_} is for a signal {signal}")
+            raise errors.NotFound(f"no step of workflow {id_} waits for a signal {signal}")
         self._signals.workflows_ended([id_] if row["has_ended"] else [])
         return row["taken"]
 
@@ -133,13 +133,13 @@ class Workflows:
         try:
             token = UUID(each.token)
         except ValueError as error:
-            raise errors.BadRequest("the token is not one that a message brought") from error
+            raise errors.BadRequest("invalid token: send the one in the step's message") from error
         check_name("workflow", each.workflow, self._settings.max_name_bytes)
         check_name("step", each.step, self._settings.max_name_bytes)
         result = None if each.result is msgspec.UNSET else bytes(each.result)
         self._check_json("the result", result)
         if any(not 0 <= (number or 0) < 2**31 for number in (each.part, each.attempt)):
-            raise errors.BadRequest("part and attempt count from 0 and 1")
+            raise errors.BadRequest("part must be at least 0, attempt at least 1")
         return Advance(
             each.workflow,
             each.step,
@@ -156,7 +156,7 @@ class Workflows:
         if value is None:
             return
         if len(value) > most:
-            raise errors.PayloadTooLarge(f"{what} has {len(value)} bytes; at most {most} fit")
+            raise errors.PayloadTooLarge(f"{what} has {len(value)} bytes; the maximum is {most}")
         payload.check(value, self._settings.max_json_depth - _OUTER_LEVELS)
 
     async def _check_queues(self, plan: Plan) -> None:
@@ -170,13 +170,13 @@ class Workflows:
         known = await self._catalogue.queues(plan.queues)
         for name in sorted(plan.queues - known.keys()):
             # A push would create an ordered queue. An error is better for a misspelt name.
-            raise errors.QueueNotFound(f"there is no queue {name}: configure it, ordered: false")
+            raise errors.QueueNotFound(f"there is no queue {name}: create it with ordered: false")
         for name, queue in sorted(known.items()):
             if queue.is_ordered:
                 raise errors.InvalidWorkflow(
-                    f"queue {name} is ordered, and steps are jobs: configure it with ordered: false"
+                    f"queue {name} is ordered, but steps are jobs: configure it with ordered: false"
                 )
             if queue.is_encrypted:
                 raise errors.InvalidWorkflow(
-                    f"queue {name} is encrypted, and data and results of steps are kept in plain"
+                    f"queue {name} is encrypted, but steps store data unencrypted: use another"
                 )

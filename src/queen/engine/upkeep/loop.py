@@ -96,7 +96,7 @@ class Upkeep(PeriodicTask):
         except errors.QueenError as error:
             problem = str(error)
         except Exception as error:
-            _LOG.exception("upkeep: %s failed", run.name)
+            _LOG.exception("background task %s failed", run.name)
             problem = repr(error)
         is_over = run.is_over or problem is not None
         with contextlib.suppress(errors.QueenError):

@@ -60,7 +60,7 @@ class Database:
     With ``is_pooled``, connections go through PgBouncer in transaction mode. They keep no state
     between transactions, and each call sets its options inside its transaction.
 
-    If no connection is left and none can be opened, the database is unavailable. Calls then fail
+    If no connection is left and a new one fails, the database is unavailable. Calls then fail
     immediately, and one probe checks periodically whether it is back. So callers don't wait in
     vain, and a restarted server does not meet many connections at the same time.
     """
@@ -134,7 +134,7 @@ class Database:
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise errors.DatabaseUnavailable(f"cannot connect: {error}") from error
         if is_away:
-            database._lose("away at the start")
+            database._lose("unavailable at the start")
         elif database._is_warmed:
             with contextlib.suppress(*_NO_CONNECTION):
                 await database._warm()
@@ -245,7 +245,7 @@ class Database:
                 raise
             # Idle connections lead to the same server by the same route.
             await self._pool.expire_connections()
-            raise errors.OutcomeUnknown(f"{call}: no answer within {deadline:g} s") from error
+            raise errors.OutcomeUnknown(f"{call}: no response within {deadline:g} s") from error
         finally:
             timer.cancel()
         # The pool's proxy forwards unknown attributes.
@@ -307,7 +307,7 @@ class Database:
     @asynccontextmanager
     async def _lend(self) -> AsyncGenerator["Connection"]:
         if self.is_away:
-            raise errors.DatabaseUnavailable(f"the database is away: {self.away_because}")
+            raise errors.DatabaseUnavailable(f"the database is unavailable: {self.away_because}")
         connection = await self._take()
         try:
             yield connection
@@ -424,7 +424,7 @@ class Database:
         if known not in (None, identity):
             self.changed()
             # The arguments of the next call are based on the former server's state.
-            raise errors.DatabaseUnavailable("this is another server, or another history of it")
+            raise errors.DatabaseUnavailable("this is another server, or it lost its history")
 
 
 async def _leave_as_is(connection: "asyncpg.Connection[Record]") -> None:

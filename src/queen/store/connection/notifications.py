@@ -163,7 +163,7 @@ class Notifications:
             except _LOST:
                 pass
             except Exception:
-                _LOG.exception("the connection for notifications ended; it is made anew")
+                _LOG.exception("the connection for notifications ended; reconnecting")
             finally:
                 self.is_listening = False
                 if connection is not None:

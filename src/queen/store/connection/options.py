@@ -32,7 +32,7 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
     def session(self) -> dict[str, str]:
         """Settings of each connection or, if that is impossible, of each transaction."""
         return {
-            # A confirmed push is on disk, independent of the defaults of the role and the database.
+            # A confirmed push is on disk, whatever the role and the database default to.
             "synchronous_commit": "on",
             # Ends the locks of a suspended process.
             "idle_in_transaction_session_timeout": "5s",

@@ -23,7 +23,7 @@ declare
 begin
   perform 1 from queen.queues q where q.id = p_queue_id and q.deleted_at is null for no key update;
   if not found then
-    raise exception 'the queue % is gone', p_queue_id using errcode = 'QN001';
+    raise exception 'queue % was deleted', p_queue_id using errcode = 'QN001';
   end if;
   v_now := queen.now();
   select k.* into v_key from queen.data_keys k where k.queue_id = p_queue_id order by k.id desc limit 1 for update;

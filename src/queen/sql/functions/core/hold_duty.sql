@@ -10,7 +10,7 @@ begin
   set until = greatest(d.until, queen.now() + interval '30 seconds')
   where d.name = p_name and d.epoch = p_epoch;
   if not found then
-    raise exception 'duty % is another process''s now', p_name using errcode = 'QN016';
+    raise exception 'another process has taken the background task %', p_name using errcode = 'QN016';
   end if;
 end
 $$;

@@ -52,7 +52,7 @@ begin
     return v_group_id;
   end if;
   if v_consumer.claimed is null or p_offset < v_consumer.claimed then
-    raise exception 'group % is done with this message', p_group using errcode = 'QN010';
+    raise exception 'group % has already finished this message', p_group using errcode = 'QN010';
   end if;
   if not exists (
     select 1

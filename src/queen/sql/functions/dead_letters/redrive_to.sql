@@ -61,7 +61,7 @@ begin
     if v_row.kind = 'plain' then
       raise exception 'the queue of partition % is encrypted', p_partition_id using errcode = 'QN017';
     elsif v_row.kind <> 'stored' then
-      raise exception 'the partition % is gone', p_partition_id using errcode = 'QN004';
+      raise exception 'partition % was removed', p_partition_id using errcode = 'QN004';
     end if;
   end loop;
 end

@@ -57,7 +57,7 @@ begin
   if p_mode is not null and (
     p_mode <> v_group.start_mode or (p_mode = 'time' and least(p_from, v_group.created_at) <> v_group.start_at)
   ) then
-    raise exception 'group % of queue % was made with start %', p_group, p_queue, v_group.start_mode
+    raise exception 'group % of queue % was created with start %', p_group, p_queue, v_group.start_mode
       using errcode = 'QN005', hint = 'Seek moves a group that exists.';
   end if;
   return query select v_queue_id, v_group.id, v_group.filled_to is null;

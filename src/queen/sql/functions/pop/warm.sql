@@ -36,7 +36,7 @@ begin
       where p.delivery_id is not null;
       perform queen.ack(array[v_popped.delivery_id], array[v_popped.token], array[int8multirange(int8range(0, null))]);
     end loop;
-    raise exception 'taken back';
+    raise exception 'undo';
   exception when raise_exception then
     return;
   end;

@@ -41,7 +41,7 @@ begin
   where q.name = p_name and q.deleted_at is null
   for no key update;
   if p_version is not null and v_is_new then
-    raise exception 'there is no queue % that could be at version %', p_name, p_version using errcode = 'QN007';
+    raise exception 'queue % does not exist, so it is not at version %', p_name, p_version using errcode = 'QN007';
   end if;
   if p_version is not null and v_old.version <> p_version then
     raise exception 'queue % is at version %, not %', p_name, v_old.version, p_version using errcode = 'QN007';
@@ -56,7 +56,7 @@ begin
       )
     );
   exception when invalid_text_representation or numeric_value_out_of_range then
-    raise exception 'an option has a value that it cannot have: %', sqlerrm using errcode = 'QN006';
+    raise exception 'an option has an invalid value: %', sqlerrm using errcode = 'QN006';
   end;
   -- If no message is leased, there is nothing to wait for.
   if v_new.in_order <> v_new.ordered and not exists (

@@ -70,7 +70,7 @@ begin
       end if;
       perform queen.shrink(v_delivery, int8multirange(int8range(p_offset, p_offset + 1)));
     elsif v_consumer.claimed is null or p_offset < v_consumer.claimed then
-      raise exception 'group % is done with this message', p_group using errcode = 'QN010';
+      raise exception 'group % has already finished this message', p_group using errcode = 'QN010';
     elsif not exists (
       select 1
       from queen.segments s

@@ -22,7 +22,7 @@ begin
     join queen.queues q on q.id = k.queue_id
     where q.encrypted and get_byte(k.result, 0) <> 1
   ) then
-    raise exception 'the queue is encrypted, and a result is not sealed' using errcode = 'QN017';
+    raise exception 'the queue is encrypted, but a result is not' using errcode = 'QN017';
   end if;
   insert into queen.results as r (
     queue_id, transaction_id, partition_id, "offset", result, settled_at, expires_at

@@ -29,7 +29,7 @@ begin
     return false;
   end if;
   if v_queue.encrypted and get_byte(p_progress, 0) <> 1 then
-    raise exception 'the queue is encrypted, and this is not sealed' using errcode = 'QN017';
+    raise exception 'the queue is encrypted, but the progress is not' using errcode = 'QN017';
   end if;
   insert into queen.results as r (queue_id, transaction_id, partition_id, "offset", progress, expires_at)
   values (

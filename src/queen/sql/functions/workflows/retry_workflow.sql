@@ -30,7 +30,7 @@ begin
     raise exception 'workflow % has no step %', p_id, p_from using errcode = 'QN020';
   end if;
   if v_run.state not in ('failed', 'cancelled') then
-    raise exception 'workflow % is %, and only what failed or was cancelled is retried', p_id, v_run.state
+    raise exception 'workflow % is %; only a failed or cancelled one can be retried', p_id, v_run.state
       using errcode = 'QN022';
   end if;
 
@@ -47,7 +47,7 @@ begin
     v_run.state := 'compensating';
     perform queen.end_workflow(v_run, v_now);
   elsif v_undo.state is not null then
-    raise exception 'what workflow % did was undone: start it anew', p_id using errcode = 'QN022';
+    raise exception 'workflow % was undone: start a new one', p_id using errcode = 'QN022';
   else
     v_reset := array(
       with recursive again (name) as (

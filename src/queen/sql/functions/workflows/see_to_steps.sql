@@ -62,7 +62,7 @@ begin
     v_count := v_count + 1;
     if v_step.state = 'waiting' then
       perform queen.settle_steps(p_id, '{}', array[v_step.name], array['failed'], '{}', array[
-        format('no signal %s came within %s s', v_step.signal, v_step.timeout_seconds)
+        format('no signal %s arrived within %s s', v_step.signal, v_step.timeout_seconds)
       ], p_now);
       continue;
     end if;

@@ -164,7 +164,7 @@ begin
     v_parts := json_array_length(v_items);
     if v_parts > c_parts then
       state := 'failed';
-      error := format('%s items; at most %s fit', v_parts, c_parts);
+      error := format('%s items; the maximum is %s', v_parts, c_parts);
       return;
     end if;
     -- Existing parts were completed before this retry.
@@ -198,7 +198,7 @@ begin
   select sum(octet_length(l.result::text)) into v_bytes from queen.leaders_of(p_run.id, p_step) l;
   if v_bytes > c_bytes then
     state := 'failed';
-    error := format('the results before it have %s bytes; at most %s fit', v_bytes, c_bytes);
+    error := format('the results before it have %s bytes; the maximum is %s', v_bytes, c_bytes);
     return;
   end if;
   select json_build_object(
@@ -308,7 +308,7 @@ begin
       limit 1
     );
   elsif state = 'failed' then
-    error := format('the results of its parts have %s bytes; at most %s fit', v_bytes, c_bytes);
+    error := format('the results of its parts have %s bytes; the maximum is %s', v_bytes, c_bytes);
   end if;
 end
 $$;

@@ -36,7 +36,7 @@ begin
   on conflict (id) do nothing;
   if not found then
     if not exists (select 1 from queen.workflows w where w.id = p_id and w.digest = p_digest) then
-      raise exception 'there is another workflow %', p_id using errcode = 'QN021';
+      raise exception 'another workflow has the id %', p_id using errcode = 'QN021';
     end if;
     return false;
   end if;
