@@ -78,9 +78,7 @@ __all__ = [
 
 
 def _refuse_a_mixture() -> None:
-    """
-    Raise if another distribution installed a package of this name, which mixes the files of both.
-    """
+    """Raise if another distribution's package of this name is mixed with this one."""
     folder = os.path.dirname(os.path.dirname(__file__))
     if not os.path.isdir(folder):
         return  # In a zip file. The build included only one of the two.

@@ -40,10 +40,7 @@ class Lease(NamedTuple):
     delivery_id: int
     token: UUID
     claimed_ms: int = 0
-    """
-    When the messages were delivered, by the clock of the process that delivered them. For metrics
-    only.
-    """
+    """When the messages were delivered, by the clock of that process. For metrics only."""
 
     def __str__(self) -> str:
         return f"{self.shard}.{self.delivery_id}.{self.claimed_ms}.{self.token.hex}"
@@ -106,8 +103,7 @@ def place_of(message_id: str) -> Place | None:
 
 def places_of(message_ids: Sequence[str]) -> tuple[int, list[int]] | None:
     """
-    The partition and the offsets of many ids of one partition, or None if they must be parsed one
-    by one.
+    The partition and offsets of ids in one partition, or None if one needs `place_of`.
 
     Returns the same as `place_of` for each id. For the acks of a large batch it is faster, because
     it compares all but the last twelve digits in one step.
@@ -153,7 +149,5 @@ def partition_of(ref: str) -> int | None:
 
 
 def dedup_key(partition_id: int, transaction_id: str) -> bytes:
-    """
-    The 16 bytes that stand for a client's transactionId. `queen.dedup_key` is the same in SQL.
-    """
+    """The 16-byte key of a client's transactionId. `queen.dedup_key` is the same in SQL."""
     return sha256(partition_id.to_bytes(8) + transaction_id.encode()).digest()[:16]

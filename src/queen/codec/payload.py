@@ -21,9 +21,7 @@ _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 
 
 def are_valid(payloads: Sequence[bytes], max_depth: int) -> bool:
-    """
-    Check all payloads in one pass. True is certain. After False, check each payload separately.
-    """
+    """Check all payloads in one pass. True is certain. After False, check each one."""
     if len(payloads) == 1:
         return is_valid(payloads[0], max_depth)
     joined = b"[" + b",".join(payloads) + b"]"

@@ -237,9 +237,7 @@ class Engine:
         await self._pops.give_back(deliveries)
 
     async def ack(self, lease_id: str, offsets: Sequence[int] | None = None) -> int:
-        """
-        Acknowledge a delivery, or these offsets of it. Returns how many messages that settled.
-        """
+        """Acknowledge a delivery, or these offsets of it. Returns how many it settled."""
         return await self._acks.ack(Lease.parse(lease_id), offsets)
 
     async def acknowledge(
@@ -259,9 +257,7 @@ class Engine:
         await self._acks.release(Lease.parse(lease_id))
 
     async def release_delivery(self, queue_id: int, ref: str) -> None:
-        """
-        Release a delivery as an operator, without its token. Raises LeaseLost if it is not leased.
-        """
+        """Release a delivery without its token, for operators. Raises LeaseLost."""
         shard, _, number = ref.partition(".")
         # As many digits as an id can have.
         is_ours = shard == str(self.store.shard) and re.fullmatch(r"[0-9]{1,18}", number)

@@ -41,9 +41,7 @@ class DataKeys:
         master_ids: Sequence[str],
         wrapped: Sequence[bytes],
     ) -> int:
-        """
-        Store the keys with their new encryption. Returns how many were unchanged since the read.
-        """
+        """Store the keys with their new encryption. Returns how many were still unchanged."""
         rows = await self._database.fetch(
             "rewrap_data_keys", ids, old_master_ids, master_ids, wrapped
         )

@@ -46,10 +46,7 @@ class DeadLetters:
         most: int,
         patterns: Sequence[str] | None = None,
     ) -> list[Record]:
-        """
-        Dead letters after an id. The first row has the number of scanned rows and the last scanned
-        id.
-        """
+        """Dead letters after an id. The first row has the scanned count and the last id."""
         rest = (after, *wanted.columns(), limit, most, is_oldest_first)
         if queue is None and patterns is None:
             return await self._database.fetch("browse_all_dead_letters", *rest)
@@ -69,9 +66,7 @@ class DeadLetters:
         return await self._database.fetch("dead_letter_errors", queue, most)
 
     async def count(self, queue: str, wanted: LetterFilter, *, most: int) -> Record:
-        """
-        The matches among the newest ``most``, the newest of all, and the number of scanned rows.
-        """
+        """The matches among the newest ``most``, the newest id, and the scanned count."""
         rows = await self._database.fetch("count_dead_letters", queue, *wanted.columns(), most)
         return rows[0]
 

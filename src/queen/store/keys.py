@@ -16,9 +16,7 @@ class Keys:
 
     @property
     def is_away(self) -> bool:
-        """
-        Whether the database is known to be unavailable, so that a call would fail immediately.
-        """
+        """Whether the database is known to be unavailable. A call would fail immediately."""
         return self._database.is_away
 
     async def find(self, ids: Sequence[str]) -> list[Record]:

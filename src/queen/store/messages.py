@@ -235,9 +235,7 @@ class Messages:
         return await self._database.fetch("release", *_pairs(leases))
 
     async def defer(self, leases: Sequence[tuple[int, UUID]], seconds: float) -> list[Record]:
-        """
-        Return deliveries without counting an attempt. They are available again after ``seconds``.
-        """
+        """Return deliveries without counting an attempt, available again after ``seconds``."""
         return await self._database.fetch("defer", *_pairs(leases), seconds)
 
     async def shorten(self, leases: Sequence[tuple[int, UUID, int]]) -> list[Record]:
@@ -286,9 +284,7 @@ class Messages:
     async def are_settled(
         self, messages: Sequence[tuple[str, int, int | None, str | None]]
     ) -> list[bool]:
-        """
-        Whether the group has settled each (group, partition id, offset or else transactionId).
-        """
+        """Whether each (group, partition id, offset or else transactionId) is settled."""
         found = await self._database.fetch("are_settled", *map(list, zip(*messages, strict=True)))
         return [row["is_settled"] for row in found]
 

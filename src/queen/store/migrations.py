@@ -23,9 +23,7 @@ _TURN_SECONDS = 300.0
 _STEP_SECONDS = 5.0
 """The wait is logged after each step."""
 _PATIENCE = "set local lock_timeout = '1s'"
-"""
-A statement that waits for a table blocks all later users of the table, so it must not wait long.
-"""
+"""A statement that waits for a table blocks all later users of it."""
 _LOCK = "select pg_advisory_xact_lock(hashtext('queen.migrations'))"
 _BOOK = """
 create schema if not exists queen;

@@ -13,9 +13,7 @@ class Outbox:
         self._database = database
 
     async def lead(self, holder: int, seconds: float, *, is_awake: bool) -> bool:
-        """
-        Acquire or extend the leadership. While it is awake, it gets no notification per message.
-        """
+        """Acquire or extend the leadership. An awake leader gets no notification per message."""
         (row,) = await self._database.fetch("lead_appending", holder, seconds, is_awake)
         return row["is_leader"]
 

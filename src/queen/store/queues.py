@@ -23,9 +23,7 @@ class Queues:
     async def partition_ids(
         self, lanes: Sequence[tuple[str, str, int]], *, creates_queues: bool = True
     ) -> list[tuple[int | None, int | None]]:
-        """
-        Queue id and partition id of each (queue, partition, level). None if the queue is missing.
-        """
+        """Queue id and partition id of each (queue, partition, level). None without a queue."""
         rows = await self._database.fetch(
             "partition_ids",
             [queue for queue, _, _ in lanes],
@@ -80,9 +78,7 @@ class Queues:
         after: int | None,
         limit: int,
     ) -> tuple[int, int] | None:
-        """
-        Run one step. Returns the last partition id and the number of messages, or None at the end.
-        """
+        """Run one step. Returns the last partition id and the message count, None at the end."""
         rows = await self._database.fetch(
             "purge", queue, partition, is_completed, before, after, limit
         )

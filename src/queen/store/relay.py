@@ -36,10 +36,7 @@ class Relay(Outbox):
         return row["is_ended"]
 
     async def refuse(self, sequence: int, reasons: Mapping[int, str]) -> bool:
-        """
-        Record that a batch was rejected because of these messages. The others go into the next
-        batch.
-        """
+        """Record that a batch was rejected because of these messages. The others are retried."""
         (row,) = await self._database.fetch(
             "refuse_batch", sequence, list(reasons), list(reasons.values())
         )

@@ -62,9 +62,7 @@ class Results:
         await self._database.fetch("erase_result", partition_id, transaction_id)
 
     async def cancelled(self, messages: Sequence[tuple[str, int, int]]) -> list[int]:
-        """
-        The indexes, from 0, of those (transactionId, partition id, offset) that were cancelled.
-        """
+        """The indexes of cancelled messages among (transactionId, partition id, offset)."""
         if not messages:
             return []
         rows = await self._database.fetch("cancelled", *map(list, zip(*messages, strict=True)))

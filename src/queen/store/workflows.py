@@ -61,9 +61,7 @@ class Workflows:
         return row["has_ended"]
 
     async def retry(self, id_: str, from_step: str | None) -> bool:
-        """
-        Resume a run. Returns whether it ended immediately. Raises WorkflowNotFound, NotRetryable.
-        """
+        """Resume a run. Returns whether it has ended. Raises WorkflowNotFound, NotRetryable."""
         return (await self._database.fetch("retry_workflow", id_, from_step))[0]["has_ended"]
 
     async def delete(self, id_: str) -> None:

@@ -78,10 +78,7 @@ class DataKey:
     def seal_segment(
         self, shard: int, partition_id: int, payloads: Sequence[Buffer], ends: bytes
     ) -> tuple[bytes, bytes]:
-        """
-        Encrypt these payloads and return body and ends of their segment. ``ends`` are those of the
-        payloads.
-        """
+        """Encrypt payloads with these ends. Returns body and ends of their segment."""
         nonces = _nonces(len(payloads))
         bound = self._bound(_PAYLOAD, shard, partition_id)
         parts = [self.head] * (3 * len(payloads))
@@ -100,10 +97,7 @@ class DataKey:
         return head + nonce + self._cipher.encrypt(nonce, inner, bound)
 
     def open(self, shard: int, partition_id: int, sealed: bytes) -> tuple[bytes, bytes | None]:
-        """
-        Decrypt the payload, and the extra if it was encrypted with it. Raises
-        EncryptionUnavailable.
-        """
+        """Decrypt the payload, and the extra if there is one. Raises EncryptionUnavailable."""
         kind = sealed[:2]
         if kind not in (_PAYLOAD, _PAYLOAD_AND_EXTRA) or len(sealed) < OVERHEAD_BYTES:
             raise errors.EncryptionUnavailable("a payload has an unknown encryption format")
@@ -222,10 +216,7 @@ class Keyring:
 
 
 def parse_keys(text: str, *, where: str) -> dict[str, bytes]:
-    """
-    Parse keys of the form ``id:hex``, separated by commas or lines. Raises BadSettings without
-    quoting a key.
-    """
+    """Parse keys ``id:hex`` from commas or lines. Raises BadSettings without quoting a key."""
     found: dict[str, bytes] = {}
     for word in re.split(r"[,\n]", text):
         line = word.strip()
@@ -244,9 +235,7 @@ def parse_keys(text: str, *, where: str) -> dict[str, bytes]:
 
 
 def _nonces(count: int) -> list[bytes]:
-    """
-    Unpacking sixteen nonces per call is faster, so up to fifteen more are generated than needed.
-    """
+    """Generates a multiple of sixteen, because unpacking sixteen per call is faster."""
     drawn = os.urandom(-(-count // 16) * _NONCES.size)
     return list(islice(chain.from_iterable(_NONCES.iter_unpack(drawn)), count))
 

@@ -25,9 +25,7 @@ def seal_segment(
     ends: bytes,
     extras: bytes | None,
 ) -> tuple[bytes, bytes, bytes | None]:
-    """
-    Encrypt a segment with these payloads and ends. Returns body, ends and extras, as `seal` does.
-    """
+    """Encrypt a segment with these payloads and ends. Returns body, ends and extras."""
     if extras is None or _HEADERS not in extras:
         return *key.seal_segment(shard, partition_id, payloads, ends), extras
     opened = Segment(xid=0, count=len(payloads), body=b"", ends=b"", extras=extras)
@@ -73,9 +71,7 @@ def key_ids_of(segment: Segment) -> set[int]:
 def open_segment(
     keys: Mapping[int, DataKey], shard: int, partition_id: int, segment: Segment
 ) -> Segment:
-    """
-    Decrypt a segment. ``keys`` must hold all keys that it needs. Raises EncryptionUnavailable.
-    """
+    """Decrypt a segment with all ``keys`` that it needs. Raises EncryptionUnavailable."""
     stored = segment.payloads(0, segment.count)
     extras = segment.extras(0, segment.count)
     (key, *others) = keys.values()

@@ -1,6 +1,4 @@
-"""
-The directory of the file buffer: its files, and the state that all processes of a server share.
-"""
+"""The directory of the file buffer, and the state that all processes of a server share."""
 
 import contextlib
 import fcntl
@@ -121,10 +119,7 @@ class BufferFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
-        """
-        Hold the lock against all processes and threads. It blocks, so never use it in an event
-        loop.
-        """
+        """Hold the lock against all processes and threads. It blocks the thread."""
         lock = self.lock()
         try:
             yield
@@ -214,10 +209,7 @@ class BufferFolder:
         return (self.path / _KNOWN).exists()
 
     def know(self) -> None:
-        """
-        Record that the database is reachable and has the schema. Later the server can start without
-        it.
-        """
+        """Record that the database has the schema. Later the server can start without it."""
         if not self.is_known:
             (self.path / _KNOWN).touch(mode=0o600)
             self.sync()

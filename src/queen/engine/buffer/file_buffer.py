@@ -48,9 +48,7 @@ class BufferedItem(msgspec.Struct, frozen=True, array_like=True):
     ttl_seconds: float | None = None
     priority: int | None = None
     known_seconds: float = 0.0
-    """
-    How long its queue remembered transactionIds when the item arrived. 0 if the item had none.
-    """
+    """How long its queue remembered transactionIds when it arrived. 0 if it had none."""
 
     @classmethod
     def of(cls, item: PushItem, known_seconds: float, minted: str) -> Self:
@@ -257,9 +255,7 @@ class FileBuffer:
         self._task = None
 
     def _write(self, taken: Sequence[_Waiting]) -> list[errors.QueenError | bool]:
-        """
-        Write the requests that fit and sync. Returns for each whether it is on disk, or an error.
-        """
+        """Write the requests that fit and sync. Returns for each whether it is on disk."""
         try:
             lock = self.folder.lock()
         except OSError as error:
@@ -306,9 +302,7 @@ class FileBuffer:
         return True
 
     def _put(self, *taken: _Waiting) -> None:
-        """
-        Write and sync. Raises OSError if the file is unchanged, _NotUndone if bytes may remain.
-        """
+        """Write and sync. Raises OSError if the file is unchanged, else _NotUndone."""
         if not taken:
             return
         file = self._open_file()

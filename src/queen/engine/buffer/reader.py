@@ -37,10 +37,7 @@ Reading = Generator[Replayed, None, None]
 
 
 def _records(found: Found, start: int, keyring: Keyring) -> Reading:
-    """
-    The records of a file. It is open only while one is read, because there may be thousands of
-    files.
-    """
+    """The records of a file, which is open only while one is read: there may be thousands."""
     with found.path.open("rb") as file:
         first = next(records.read(file, start, found.size_bytes), None)
     if first is None:

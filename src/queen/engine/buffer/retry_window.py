@@ -42,10 +42,7 @@ class RetryWindow:
         self._sending_seconds = (1 + settings.db_max_retries) * attempt_ms / 1000
 
     def seconds(self, known_seconds: float) -> float:
-        """
-        How long after the first attempt another may begin, if ids are remembered for
-        ``known_seconds``.
-        """
+        """How long a push can be repeated, if its ids are remembered for ``known_seconds``."""
         return known_seconds * (1 - _DRIFT) - self._sending_seconds
 
     def is_repeatable(self, producer: Producer | None, known_seconds: Sequence[float]) -> bool:

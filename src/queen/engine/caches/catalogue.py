@@ -77,9 +77,7 @@ class Catalogue:
     async def lanes(
         self, names: Sequence[LaneName], *, creates_queues: bool = True
     ) -> dict[LaneName, Lane]:
-        """
-        The partitions of these names, created if missing. Queues only if the settings allow it.
-        """
+        """The partitions of these names, created if missing. New queues need auto_create."""
         lanes: dict[LaneName, Lane] = {}
         missing: list[LaneName] = []
         for name in dict.fromkeys(names):

@@ -237,9 +237,7 @@ def masked() -> errors.Masked:
 def _candidates(
     head: Record, pairs: dict[int, list[Pair]], wanted: Filter, start: Cursor
 ) -> Iterator[tuple[int, Status | None]]:
-    """
-    Offsets of a segment, highest first, with their status. None for one outside the time range.
-    """
+    """Offsets of a segment, highest first, with their status. None outside the time range."""
     base = head["base_offset"]
     end = base + head["message_count"]
     if (head["partition_id"], base) == (start.partition_id, start.base_offset):

@@ -46,9 +46,7 @@ async def forget_redacted(store: Store, cache: SegmentCache, after: int) -> None
 
 
 def _cut(segment: codec.Segment, index: int) -> tuple[object, ...]:
-    """
-    The count, the remaining fields of the message, and body, ends and extras before and after it.
-    """
+    """The count, remaining fields, and body, ends and extras before and after the message."""
     if index >= segment.count:
         return (-1, *(None,) * 7)  # Another process cut it since it was found.
     (stored,) = segment.extras(index, index + 1)

@@ -145,9 +145,7 @@ class Counters:
         self.process = getrandbits(62)
         """A unique number that identifies the rows of this process."""
         self.clock_skew = 0.0
-        """
-        How far the database's clock is ahead of this process's clock, at the last measurement.
-        """
+        """How far the database's clock was last ahead of this process's clock."""
         self.queues: dict[int, Tally] = {}
         self.groups: dict[int, Tally] = {}
         self._more_queues: dict[int, Tally] = {}
@@ -205,9 +203,7 @@ class Counters:
         tally.duplicates += duplicates
 
     def count_popped(self, tally: Tally, sizes: Iterable[tuple[datetime, int]]) -> int:
-        """
-        Count messages that a consumer received. ``sizes``: when they were stored, and how many.
-        """
+        """Count received messages. ``sizes``: when they were stored, and how many."""
         now = time.time() + self.clock_skew
         count = 0
         for created_at, size in sizes:
@@ -246,9 +242,7 @@ class Counters:
         self.group(group_id, queue, group).damaged += count
 
     def count_settled(self, group_id: int, kind: str, claimed_ms: int, count: int = 1) -> None:
-        """
-        Count messages that were acked, nacked, dead-lettered or dropped, and the time it took.
-        """
+        """Count acked, nacked, dead-lettered or dropped messages, and the time it took."""
         tally = self.group(group_id)
         if kind == "acked":
             tally.acked += count

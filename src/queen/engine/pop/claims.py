@@ -122,9 +122,7 @@ class Claims:
         return known
 
     async def _fill(self, target: Target) -> None:
-        """
-        A group that starts on many partitions gets its positions in steps, before each search.
-        """
+        """A group that starts on many partitions gets its positions in steps."""
         if self._unfilled.isdisjoint(target.group_ids):
             return
         for group_id in self._unfilled.intersection(target.group_ids):
@@ -172,9 +170,7 @@ class Claims:
     def learn(
         self, target: Target, claimed: Sequence[rows.Record]
     ) -> tuple[set[int], float | None]:
-        """
-        Read the marks from the rows about groups. Returns deleted groups and the time to wait.
-        """
+        """Read the marks from the rows. Returns deleted groups and the time to wait."""
         gone: set[int] = set()
         waits: list[float] = []
         for row in reversed(claimed):

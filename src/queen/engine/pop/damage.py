@@ -44,9 +44,7 @@ class Damage:
         damaged: Sequence[Damaged],
         is_served: Sequence[bool],
     ) -> None:
-        """
-        Report the damage, release the partition, and fail requests that got only damaged messages.
-        """
+        """Report the damage, release the partition, and fail requests without other messages."""
         cut: list[rows.Record] = []
         aside: list[rows.Record] = []
         for each in damaged:

@@ -303,10 +303,7 @@ class Popper:
             units[request].fail(error)
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
-        """
-        Return deliveries of a cancelled consumer, available immediately and without counting an
-        attempt.
-        """
+        """Return deliveries of a cancelled consumer now, without counting an attempt."""
         leases = [(each.lease.delivery_id, each.lease.token) for each in deliveries if each.lease]
         if leases:
             # Deliveries that cannot be returned now are redelivered when their lease ends.

@@ -88,14 +88,9 @@ class Target:
         self.is_hot = False
         """Messages may have arrived: search again before waiting."""
         self.is_dry = False
-        """
-        The last search left a pop without messages, and no notification arrived since: skip the
-        search.
-        """
+        """The last search left a pop unserved, and no notification has arrived since."""
         self.is_lent = False
-        """
-        With auto-ack: lease the messages and acknowledge them after the read, not with the claim.
-        """
+        """With auto-ack: lease the messages and acknowledge them after the read."""
         self.is_missing = False
         """The last search found no queue."""
         self.seeks_due = False

@@ -208,9 +208,7 @@ class MessageExtras:
 
 
 class PendingPush:
-    """
-    Messages stored together: one partition's part of a request, or a producer's whole request.
-    """
+    """Messages stored together: a request's part for one partition, or a whole request."""
 
     __slots__ = ("are_minted", "done", "is_replayed", "keys", "parts", "producer", "size_bytes")
 

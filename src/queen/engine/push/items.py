@@ -64,9 +64,7 @@ class ItemChecks:
         return part
 
     def _marked_by_ids(self, ids: Sequence[str | None], *, has_keys: bool) -> MessageExtras | None:
-        """
-        The extras of messages that all have a transactionId. None if one needs a closer check.
-        """
+        """The extras of messages with only transactionIds. None if one needs a closer check."""
         if None in ids:
             return None
         names: list[str] = ids  # pyright: ignore[reportAssignmentType] - None is not in it

@@ -152,10 +152,7 @@ class SegmentLayout:
                 next_key += 1
 
     def _add_uniform(self, lane: Lane, parts: list[PartitionBatch]) -> bool:
-        """
-        Add a partition whose messages all have a transactionId and no other extras. Returns False
-        otherwise.
-        """
+        """Add a partition if its messages all have a transactionId and no other extras."""
         names: list[str] = []
         payloads: list[bytes] = []
         extras: list[bytes] = []
@@ -254,10 +251,7 @@ class SegmentLayout:
             push.outcomes.append(outcome)
 
     def _cuts(self, payloads: list[bytes], ttls: dict[int, float]) -> Iterator[tuple[int, int]]:
-        """
-        Where the messages of a partition are split into segments: by size, and where the TTL
-        changes.
-        """
+        """Where a partition's messages are split into segments: by size and TTL."""
         count = len(payloads)
         most_bytes = self._settings.segment_max_bytes
         most = self._settings.segment_max_messages
@@ -299,9 +293,7 @@ class SegmentLayout:
                 part.base = bases[entry] + start
 
     def without(self, problems: Sequence[rows.Record], catalogue: Catalogue) -> list[PendingPush]:
-        """
-        After a rejected call: leave out rejected messages, and return the units that are finished.
-        """
+        """Finish rejected messages, and return the units to send again."""
         gone: set[int] = set()
         concluded: set[int] = set()
         partition_ids = self.push.partition_ids + self.push.scheduled_partition_ids

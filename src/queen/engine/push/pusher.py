@@ -31,9 +31,7 @@ class _Contended(Exception):
 
 
 class Pusher:
-    """
-    Splits requests by partition, and stores waiting pushes in as few transactions as possible.
-    """
+    """Splits requests by partition, and stores pushes in as few transactions as possible."""
 
     def __init__(self, core: Core) -> None:
         self._store = core.store
@@ -225,9 +223,7 @@ class Pusher:
     async def _leave_out_unsealed(
         self, queue: Queue, parts: list[PartitionBatch], refused: dict[int, Pushed]
     ) -> list[PartitionBatch]:
-        """
-        Leave out items of encrypted queues without a key, which must never be stored as plain text.
-        """
+        """Leave out items of encrypted queues without a key: plain text must not be stored."""
         try:
             await self._seals.check(queue.id)
         except errors.EncryptionUnavailable as error:
@@ -327,10 +323,7 @@ def _leave_out(
 
 
 def _one_per_producer(units: list[PendingPush]) -> tuple[list[PendingPush], list[PendingPush]]:
-    """
-    Requests of one producer need separate calls, because one call checks all against the same
-    state.
-    """
+    """Leave later requests of a producer for another call, which sees the first one."""
     taken: list[PendingPush] = []
     later: list[PendingPush] = []
     producers: set[str] = set()

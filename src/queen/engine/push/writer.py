@@ -38,8 +38,7 @@ class Writer:
         applied: Sequence[str] = ("stored",),
     ) -> list[Record] | None:
         """
-        Write the units. Returns the rows of the call that applied them, or None after too many
-        attempts.
+        Write the units. Returns the rows of the applied call, or None after too many attempts.
 
         ``leave_out``: returns the units without those of queues that have a problem. If it is
         missing, the first problem is raised. ``retry``: returns the units to send again after a

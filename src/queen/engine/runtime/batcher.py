@@ -26,9 +26,7 @@ U = TypeVar("U", bound=Unit)
 _CROWD: Final = 32
 _CROWD_BYTES: Final = 64 * 1024
 _PATIENCE_SECONDS: Final = 0.005
-"""
-How long units of other keys wait for a running flush, which may be blocked by a lock on its keys.
-"""
+"""How long other keys wait for a running flush, which may be blocked by a lock."""
 
 
 class Batcher(Generic[U]):
@@ -109,9 +107,7 @@ class Batcher(Generic[U]):
             await (asyncio.wait(self._tasks) if self._tasks else asyncio.sleep(0))
 
     def _schedule(self) -> None:
-        """
-        Flush at the end of this loop iteration, together with all units that are ready by then.
-        """
+        """Flush at the end of this loop iteration, with all units that are ready by then."""
         if self._is_scheduled or not self._free_lanes or not (self._units or self._wide):
             return
         loop = asyncio.get_running_loop()

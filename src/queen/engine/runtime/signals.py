@@ -111,9 +111,7 @@ class Signals:
             self.notifications.tell(is_schedules=True)
 
     def modes_changed(self) -> None:
-        """
-        Maintenance was turned on or off, or a message was redacted. Notify the other processes.
-        """
+        """Maintenance was turned on or off, or a message was redacted. Notifies others."""
         if self.notifications is not None:
             self.notifications.tell(is_modes=True)
 

@@ -58,10 +58,7 @@ class Acknowledger:
     async def _complete(
         self, acknowledgments: Sequence[Acknowledgment]
     ) -> list[Acknowledged] | None:
-        """
-        A fast path for a completely successful batch of one delivery. Returns None in all other
-        cases.
-        """
+        """The fast path for a successful batch of one delivery. Returns None otherwise."""
         meant = _one_delivery(acknowledgments)
         if meant is None:
             return None
@@ -294,9 +291,7 @@ class Acknowledger:
         )
 
     def _check_texts(self, each: Acknowledgment) -> None:
-        """
-        Reject names that a push or pop would reject, because PostgreSQL may fail to store them.
-        """
+        """Reject names that a push would reject, because PostgreSQL may fail to store them."""
         names = (("transactionId", each.transaction_id), ("consumerGroup", each.consumer_group))
         for what, name in names:
             if name:
@@ -309,9 +304,7 @@ class Acknowledger:
 def _one_delivery(
     acknowledgments: Sequence[Acknowledgment],
 ) -> tuple[Lease, int, list[int]] | None:
-    """
-    Lease, partition and offsets, if all messages are completed, distinct, by id and of one lease.
-    """
+    """Lease, partition and offsets, if all are completed, distinct, by id and of one lease."""
     first = acknowledgments[0]
     lease_id, partition_ref = first.lease_id, first.partition_id
     if lease_id is None or (partition_ref is not None and partition_of(partition_ref) is None):

@@ -1,6 +1,4 @@
-"""
-Callers that wait for the end of a message or a workflow. Notifications or one query wake them.
-"""
+"""Callers that wait for the end of a message or a workflow."""
 
 import asyncio
 import random
@@ -26,9 +24,7 @@ T = TypeVar("T")
 
 
 class OutcomeWaiters(PeriodicTask, Generic[K, T]):
-    """
-    The waiters of one process, by the key that they wait for, and the value that they receive.
-    """
+    """The waiters of one process by key, and the value that they receive."""
 
     def __init__(self, settings: Settings) -> None:
         self._most = settings.max_waiters

@@ -145,9 +145,7 @@ class Results:
         return found
 
     async def look(self, messages: Sequence[tuple[int, str, Place | None]]) -> list[Outcome | None]:
-        """
-        The outcomes of several messages, by queue id, transactionId and position. None if unknown.
-        """
+        """The outcomes of messages, by queue id, transactionId and position. None if unknown."""
         outcomes: list[Outcome | None] = [
             Outcome("scheduled", place) if place and place.offset is None else None
             for _, _, place in messages
@@ -175,9 +173,7 @@ class Results:
     async def place(
         self, queue_id: int, transaction_id: str, partition: str, *, most: int = 0
     ) -> Place | None:
-        """
-        The position of a message: from its id, by its key, or among the newest ``most`` messages.
-        """
+        """The position of a message: from its id, by its key, or among the newest ``most``."""
         named = place_of(transaction_id)
         if named is not None and named.shard == self._store.shard:
             return Place(named.partition_id, named.offset)

@@ -114,9 +114,7 @@ class Schedules(PeriodicTask):
         return row
 
     async def pause(self, name: str, *, is_paused: bool) -> Record:
-        """
-        Pause a schedule, or resume with the next tick from now. Ticks in between are not missed.
-        """
+        """Pause a schedule, or resume it with the next tick from now."""
         row = await self.one(name)
         next_at = None
         if not is_paused:
@@ -180,10 +178,7 @@ class Schedules(PeriodicTask):
         return message
 
     async def _fire_all(self, rows: Sequence[Record]) -> None:
-        """
-        Fire them together, or one by one if one of them fails, so that it does not block the
-        others.
-        """
+        """Fire them together, or one by one if one of them fails."""
         try:
             await self._fire(rows)
         except _NOT_ITS_FAULT:

@@ -94,9 +94,7 @@ class Workflows:
         return bool(taken) and await self._store.workflows.drop(id_, taken)
 
     async def fail_step(self, id_: str, step: str, part: int | None, token: str) -> None:
-        """
-        Fail a step whose message was cancelled and will not be settled. No effect if it is stale.
-        """
+        """Fail a step whose message was cancelled. No effect if the token is stale."""
         with contextlib.suppress(ValueError):  # An invalid token belongs to no step.
             has_ended = await self._store.workflows.fail_step(
                 id_, step, part, UUID(token), "its job was cancelled"

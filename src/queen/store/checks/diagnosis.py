@@ -6,9 +6,7 @@ from queen.store.connection.database import Database, Record
 
 
 class Diagnosis:
-    """
-    Settings, clock, tables and vacuum of one server. Works on a database without Queen's tables.
-    """
+    """Settings, clock, tables and vacuum of one server. Works without Queen's tables."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -93,9 +93,7 @@ class Database:
         """Must succeed before a database that was unavailable at the start counts as available."""
         self._probe: asyncio.Task[None] | None = None
         self.statements = 0
-        """
-        The number of statements sent, so that tests can check that an idle process sends none.
-        """
+        """The number of statements sent. Tests check that an idle process sends none."""
         self.waiting = 0
         """Calls that wait for a connection."""
         self.span: Callable[[str], AbstractContextManager[None]] = lambda call: _NO_SPAN
@@ -373,9 +371,7 @@ class Database:
             self._grow()
 
     async def _warm(self) -> None:
-        """
-        Open a connection and plan the hot calls, because the first run of each is the slowest.
-        """
+        """Open a connection and plan the hot calls, whose first run is the slowest."""
         # Without its own timeout, it takes a free connection before any other caller can.
         async with asyncio.timeout(self._connecting.timeout_seconds):
             connection = await self._pool.acquire()

@@ -23,10 +23,7 @@ class Connecting(msgspec.Struct, frozen=True, kw_only=True):
     max_retries: int = 3
     """Retries of a call that PostgreSQL aborted in favour of another."""
     is_warmed: bool = False
-    """
-    A new connection plans the hot calls before its first use. Meanwhile calls wait for an older
-    one.
-    """
+    """A new connection plans the hot calls first. Meanwhile calls wait for an older one."""
 
     @property
     def session(self) -> dict[str, str]:
