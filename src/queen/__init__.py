@@ -78,15 +78,15 @@ __all__ = [
 
 
 def _refuse_a_mixture() -> None:
-    """Raise if another distribution's package of this name is mixed with this one."""
+    """Raise ImportError if queen-mq is installed too: its files would mix with those of `queen`."""
     folder = os.path.dirname(os.path.dirname(__file__))
     if not os.path.isdir(folder):
-        return  # In a zip file. The build included only one of the two.
+        return  # A zip file contains only one of the two.
     beside = os.listdir(folder)
     if any(name.startswith("queen_mq-") and name.endswith(".dist-info") for name in beside):
         raise ImportError(
-            "both queenmq and queen-mq are installed, and both install the package `queen`: "
-            "pip uninstall queen-mq, then pip install --force-reinstall queenmq"
+            "The distributions queenmq and queen-mq are both installed, and both provide the package"
+            " `queen`. Run: pip uninstall queen-mq, then pip install --force-reinstall queenmq"
         )
 
 
@@ -94,7 +94,7 @@ _refuse_a_mixture()
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - of many types
-    """Loaded on first use: the server and the command line don't import the client."""
+    """Load a name on first use, so that the server and the CLI don't import the client."""
     if name in ("cloudevents", "outbox"):
         return import_module(f"queen.client.{name}")
     if name not in _HOMES:

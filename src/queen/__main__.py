@@ -1,16 +1,16 @@
-"""`queen`, and `python -m queen`."""
+"""The `queen` command, also as `python -m queen`."""
 
 import sys
 
 
 def main() -> None:
-    """Run the installed command. The SDK is installed without the command's dependencies."""
+    """Run the command. The SDK can be installed without the command's dependencies."""
     try:
         from queen.cli.main import main as run
     except ModuleNotFoundError as error:
         if error.name != "typer":
             raise
-        sys.exit(f"queen: the command needs {error.name}: pip install 'queenmq[cli]'")
+        sys.exit(f"queen: the command needs {error.name}. Run: pip install 'queenmq[cli]'")
     run()
 
 

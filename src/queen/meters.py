@@ -1,4 +1,4 @@
-"""Figures in memory: cheap to add to, mergeable, and rendered for Prometheus when asked for."""
+"""Metrics in memory: counters, gauges and histograms, merged and rendered for Prometheus."""
 
 import math
 from collections.abc import Container, Iterable, Mapping
@@ -10,21 +10,22 @@ from queen.telemetry import FOR_ALL, JOBS_RUNNING, METRICS, WORKERS, Metric
 
 _LOG2: Final = math.log2
 _LOWEST: Final = 52
-"""Bins end at 2^((bin - 52) / 4): the first at 0.12 ms, 127 at five days."""
+"""Bin number n ends at 2^((n - 52) / 4) seconds: bin 0 at 0.12 ms, bin 127 at five days."""
 _LAST: Final = 127
 
 Labels = tuple[str, ...]
 
 
 def upper(bin_: int) -> float:
-    """The largest value that a bin holds."""
+    """Return the largest value of a bin."""
     return 2.0 ** ((bin_ - _LOWEST) / 4)
 
 
 class Histogram:
     """
-    Counts in bins that grow by a quarter of an octave: any two can be added, and percentiles are
-    right to within a fifth.
+    Counts in bins of a quarter of an octave.
+
+    Two histograms can be added, and percentiles are accurate to 20 %.
     """
 
     __slots__ = ("bins", "total")
@@ -34,7 +35,7 @@ class Histogram:
         self.total = total
 
     def observe(self, value: float, count: int = 1) -> None:
-        """Count a value, so many times."""
+        """Count a value ``count`` times."""
         bin_ = math.ceil(4 * _LOG2(value)) + _LOWEST if value > 0.000123 else 0
         if bin_ > _LAST:
             bin_ = _LAST
@@ -52,7 +53,7 @@ class Histogram:
         self.total += total
 
     def percentile(self, share: float) -> float | None:
-        """The upper end of the bin in which this share of the values ends; None without values."""
+        """Return the upper end of the bin that holds this percentile; None without values."""
         wanted = self.count * share
         if not wanted:
             return None
@@ -82,7 +83,7 @@ class Bins(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Heard(msgspec.Struct, frozen=True, array_like=True):
-    """A worker of jobs, when it was last heard of, and how many it runs of each of its queues."""
+    """A job worker, the time of its last report, and the number of jobs it runs per queue."""
 
     worker: str
     at: float
@@ -90,14 +91,14 @@ class Heard(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
-    """What one process has counted, or several together."""
+    """The metrics of one process, or of several together."""
 
     values: list[Value] = msgspec.field(default_factory=list[Value])
     histograms: list[Bins] = msgspec.field(default_factory=list[Bins])
     recent: float = 0.0
-    """Messages pushed a second, over the last while."""
+    """Messages pushed per second, over the recent window."""
     heard: list[Heard] = msgspec.field(default_factory=list[Heard])
-    """Workers of jobs: each may speak to one process now and to another then."""
+    """Job workers. A worker may report to a different process each time."""
 
     def add(self, metric: Metric, value: float, *labels: str) -> None:
         self.values.append(Value(metric.name, labels, value))
@@ -106,7 +107,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.histograms.append(Bins(metric.name, labels, dict(histogram.bins), histogram.total))
 
     def of(self, metric: Metric, *labels: str) -> float:
-        """The sum of a metric over all labels that begin like these."""
+        """Sum a metric over all labels that begin with these."""
         return sum(
             each.value
             for each in self.values
@@ -114,7 +115,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
         )
 
     def count_heard(self) -> None:
-        """What workers of jobs run now, once everything is merged."""
+        """Add the gauges of job workers, after everything is merged."""
         workers: dict[str, int] = {}
         running: dict[str, int] = {}
         for each in self.heard:
@@ -127,7 +128,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.heard = []
 
     def owners(self, label: str) -> set[str]:
-        """What a label of tenants names in here: queues, or pipelines."""
+        """Return the queues or pipelines in this snapshot, depending on the label."""
         return {
             each.labels[_BY_NAME[each.name].labels.index(label)]
             for each in (*self.values, *self.histograms)
@@ -135,7 +136,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
         }
 
     def seen_by(self, visible: Mapping[str, Container[str]]) -> "Snapshot":
-        """What is of these owners, by label; of the server as a whole only what is for all."""
+        """Keep the metrics of these queues and pipelines, and those that every caller may see."""
 
         def is_seen(each: Value | Bins) -> bool:
             metric = _BY_NAME[each.name]
@@ -149,7 +150,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
         )
 
     def lasting(self) -> "Snapshot":
-        """What a process leaves behind when it ends: not its gauges, which are of the living."""
+        """Keep counters and histograms, and drop gauges, because the process has ended."""
         return Snapshot(
             values=[each for each in self.values if _BY_NAME[each.name].kind == "counter"],
             histograms=self.histograms,
@@ -160,7 +161,7 @@ _BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 
 def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """Several snapshots as one: counters and histograms add up, gauges as their metric says."""
+    """Merge snapshots: add counters and histograms, and merge gauges by their ``merge``."""
     values: dict[tuple[str, Labels], float] = {}
     histograms: dict[tuple[str, Labels], Histogram] = {}
     recent = 0.0

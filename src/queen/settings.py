@@ -1,4 +1,4 @@
-"""What an operator may set, frozen: read once from the environment and passed down."""
+"""Settings of the server: read from the environment once, then frozen and passed down."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -34,7 +34,7 @@ OF_OTHERS = frozenset(
         "QUEEN_TOKEN",
     }
 )
-"""Variables that begin like ours and are read by SDK and command line."""
+"""Variables that begin with QUEEN_ and belong to the SDK or the CLI."""
 
 SECRETS = frozenset(
     {
@@ -45,79 +45,79 @@ SECRETS = frozenset(
         "QUEEN_ENCRYPTION_KEYS",
     }
 )
-"""Never shown, logged or answered."""
+"""Never shown, logged or returned."""
 
 
 def variable(name: str) -> str:
-    """The environment variable of a field, unless users know another name."""
+    """Return the environment variable of a field without an explicit name."""
     return f"QUEEN_{name.upper()}"
 
 
 class Settings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=variable
 ):
-    """A field is ``variable(field)``, ``QUEEN_<FIELD>``, unless it says another name."""
+    """Each field is the variable ``QUEEN_<FIELD>``, unless it has an explicit name."""
 
-    # Where to listen.
+    # Listen address.
     host: str | None = field(default=None, name="HOST")
-    """Loopback without authentication, else all addresses."""
+    """By default loopback without authentication, otherwise all addresses."""
     port: Port = field(default=6632, name="PORT")
     num_workers: Amount = field(default=0, name="NUM_WORKERS")
-    """Processes; 0: as many as the machine has cores."""
+    """Number of worker processes; 0: one per core."""
     worker_id: str | None = field(default=None, name="WORKER_ID")
-    """What this host calls itself in lists of processes; host name and process id by default."""
+    """Name of this host in lists of processes; by default the host name and the process id."""
     shutdown_seconds: Seconds = 25.0
-    """How long a stopping server waits for calls that are running."""
+    """Time that a stopping server waits for running requests."""
     tls_certificate: str | None = None
     tls_key: str | None = None
     tls_client_ca: str | None = None
-    """Clients must show a certificate that this authority signed."""
+    """Certificate authority that must have signed the certificates of clients."""
     behind_proxy: bool = False
-    """A proxy in front ends TLS; its X-Forwarded headers are believed."""
+    """A proxy terminates TLS, and the server trusts its X-Forwarded headers."""
     path_prefix: PathPrefix = ""
-    """Where a proxy shows this server, as /queen; paths are taken with and without it."""
+    """Path under which a proxy exposes this server. Paths with and without it are accepted."""
     environment: str | None = None
-    """What the dashboard calls this installation, as production or staging."""
+    """Name of this installation in the dashboard, for example production."""
     trace_url: TraceUrl | None = None
-    """Where the tracing system shows a trace, with {traceId} in it: the dashboard leads there."""
+    """URL of a trace in the tracing system, with {traceId} in it; the dashboard links to it."""
 
-    # Who may call.
+    # Authentication and CORS.
     auth: str | None = None
-    """keys, jwt or keys,jwt. None: whoever reaches the server may do everything."""
+    """keys, jwt or keys,jwt. None: every caller has all permissions."""
     insecure: bool = False
-    """Serve beyond this machine without authentication or TLS: anybody may drop messages."""
+    """Serve other machines without authentication or TLS: every caller can delete messages."""
     allowed_hosts: str | None = None
-    """Host names, by commas, that a server without authentication also answers to."""
+    """More host names that a server without authentication accepts, separated by commas."""
     key_grace_seconds: Amount = 300
-    """How long keys are accepted in an outage without a file buffer; with one: 0 or all of it."""
+    """How long cached keys are accepted in an outage. With a file buffer: 0, or all of it."""
     jwt_algorithms: str = field(default="RS256", name="JWT_ALGORITHMS")
-    """HS256 alone, or some of RS256, ES256, EdDSA."""
+    """Only HS256, or some of RS256, ES256, EdDSA."""
     jwt_secret: str | None = field(default=None, name="JWT_SECRET")
     """For HS256; at least 32 bytes."""
     jwt_public_key: str | None = field(default=None, name="JWT_PUBLIC_KEY")
-    """PEM, or the file that has it."""
+    """PEM, or the name of a PEM file."""
     jwt_jwks_url: str | None = field(default=None, name="JWT_JWKS_URL")
-    """Where the issuer has its keys; https."""
+    """URL of the issuer's public keys; https."""
     jwt_issuer: str | None = field(default=None, name="JWT_ISSUER")
     jwt_audience: str | None = field(default=None, name="JWT_AUDIENCE")
     jwt_roles_claim: str | None = field(default=None, name="JWT_ROLES_CLAIM")
-    """The claim that has the roles, by its name or a path with dots; role or roles by default."""
+    """The claim with the roles: a name, or a path with dots. By default role or roles."""
     jwt_roles_prefix: str | None = field(default=None, name="JWT_ROLES_PREFIX")
-    """What a role must begin with, as queen: in queen:admin; others are other applications'."""
+    """Only roles that begin with this count, for example queen: in queen:admin."""
     jwt_leeway_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = field(
         default=30, name="JWT_LEEWAY_SECONDS"
     )
-    """How far clocks may differ; at most 60."""
+    """Allowed difference between clocks; at most 60."""
     oidc_client_id: str | None = field(default=None, name="OIDC_CLIENT_ID")
-    """People sign in to the dashboard at JWT_ISSUER, where it is this public client."""
+    """Public client id of the dashboard at JWT_ISSUER. If set, people sign in there."""
     oidc_scopes: str = field(default="openid profile", name="OIDC_SCOPES")
-    """What the dashboard asks for there, by spaces."""
+    """Scopes that the dashboard requests, separated by spaces."""
     oidc_token: Literal["access", "id"] = field(default="access", name="OIDC_TOKEN")
-    """Which of the tokens that it gets there it shows to this server."""
+    """Token that the dashboard sends to this server."""
     oidc_name: str | None = field(default=None, name="OIDC_NAME")
-    """What people call it: Sign in with this name. The host of JWT_ISSUER by default."""
+    """Name on the button `Sign in with`; by default the host of JWT_ISSUER."""
     cors_allowed_origins: str | None = field(default=None, name="CORS_ALLOWED_ORIGINS")
-    """Origins, by commas, whose pages may call besides our own; * with authentication alone."""
+    """Other origins whose pages may call, separated by commas; * only with authentication."""
     cors_max_age_seconds: Amount = field(default=86_400, name="CORS_MAX_AGE")
     cors_allowed_methods: str = field(
         default="GET,POST,PUT,DELETE,OPTIONS", name="CORS_ALLOWED_METHODS"
@@ -126,11 +126,11 @@ class Settings(
         default="Content-Type,Authorization", name="CORS_ALLOWED_HEADERS"
     )
 
-    # The database.
+    # Database.
     database_url: str | None = field(default=None, name="DATABASE_URL")
     """Instead of the PG_ variables."""
     pg_host: str = field(default="localhost", name="PG_HOST")
-    """Several by commas: whichever is the primary."""
+    """With several hosts, separated by commas, the server uses the primary."""
     pg_port: Port = field(default=5432, name="PG_PORT")
     pg_user: str = field(default="postgres", name="PG_USER")
     pg_password: str | None = field(default=None, name="PG_PASSWORD")
@@ -138,7 +138,7 @@ class Settings(
     pg_sslmode: SslMode | None = field(default=None, name="PG_SSLMODE")
     """TLS to PostgreSQL: verify-full also checks its certificate and host name."""
     pg_sslrootcert: str | None = field(default=None, name="PG_SSLROOTCERT")
-    """File with the certificate authorities that PostgreSQL's certificate is checked against."""
+    """File with the certificate authorities for PostgreSQL's certificate."""
     pg_sslcert: str | None = field(default=None, name="PG_SSLCERT")
     """File with the client certificate for PostgreSQL."""
     pg_sslkey: str | None = field(default=None, name="PG_SSLKEY")
@@ -146,44 +146,44 @@ class Settings(
     app_name: str = field(default="queen", name="APP_NAME")
     db_pool_size: Count = field(default=10, name="DB_POOL_SIZE")
     db_idle_timeout_ms: Amount = field(default=30_000, name="DB_IDLE_TIMEOUT")
-    """Connections above the first are closed when unused so long; 0 keeps them."""
+    """Time after which unused connections, except the first, are closed; 0 keeps them."""
     db_connection_timeout_ms: Count = field(default=10_000, name="DB_CONNECTION_TIMEOUT")
     db_statement_timeout_ms: Count = field(default=30_000, name="DB_STATEMENT_TIMEOUT")
     db_max_retries: Amount = field(default=3, name="DB_MAX_RETRIES")
-    """How often a call that PostgreSQL gave up for another's sake is made again."""
+    """Retries after a deadlock or serialization failure."""
     db_pgbouncer: bool = False
     """Connections go through PgBouncer in transaction mode."""
     auto_migrate: bool = True
-    """Bring the database to this release at the start; else refuse one that is behind."""
+    """Migrate the database at startup. If false, the server rejects one that is behind."""
     auto_create: bool = True
-    """The first push makes a queue."""
+    """Create a queue with the first push to it."""
 
-    # While the database is away.
+    # File buffer for outages.
     file_buffer_dir: str | None = field(default=None, name="FILE_BUFFER_DIR")
-    """A folder of this server's own, on a disk that lasts, for pushes that cannot be stored yet."""
+    """Directory, on a persistent disk and for this server only, for pushes during an outage."""
     file_buffer_max_bytes: Count = field(default=2**30, name="FILE_BUFFER_MAX_BYTES")
-    """Of all processes together; a push that does not fit is refused."""
+    """Size limit over all processes. A push that does not fit is rejected."""
     file_buffer_events_per_file: Count = field(default=10_000, name="FILE_BUFFER_EVENTS_PER_FILE")
-    """Messages of one file; the next begins another."""
+    """Messages per file."""
     file_buffer_flush_ms: Count = field(default=100, name="FILE_BUFFER_FLUSH_MS")
-    """How soon what is buffered is tried again."""
+    """Delay before buffered pushes are retried."""
     file_buffer_max_batch: Count = field(default=100, name="FILE_BUFFER_MAX_BATCH")
-    """Buffered requests that one transaction stores."""
+    """Buffered requests per transaction of the replay."""
 
     # Encrypted queues.
     encryption_key: str | None = None
     """The master key, 64 hexadecimal digits; its id is `default`."""
     encryption_keys: str | None = None
-    """Several, as `id:hex`, by commas: the first one wraps data keys, all of them unwrap."""
+    """Several as `id:hex`, separated by commas: the first one wraps data keys, all unwrap."""
     encryption_keys_file: str | None = None
-    """The same in a file that its owner alone may read, a line each."""
+    """File with one `id:hex` per line, readable only by its owner."""
 
-    # Limits of a request.
+    # Request limits.
     max_body_bytes: Count = 64 * 2**20
     max_inflight_bytes: Count = 96 * 2**20
     """Memory for the bodies of all requests in progress in one process; more are rejected."""
     max_unsent_bytes: Count = 64 * 2**20
-    """Responses of one process that clients have not read; beyond it pops are rejected."""
+    """Responses of one process that clients have not read; beyond it, pops are rejected."""
     max_payload_bytes: Count = 2**20
     max_items: Count = 10_000
     max_json_depth: Count = 64
@@ -196,7 +196,7 @@ class Settings(
     max_header_bytes: Count = 32 * 2**10
     header_timeout_ms: Count = 10_000
     body_timeout_ms: Count = 30_000
-    """Also how long a client may take to read an answer."""
+    """Also the time that a client may take to read a response."""
     max_message_headers: Count = 64
     max_message_header_bytes: Count = 8 * 2**10
     max_name_bytes: Count = 255
@@ -204,18 +204,18 @@ class Settings(
     max_error_bytes: Count = 16 * 2**10
     max_trace_bytes: Count = 64 * 2**10
     max_connections: Count = 20_000
-    """Open connections of one process; one more is closed at once."""
+    """Open connections per process. Further connections are closed immediately."""
     max_connections_per_address: Amount = 15_000
-    """The same of one address (IPv6: of one /64), unless behind a proxy; 0: no bound of its own."""
+    """Per address (IPv6: per /64) and process, unless behind a proxy; 0: no separate limit."""
     default_timeout_ms: Count = field(default=30_000, name="DEFAULT_TIMEOUT")
     max_timeout_ms: Count = field(default=60_000, name="MAX_TIMEOUT")
     default_batch_size: Count = field(default=1, name="DEFAULT_BATCH_SIZE")
     api_default_limit: Count = field(default=100, name="API_DEFAULT_LIMIT")
     api_max_limit: Count = field(default=1_000, name="API_MAX_LIMIT")
     require_lease: bool = False
-    """Refuse acknowledgments without a leaseId."""
+    """Reject acknowledgments without a leaseId."""
 
-    # What a new queue starts with.
+    # Defaults of new queues.
     default_lease_time: Seconds = field(default=300, name="DEFAULT_LEASE_TIME")
     default_retry_limit: Amount = field(default=3, name="DEFAULT_RETRY_LIMIT")
     default_retry_delay_ms: Amount = field(default=1_000, name="DEFAULT_RETRY_DELAY")
@@ -232,92 +232,92 @@ class Settings(
     )
     default_max_wait_seconds: Amount = field(default=0, name="DEFAULT_MAX_WAIT_TIME_SECONDS")
 
-    # Upkeep.
+    # Retention and background tasks.
     retention_interval_ms: Count = field(default=300_000, name="RETENTION_INTERVAL")
-    """How often what is old is removed: messages, partitions, keys, producers, traces."""
+    """Interval at which old messages, partitions, keys, producers and traces are deleted."""
     retention_batch_size: Count = field(default=50, name="RETENTION_BATCH_SIZE")
-    """Partitions that one step of retention locks, for some milliseconds."""
+    """Partitions that one retention step locks, for some milliseconds."""
     eviction_interval_ms: Count = field(default=60_000, name="EVICTION_INTERVAL")
-    """How often messages are looked for that waited too long."""
+    """Interval of the search for messages that waited too long."""
     eviction_batch_size: Count = field(default=1_000, name="EVICTION_BATCH_SIZE")
     """Messages that one step evicts."""
     partition_cleanup_days: Seconds = field(default=7, name="PARTITION_CLEANUP_DAYS")
-    """Empty partitions without a push for so long are removed, unless their queue says else."""
+    """Days without a push until an empty partition is deleted; a queue can override it."""
     producer_ttl_seconds: Seconds = 604_800
-    """A producer that was not heard of for so long is forgotten, and its sequence with it."""
+    """Time after its last push at which a producer and its sequence are forgotten."""
     trace_retention_hours: Count = 168
-    """How long events of messages are kept."""
+    """Retention of trace events."""
     audit_retention_hours: Annotated[int, msgspec.Meta(ge=720, le=8_760_000)] = 8_760
-    """How long records of the audit log are kept; at least 720, which is 30 days."""
+    """Retention of the audit log; at least 720, which is 30 days."""
     workflow_retention_hours: Count = 168
-    """How long workflows are kept after their end, with their results."""
+    """Retention of finished workflows and their results."""
     removals_kept_hours: Count = 168
-    """How long it is known what retention removed."""
+    """Time for which `queen.removals` records deletions by retention."""
     upkeep_look_seconds: Seconds = 10
-    """How often a process looks for duties that are due, and for scheduled messages."""
+    """Interval at which a process checks for due background tasks and scheduled messages."""
     upkeep_run_seconds: Seconds = 10
-    """After this long a duty lets the others have their turn."""
+    """Time after which a background task lets the others run."""
 
-    # The engine's pace. The defaults are measured; see docs/decisions.
+    # Engine tuning. The defaults are measured: see docs/decisions.
     segment_max_messages: Count = 10_000
     segment_max_bytes: Count = 4 * 2**20
     """A flush closes a segment at this size. One payload always fits."""
     flush_max_bytes: Count = 2**19
     max_queued_bytes: Count = 256 * 2**20
-    """Pushes that wait for a flush; one more is refused as overloaded."""
+    """Bytes of pushes that wait for a flush. Further pushes are rejected as overloaded."""
     max_queued_requests: Count = 50_000
-    """Requests of one verb that wait for a flush."""
+    """Requests of one kind that wait for a flush."""
     segment_cache_bytes: Count = 64 * 2**20
     catalogue_entries: Count = 200_000
     catalogue_seconds: Seconds = 5.0
-    """How long options of a queue are believed when no notification says otherwise."""
+    """Time for which queue options are cached without a notification."""
     push_lanes: Count = 2
     pop_lanes: Count = 2
     ack_lanes: Count = 2
     safety_poll_ms: Millis = 2_000
     notify_debounce_ms: Millis = 10
     due_search_ms: Millis = 250
-    """How often a busy group looks for expired leases before it looks for new messages."""
+    """Interval at which a busy group searches for expired leases before new messages."""
     full_search_ms: Millis = 10_000
-    """How often a search by time ignores the low-water mark."""
+    """Interval at which a search by time ignores the low-water mark."""
 
-    # What it says of itself.
+    # Logging, metrics and analytics.
     log_level: Literal["debug", "info", "warning", "error"] = field(
         default="info", name="LOG_LEVEL"
     )
     log_format: Literal["json", "console"] = field(default="json", name="LOG_FORMAT")
     metrics_endpoint_enabled: bool = field(default=True, name="METRICS_ENDPOINT_ENABLED")
     metrics_per_object: bool = False
-    """Serve `/metrics/per-object`: depths of all queues and groups, however many."""
+    """Serve `/metrics/per-object`: depths of all queues and groups, without a limit."""
     health_check_enabled: bool = field(default=True, name="HEALTH_CHECK_ENABLED")
     metrics_max_queues: Count = 2_000
-    """Queues, and as many groups, that a process counts apart; the others count together."""
+    """Queues that a process counts separately, and the same number of groups."""
     counters_flush_seconds: Seconds = 5
-    """How often what was counted is stored for analytics."""
+    """Interval at which counters are stored for analytics."""
     sample_seconds: Seconds = 10
-    """How often one process of all measures depths, ages and the sizes of tables."""
+    """Interval at which one of all processes measures depths, ages and table sizes."""
     analytics_retention_hours: Count = 168
-    """How long counters and samples are kept, and the longest range that may be asked for."""
+    """Retention of counters and samples, and the longest time range of a request."""
     analytics_recent_hours: Count = field(default=24, name="ANALYTICS_RECENT_HOURS")
-    """The range of a question that says none."""
+    """Default time range of an analytics request."""
     analytics_min_completed: Amount = field(default=5, name="ANALYTICS_MIN_COMPLETED")
-    """Percentiles of fewer messages are null."""
+    """Number of messages below which percentiles are null."""
     recent_message_window_seconds: Count = field(default=60, name="RECENT_MESSAGE_WINDOW")
-    """Over how many seconds a rate is taken."""
+    """Seconds over which a rate is computed."""
     queue_depth_update_ms: Count = field(default=5_000, name="QUEUE_DEPTH_UPDATE_INTERVAL")
     system_stats_update_ms: Count = field(default=10_000, name="SYSTEM_STATS_UPDATE_INTERVAL")
     ws_compression: bool = field(default=False, name="WS_COMPRESSION")
     ws_max_payload_bytes: Count = field(default=16_384, name="WS_MAX_PAYLOAD_LENGTH")
     ws_idle_timeout_seconds: Count = field(default=60, name="WS_IDLE_TIMEOUT")
-    """A dashboard that answers no heartbeat for so long is dropped."""
+    """Seconds without a response to a heartbeat after which a dashboard is disconnected."""
     ws_max_connections: Count = field(default=1_000, name="WS_MAX_CONNECTIONS")
     ws_heartbeat_ms: Count = field(default=30_000, name="WS_HEARTBEAT_INTERVAL")
     otel: bool = False
-    """Send spans by OpenTelemetry; the OTEL_ variables say where to. Needs the extra `otel`."""
+    """Send spans with OpenTelemetry to the target in the OTEL_ variables. Needs `otel`."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Self:
-        """Fail on an unknown or malformed variable rather than start half configured."""
+        """Read the settings; raises BadSettings for an unknown or malformed variable."""
         known = {*cls.__struct_encode_fields__}
         environ = original_settings.translated(environ)
         ours = {
@@ -332,7 +332,7 @@ class Settings(
 
     @property
     def dsn(self) -> str:
-        """Where the database is; holds the password."""
+        """The connection URL of the database, with the password."""
         if self.database_url is not None:
             return self.with_tls(self.database_url)
         secret = f":{quote(self.pg_password, safe='')}" if self.pg_password is not None else ""
@@ -344,7 +344,7 @@ class Settings(
         return self.with_tls(f"postgresql://{user}@{hosts}/{quote(self.pg_db, safe='')}")
 
     def with_tls(self, dsn: str) -> str:
-        """A DSN with the TLS settings that it does not give itself."""
+        """Add the TLS settings that a DSN does not have itself."""
         given = dict(parse_qsl(urlsplit(dsn).query, keep_blank_values=True))
         ours = {
             "sslmode": self.pg_sslmode,
@@ -363,7 +363,7 @@ class Settings(
 
     @property
     def auth_kinds(self) -> frozenset[str]:
-        """Which of keys and jwt are taken."""
+        """The accepted kinds of credentials: keys, jwt."""
         return frozenset(words(self.auth))
 
     @property
@@ -372,7 +372,7 @@ class Settings(
 
     @property
     def queue_defaults(self) -> dict[str, Any]:
-        """Option columns of a new queue, where they differ from the database's."""
+        """Option columns of a new queue that differ from the database's defaults."""
         return {
             "lease_seconds": self.default_lease_time,
             "retry_limit": self.default_retry_limit,
@@ -390,7 +390,7 @@ class Settings(
         }
 
     def shown(self, environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
-        """Variable, value with secrets masked, and where it comes from."""
+        """Return each variable, its value with secrets masked, and its source."""
         values = msgspec.to_builtins(self)
         environ = original_settings.translated(environ)
         return [
@@ -407,18 +407,18 @@ class Settings(
 
 
 def words(text: str | None) -> list[str]:
-    """What stands between commas."""
+    """Split a list at its commas."""
     return [word.strip() for word in (text or "").split(",") if word.strip()]
 
 
 def _plain(value: str) -> str:
-    """Words for booleans in any case: msgspec knows true, false, 1 and 0."""
+    """Replace the words for booleans that msgspec does not accept."""
     words = {"yes": "true", "on": "true", "no": "false", "off": "false"}
     return words.get(value.lower(), value)
 
 
 def _explain(problem: str, known: set[str]) -> str:
-    """msgspec's complaint in a user's words: which variable, and what would do."""
+    """Rewrite an error of msgspec: name the variable and the allowed values."""
     if "unknown field" in problem:
         name = problem.partition("`")[2].partition("`")[0]
         near = get_close_matches(name, known, n=1)

@@ -1,29 +1,29 @@
-"""The catalogue of every metric and every log event: nothing is served or logged under another."""
+"""The catalogue of every metric and every log event."""
 
 from typing import Final, Literal
 
 import msgspec
 
 OTHER: Final = "__other__"
-"""The queue and group of what a process does not count apart: it has met too many."""
+"""The queue and group label of everything beyond the limit of separate counts."""
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """One name that ``/metrics`` serves."""
+    """One metric of ``/metrics``."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     help: str
     labels: tuple[str, ...] = ()
-    """Closed sets, and queue and group; never a partition, a message or a user."""
+    """Fixed sets of values, and queue and group; never a partition, a message or a user."""
     merge: Literal["sum", "max"] = "sum"
-    """How the figures of a host's processes become one."""
+    """How the values of a host's processes are combined."""
     is_fine: bool = False
-    """A histogram whose bounds double; the others' grow by four, for there are many of them."""
+    """Histogram bounds double. Otherwise they grow by four, to limit the number of series."""
 
     @property
     def owner(self) -> str | None:
-        """The label that names something of a tenant; None: it is about the server as a whole."""
+        """The label that names a queue or pipeline; None: the metric is about the whole server."""
         return next((label for label in self.labels if label in ("queue", "pipeline")), None)
 
 
@@ -43,29 +43,25 @@ def _histogram(name: str, text: str, *labels: str, is_fine: bool = False) -> Met
     return Metric(name=f"queen_{name}", kind="histogram", help=text, labels=labels, is_fine=is_fine)
 
 
-PUSHED: Final = _counter("messages_pushed_total", "Messages stored, scheduled ones too.", "queue")
+PUSHED: Final = _counter("messages_pushed_total", "Messages stored, including scheduled.", "queue")
 DEDUPLICATED: Final = _counter(
-    "messages_deduplicated_total", "Pushed messages whose transactionId was known.", "queue"
+    "messages_deduplicated_total", "Messages whose transactionId was already stored.", "queue"
 )
-POPPED: Final = _counter("messages_popped_total", "Messages handed out.", *_PAIR)
-ACKED: Final = _counter("messages_acked_total", "Messages settled as completed.", *_PAIR)
-NACKED: Final = _counter("messages_nacked_total", "Messages given back by failed or retry.", *_PAIR)
-DEAD_LETTERED: Final = _counter(
-    "messages_dead_lettered_total", "Messages that became dead letters.", *_PAIR
-)
-REDRIVEN: Final = _counter(
-    "messages_redriven_total", "Dead letters that were delivered again.", *_PAIR
-)
+POPPED: Final = _counter("messages_popped_total", "Messages delivered.", *_PAIR)
+ACKED: Final = _counter("messages_acked_total", "Messages acknowledged as completed.", *_PAIR)
+NACKED: Final = _counter("messages_nacked_total", "Messages nacked: failed or retry.", *_PAIR)
+DEAD_LETTERED: Final = _counter("messages_dead_lettered_total", "Messages dead-lettered.", *_PAIR)
+REDRIVEN: Final = _counter("messages_redriven_total", "Dead letters redriven.", *_PAIR)
 REDELIVERED: Final = _counter(
     "messages_redelivered_total",
-    "Messages handed out again, after an attempt that failed (retry) or as dead letters (redrive).",
+    "Messages delivered again, after a failed attempt (retry) or as dead letters (redrive).",
     *_PAIR,
     "reason",
 )
 DROPPED: Final = _counter(
     "messages_dropped_total",
-    "Messages that ended unsettled: time to live over (ttl), or on a queue without dead letters "
-    "out of attempts (attempts) or having waited too long (evicted).",
+    "Messages removed without an acknowledgment: expired (ttl), or on a queue without dead "
+    "letters out of attempts (attempts) or waiting too long (evicted).",
     *_PAIR,
     "reason",
 )
@@ -74,93 +70,93 @@ DAMAGED: Final = _counter(
     "Messages that a pop claimed but could not decode, counted again for each retry.",
     *_PAIR,
 )
-EMPTY: Final = _counter("pops_empty_total", "Pops that were answered with nothing.", *_PAIR)
-LAPSED: Final = _counter("deliveries_expired_total", "Leases that ran out.", *_PAIR)
-EXTENDED: Final = _counter("deliveries_extended_total", "Leases whose end was moved.")
+EMPTY: Final = _counter("pops_empty_total", "Pops that returned no messages.", *_PAIR)
+LAPSED: Final = _counter("deliveries_expired_total", "Leases that expired.", *_PAIR)
+EXTENDED: Final = _counter("deliveries_extended_total", "Leases extended.")
 REFUSED: Final = _counter(
-    "deliveries_refused_total", "Calls refused because their lease was not the current one.", "verb"
+    "deliveries_refused_total", "Calls rejected because their lease was not current.", "verb"
 )
 TRANSACTIONS: Final = _counter(
-    "transactions_total", "Transactions: applied, replayed or refused.", "outcome"
+    "transactions_total", "Transactions: applied, replayed or rejected.", "outcome"
 )
 RATE_LIMITED: Final = _counter(
-    "rate_limited_total", "Calls refused with 429 or as overloaded.", "code"
+    "rate_limited_total", "Calls rejected with 429 or as overloaded.", "code"
 )
 AUTH_FAILURES: Final = _counter(
-    "auth_failures_total", "Calls that were not let in, by the code of the refusal.", "reason"
+    "auth_failures_total", "Calls rejected for authentication or permission.", "reason"
 )
 ERRORS: Final = _counter(
-    "unexpected_errors_total", "Calls that ended in an error nobody foresaw: a bug.", "route"
+    "unexpected_errors_total", "Calls that failed with an unexpected error, a bug.", "route"
 )
 JOBS_ADDED: Final = _counter(
-    "jobs_added_total", "Messages stored in queues without order, which are jobs.", "queue"
+    "jobs_added_total", "Jobs added: messages stored in unordered queues.", "queue"
 )
 JOBS_COMPLETED: Final = _counter(
-    "jobs_completed_total", "Jobs that their processors completed.", *_JOB
+    "jobs_completed_total", "Jobs completed by their processors.", *_JOB
 )
-JOBS_FAILED: Final = _counter("jobs_failed_total", "Jobs that were given up: dead letters.", *_JOB)
+JOBS_FAILED: Final = _counter(
+    "jobs_failed_total", "Jobs that failed for good: dead letters.", *_JOB
+)
 JOBS_RETRIED: Final = _counter(
-    "jobs_retried_total", "Attempts at jobs that failed and are followed by another.", *_JOB
+    "jobs_retried_total", "Failed attempts at jobs that are retried.", *_JOB
 )
 
 QUEUE_MESSAGES: Final = _gauge(
-    "queue_messages", "Messages that the slowest group has not settled, as last sampled.", "queue"
+    "queue_messages", "Unacknowledged messages of the slowest group, as last sampled.", "queue"
 )
 QUEUE_BYTES: Final = _gauge(
     "queue_bytes",
-    "Payload of these messages, estimated from the newest hundred segments.",
+    "Payload bytes of these messages, estimated from the newest hundred segments.",
     "queue",
 )
 QUEUE_PAUSED: Final = _gauge("queue_paused", "1 while a queue is paused.", "queue")
 GROUP_LAG: Final = _gauge(
-    "group_lag_messages", "Messages that a group has not settled, as last sampled.", *_PAIR
+    "group_lag_messages", "Unacknowledged messages of a group, as last sampled.", *_PAIR
 )
 OLDEST: Final = _gauge(
     "group_oldest_message_age_seconds",
-    "Age of the oldest message that a group has not settled, as last sampled.",
+    "Age of the oldest unacknowledged message of a group, as last sampled.",
     *_PAIR,
 )
-DELIVERIES: Final = _gauge(
-    "deliveries", "Deliveries that are out or wait for their next attempt.", *_PAIR
-)
+DELIVERIES: Final = _gauge("deliveries", "Deliveries that are leased or wait for a retry.", *_PAIR)
 DEAD_LETTERS: Final = _gauge("dead_letters", "Dead letters, counted up to 10,000.", "queue")
 SCHEDULED: Final = _gauge(
     "scheduled_messages", "Messages that are not due yet, counted up to 10,000.", "queue"
 )
 PARTITIONS: Final = _gauge(
     "partitions",
-    "Partitions with something to give (ready), messages out (leased) or neither (idle), counted "
-    "up to 10,000.",
+    "Partitions with available messages (ready), leased messages (leased) or neither (idle), "
+    "counted up to 10,000.",
     "queue",
     "state",
 )
 WAITERS: Final = _gauge("waiters", "Pops that wait for messages.", *_PAIR)
-JOBS_RUNNING: Final = _gauge("jobs_running", "Jobs that workers run now.", "queue")
-WORKERS: Final = _gauge("workers", "Workers of jobs that were heard of just now.", "queue")
+JOBS_RUNNING: Final = _gauge("jobs_running", "Jobs in progress.", "queue")
+WORKERS: Final = _gauge("workers", "Job workers with a recent report.", "queue")
 
 WAIT: Final = _histogram("message_wait_seconds", "From push to pop, per message.", *_PAIR)
 PROCESSING: Final = _histogram(
-    "message_processing_seconds", "From pop to settlement, per message.", *_PAIR
+    "message_processing_seconds", "From pop to acknowledgment, per message.", *_PAIR
 )
-JOB_DURATION: Final = _histogram("job_duration_seconds", "One attempt at a job.", *_JOB)
+JOB_DURATION: Final = _histogram("job_duration_seconds", "Duration of one attempt at a job.", *_JOB)
 HTTP: Final = _histogram(
     "http_request_seconds",
-    "From the headers of a call to its answer; long polls are long.",
+    "From the headers of a request to its response, including the wait of long polls.",
     "route",
     "method",
     "status",
 )
 FLUSH_SECONDS: Final = _histogram(
-    "flush_seconds", "One flush: many calls, one transaction.", "kind", is_fine=True
+    "flush_seconds", "Duration of one flush: many calls, one transaction.", "kind", is_fine=True
 )
 FLUSH_MESSAGES: Final = _histogram(
-    "flush_messages", "Messages (push, pop) or deliveries (ack) of one flush.", "kind"
+    "flush_messages", "Messages (push, pop) or deliveries (ack) per flush.", "kind"
 )
 DB_CALL: Final = _histogram(
-    "db_call_seconds", "One statement, without the wait for a connection.", "call"
+    "db_call_seconds", "Duration of one statement, without the wait for a connection.", "call"
 )
 DB_POOL_WAIT: Final = _histogram(
-    "db_pool_wait_seconds", "Wait for a connection of the pool.", is_fine=True
+    "db_pool_wait_seconds", "Wait for a connection from the pool.", is_fine=True
 )
 
 DB_POOL: Final = _gauge("db_pool_connections", "Connections of the pool: idle or used.", "state")
@@ -168,23 +164,19 @@ DB_WAITING: Final = _gauge("db_pool_waiting", "Calls that wait for a connection.
 BUFFER_MESSAGES: Final = _gauge(
     "failover_buffer_messages", "Messages on disk that are not stored yet.", merge="max"
 )
-BUFFER_BYTES: Final = _gauge(
-    "failover_buffer_bytes", "Size of the files that hold them.", merge="max"
-)
+BUFFER_BYTES: Final = _gauge("failover_buffer_bytes", "Size of the buffer files.", merge="max")
 BUFFER_OLDEST: Final = _gauge(
-    "failover_buffer_oldest_seconds", "How long the oldest of them is there.", merge="max"
+    "failover_buffer_oldest_seconds", "Age of the oldest buffered message.", merge="max"
 )
 CACHE_BYTES: Final = _gauge("segment_cache_bytes", "Recent segments kept in memory.")
 CACHE_HITS: Final = _counter("segment_cache_hits_total", "Segments found in memory.")
 CACHE_MISSES: Final = _counter("segment_cache_misses_total", "Segments read from the database.")
 LOOP_LAG: Final = _gauge(
     "event_loop_lag_seconds",
-    "How late the event loop of the slowest process was in the last second, at worst.",
+    "Largest delay of an event loop in the last second, over all processes.",
     merge="max",
 )
-LOOP_STALLS: Final = _histogram(
-    "event_loop_stall_seconds", "How long an event loop stood still, if for more than 250 ms."
-)
+LOOP_STALLS: Final = _histogram("event_loop_stall_seconds", "Stalls of an event loop above 250 ms.")
 CONNECTIONS: Final = _gauge("http_connections", "Open connections of clients.")
 REQUEST_BYTES: Final = _gauge(
     "http_request_bytes_in_flight",
@@ -195,15 +187,18 @@ UNSENT_BYTES: Final = _gauge(
     "Responses that clients have not read yet; at most QUEEN_MAX_UNSENT_BYTES per process.",
 )
 WEBSOCKETS: Final = _gauge("websocket_connections", "Open dashboards.")
-PROCESSES: Final = _gauge("processes", "Processes that this answer sums up.")
+PROCESSES: Final = _gauge("processes", "Processes in this sum.")
 UPKEEP: Final = _gauge(
-    "upkeep_last_success_timestamp_seconds", "When a duty was last done.", "duty", merge="max"
+    "upkeep_last_success_timestamp_seconds",
+    "Last success of a background task.",
+    "duty",
+    merge="max",
 )
 UPKEEP_LAG: Final = _gauge(
-    "upkeep_lag_seconds", "How far behind a duty was when it last ran.", "duty", merge="max"
+    "upkeep_lag_seconds", "Delay of a background task at its last run.", "duty", merge="max"
 )
 TABLE_DEAD: Final = _gauge(
-    "table_dead_tuples", "Row versions that wait for vacuum.", "table", merge="max"
+    "table_dead_tuples", "Dead rows that wait for vacuum.", "table", merge="max"
 )
 TABLE_BYTES: Final = _gauge(
     "table_bytes", "Size of a table with its indexes and TOAST.", "table", merge="max"
@@ -213,25 +208,23 @@ OLDEST_TRANSACTION: Final = _gauge(
 )
 PIPELINE_LAG_MESSAGES: Final = _gauge(
     "pipeline_lag_messages",
-    "Messages that a pipeline on Spark has not done; absent where that is not known.",
+    "Messages that a Spark pipeline has not processed; absent if unknown.",
     "pipeline",
     merge="max",
 )
 PIPELINE_LAG: Final = _gauge(
     "pipeline_lag_seconds",
-    "Age of the oldest message that a pipeline on Spark has not done.",
+    "Age of the oldest message that a Spark pipeline has not processed.",
     "pipeline",
     merge="max",
 )
 PIPELINE_UPDATED: Final = _gauge(
     "pipeline_last_update_timestamp_seconds",
-    "When a pipeline on Spark that has not ended was last heard of.",
+    "Last report of a Spark pipeline that has not ended.",
     "pipeline",
     merge="max",
 )
-STARTED: Final = _gauge(
-    "start_timestamp_seconds", "When the youngest process started.", merge="max"
-)
+STARTED: Final = _gauge("start_timestamp_seconds", "Start time of the newest process.", merge="max")
 BUILD: Final = _gauge("build_info", "Always 1.", "version", "python", merge="max")
 
 PER_OBJECT: Final = (
@@ -241,14 +234,14 @@ PER_OBJECT: Final = (
 """What ``/metrics/per-object`` serves."""
 
 FOR_ALL: Final = (PROCESSES, STARTED, BUILD)
-"""What callers with scopes see of the server as a whole: nothing that tells what others do."""
+"""The metrics of the whole server that callers with scopes see."""
 
 METRICS: Final = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
-"""All of them, in the order of this page."""
+"""All metrics, in the order of this file."""
 
 
 class Event:
-    """Names of log events: dotted, constant, what a search or an alert goes by."""
+    """Names of log events: dotted and constant, so that searches and alerts can rely on them."""
 
     STARTED = "server.started"
     STOPPING = "server.stopping"
@@ -277,31 +270,31 @@ class Event:
 
 
 EVENTS: Final = {
-    Event.STARTED: "The server listens; says where, with how many processes, and its version.",
-    Event.STOPPING: "A signal came: nothing new is taken, what runs is finished.",
+    Event.STARTED: "The server is listening. Has its address, processes and version.",
+    Event.STOPPING: "The server received a signal. It rejects new work and finishes the rest.",
     Event.STOPPED: "All processes have ended.",
-    Event.START_FAILED: "The server could not start; `error` says why.",
-    Event.STOP_FAILED: "A part of a process could not be closed; the others were.",
-    Event.SETTING_UNUSED: "A variable of the original Queen is set and has no effect; `reason`.",
-    Event.ROLES_SHARED: "Tokens may carry roles of other applications; `advice` says what to set.",
+    Event.START_FAILED: "The server could not start. `error` has the reason.",
+    Event.STOP_FAILED: "A component of a process failed to close. The others are closed.",
+    Event.SETTING_UNUSED: "A variable of the original Queen has no effect. See `reason`.",
+    Event.ROLES_SHARED: "Tokens may carry roles of other applications. `advice` has the fix.",
     Event.WORKER_STARTED: "A worker process is ready.",
-    Event.WORKER_ENDED: "A worker process ended unasked and is started again.",
-    Event.LOOP_STALLED: "A process answered nobody for more than 250 ms; `seconds` says how long, "
-    "`route` and `code` what ran, if known.",
-    Event.REQUEST: "A call was answered: debug, or warning from status 500 on. Never for probes.",
-    Event.UNEXPECTED: "A call met an error that nobody foresaw; it has the traceback.",
-    Event.DATABASE_LOST: "The database does not answer.",
-    Event.DATABASE_BACK: "The database answers again.",
-    Event.MESSAGES_DAMAGED: "Stored messages could not be decoded and are retried every minute; "
-    "names the queue, group, partition and offsets.",
-    Event.COUNTERS_LATE: "Counters could not be stored; they are kept and tried again.",
+    Event.WORKER_ENDED: "A worker process ended unexpectedly and is restarted.",
+    Event.LOOP_STALLED: "An event loop stalled for more than 250 ms. `seconds` has the duration, "
+    "`route` and `code` the cause, if known.",
+    Event.REQUEST: "A request has ended: debug, or warning from status 500 on. Not for probes.",
+    Event.UNEXPECTED: "A request failed with an unexpected error. Has the traceback.",
+    Event.DATABASE_LOST: "The database is unavailable.",
+    Event.DATABASE_BACK: "The database is available again.",
+    Event.MESSAGES_DAMAGED: "Stored messages could not be decoded and are retried every minute. "
+    "Has the queue, group, partition and offsets.",
+    Event.COUNTERS_LATE: "Counters could not be stored. They are kept and retried.",
     Event.SAMPLE_FAILED: "Depths and table sizes could not be sampled.",
-    Event.ISSUER_SILENT: "The issuer of tokens did not tell its keys or endpoints; says why.",
-    Event.KEY_UNREADABLE: "A newer release wrote this API key; the server rejects it. Upgrade.",
-    Event.KEYS_NOT_SAVED: "API keys for an outage could not be saved or read; says why.",
-    Event.SOCKET_REFUSED: "A WebSocket was not let in.",
-    Event.SOCKET_DROPPED: "A WebSocket read too slowly, or said nothing for too long.",
-    Event.FEED_FAILED: "Open dashboards missed a second of live updates; has the traceback.",
-    Event.LIBRARY: "A line of a library, whose name is in `library`.",
+    Event.ISSUER_SILENT: "The token issuer did not return its keys or endpoints. Has the reason.",
+    Event.KEY_UNREADABLE: "A newer release wrote this API key. The server rejects it. Upgrade.",
+    Event.KEYS_NOT_SAVED: "API keys for an outage could not be saved or read. Has the reason.",
+    Event.SOCKET_REFUSED: "A WebSocket was rejected.",
+    Event.SOCKET_DROPPED: "A WebSocket read too slowly, or was idle for too long.",
+    Event.FEED_FAILED: "Open dashboards missed a second of live updates. Has the traceback.",
+    Event.LIBRARY: "A log line of a library. `library` has its name.",
 }
-"""Every event and what it tells; the reference page lists the same."""
+"""Every event with its description; docs/reference/metrics.md lists the same."""

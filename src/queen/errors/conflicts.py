@@ -1,4 +1,4 @@
-"""Errors because of the current state of a queue, a message or a workflow."""
+"""Errors caused by the current state of a queue, a message or a workflow."""
 
 from queen.errors.base import RequestError
 

@@ -21,7 +21,7 @@ class PushError(QueenError):
 
     @property
     def stored(self) -> list[Any]:
-        """The answers for the items that are durable."""
+        """The results of the items that are durable."""
         return self.members["stored"]
 
     @property
