@@ -85,8 +85,9 @@ def _refuse_a_mixture() -> None:
     beside = os.listdir(folder)
     if any(name.startswith("queen_mq-") and name.endswith(".dist-info") for name in beside):
         raise ImportError(
-            "The distributions queenmq and queen-mq are both installed, and both provide the package"
-            " `queen`. Run: pip uninstall queen-mq, then pip install --force-reinstall queenmq"
+            "The distributions queenmq and queen-mq are both installed, and both provide the"
+            " package `queen`. Run: pip uninstall queen-mq, then"
+            " pip install --force-reinstall queenmq"
         )
 
 

@@ -54,5 +54,5 @@ async def test_a_message_that_is_no_event_says_so(shared: Queen, name: str) -> N
     await shared.queue(name).push([{"data": 1}])
     (message,) = await shared.queue(name).pop()
 
-    with pytest.raises(errors.UndecodablePayload, match="no CloudEvent"):
+    with pytest.raises(errors.UndecodablePayload, match="not a CloudEvent"):
         cloudevents.of(message)

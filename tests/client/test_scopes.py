@@ -78,7 +78,7 @@ async def test_a_pop_waits_as_long_as_it_is_told(shared: Queen, name: str) -> No
 
 
 async def test_a_queue_without_a_name_cannot_be_pushed_to(shared: Queen) -> None:
-    with pytest.raises(errors.BadRequest, match="name a queue"):
+    with pytest.raises(errors.BadRequest, match="needs a queue name"):
         await shared.queue().namespace("x").push({"data": 1})
 
 

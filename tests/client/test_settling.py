@@ -47,7 +47,7 @@ async def test_what_its_pop_has_settled_cannot_be_kept_longer(shared: Queen, nam
     await shared.queue(name).push({"data": 1})
     (message,) = await shared.queue(name).auto_ack(True).pop()
 
-    with pytest.raises(errors.AlreadySettled, match="its pop has settled it"):
+    with pytest.raises(errors.AlreadySettled, match="its pop acknowledged it"):
         await message.extend()
     await message.ack()  # Says nothing new.
 
@@ -90,7 +90,7 @@ async def test_a_transaction_is_committed_once(shared: Queen, name: str, acks: b
         transaction = transaction.ack(message)
     await transaction.commit()
 
-    with pytest.raises(errors.Conflict, match="was committed before"):
+    with pytest.raises(errors.Conflict, match="was already committed"):
         await transaction.commit()
 
     assert len(await shared.queue(name).batch(10).pop()) == 1
@@ -108,7 +108,7 @@ async def test_a_transaction_that_was_not_applied_may_be_committed_again(
         await transaction.commit()
 
     # Perhaps it was applied, and nothing in it would let only one of the two through.
-    with pytest.raises(errors.Conflict, match="was committed before"):
+    with pytest.raises(errors.Conflict, match="was already committed"):
         await transaction.commit()
 
 

@@ -67,7 +67,7 @@ class Queen(Session):
     @overload
     def queue(self, name: str | None = None, *, type: type[T]) -> Queue[T]: ...
     def queue(self, name: str | None = None, *, type: type[Any] | None = None) -> Queue[Any]:
-        """A queue by name; without a name, all queues of a ``namespace`` and ``task``."""
+        """Select a queue by name; without a name, all queues of a ``namespace`` and ``task``."""
         return Queue(queen=self, name=name, type=type)
 
     def transaction(self) -> Transaction:
@@ -80,7 +80,7 @@ class Queen(Session):
         await self.buffers.here().flush_all()
 
     def get_buffer_stats(self) -> dict[str, Any]:
-        """How many messages wait in buffers, and counts of their flushes."""
+        """Return the number of buffered messages, and counts of their flushes."""
         return self.buffers.stats()
 
     # Handlers.
@@ -91,7 +91,7 @@ class Queen(Session):
 
         Then the client stops popping, waits up to ``shutdown_timeout`` for handlers, releases the
         other messages, and flushes buffers within ``close_timeout``. Raises PushError with messages
-        that could not be stored. A second signal cancels handlers and flushes at once.
+        that could not be stored. A second signal cancels handlers and flushes immediately.
         """
         self._stop, self._now = stop, now = asyncio.Event(), asyncio.Event()
         # The first signal asks handlers to finish, the second cancels them.
@@ -120,7 +120,7 @@ class Queen(Session):
     ) -> "Callable[[object], AbstractAsyncContextManager[dict[str, Any]]]": ...
     def lifespan(self, app: object = None, *, workers: bool = False) -> Any:
         """
-        For FastAPI and Starlette: ``FastAPI(lifespan=queen.lifespan)``.
+        The lifespan for FastAPI and Starlette: ``FastAPI(lifespan=queen.lifespan)``.
 
         With ``lifespan=queen.lifespan(workers=True)`` the registered handlers run inside the app.
         Requests find the client as ``request.state.queen``.
@@ -130,7 +130,7 @@ class Queen(Session):
         return runner.lifespan(self, app, workers=workers)
 
     def dependency(self) -> "Queen":
-        """For FastAPI: ``Annotated[Queen, Depends(queen.dependency)]``."""
+        """The dependency for FastAPI: ``Annotated[Queen, Depends(queen.dependency)]``."""
         return self
 
 

@@ -1,8 +1,8 @@
 """
 CloudEvents 1.0 as messages: ``id`` is the transactionId, ``subject`` the partition.
 
-Binary: the payload is the event's data, the other attributes are headers ``ce-…``. Structured: the
-payload is the event as a whole.
+In binary mode, the payload is the event's data, and the other attributes are headers ``ce-…``. In
+structured mode, the payload is the whole event.
 """
 
 from collections.abc import Mapping
@@ -40,12 +40,14 @@ async def push(
 def to_item(
     event: Mapping[str, Any], *, mode: Literal["binary", "structured"] = "binary"
 ) -> dict[str, Any]:
-    """An event as an item of a push."""
+    """Convert an event to an item of a push."""
     attributes = {"specversion": "1.0", **event}
     if missing := [name for name in _REQUIRED if not attributes.get(name)]:
         raise errors.InvalidItem(f"a CloudEvent needs {missing[0]!r}")
     if attributes["specversion"] != "1.0":
-        raise errors.InvalidItem(f"CloudEvents {attributes['specversion']} are not known; 1.0 is")
+        raise errors.InvalidItem(
+            f"CloudEvents {attributes['specversion']} is not supported, only 1.0"
+        )
     id_ = str(attributes["id"])
     if mode == "structured":
         headers = {"content-type": _STRUCTURED}
@@ -61,12 +63,12 @@ def to_item(
 
 
 def of(message: Message[Any]) -> dict[str, Any]:
-    """The event that a message holds, binary or structured; raises UndecodablePayload."""
+    """Return the event in a message, binary or structured. Raises UndecodablePayload."""
     headers = message.headers
     if headers.get("content-type", "").startswith(_STRUCTURED):
         data: Any = message.data
         if not isinstance(data, dict):
-            raise errors.UndecodablePayload("a structured CloudEvent is an object - at `$`")
+            raise errors.UndecodablePayload("a structured CloudEvent must be an object - at `$`")
         event = cast("dict[str, Any]", data)
     else:
         event = {
@@ -79,7 +81,7 @@ def of(message: Message[Any]) -> dict[str, Any]:
         event["data"] = message.data
     for name in _REQUIRED:
         if name not in event:
-            raise errors.UndecodablePayload(f"the message is no CloudEvent: it has no {name!r}")
+            raise errors.UndecodablePayload(f"the message is not a CloudEvent: it lacks {name!r}")
     return event
 
 

@@ -1,4 +1,4 @@
-"""What a client is told at its start, under the names that people know."""
+"""Options of a client: explicit arguments and environment variables."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -35,44 +35,44 @@ VARIABLES: Final = {
     **_OF_THE_SERVER,
     "WORKER_CONCURRENCY": "concurrency",
 }
-"""Environment variables, and the options that they are; an empty one counts as unset."""
+"""Environment variables and their options. An empty variable counts as unset."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the servers are, and how patient a client is."""
+    """Addresses of the servers, timeouts, retries and limits."""
 
     urls: tuple[str, ...] = (DEFAULT_URL,)
     timeout_millis: Count = 30_000
-    """For one exchange; a pop that waits has its own time on top."""
+    """Timeout of one request. A long poll adds its own waiting time."""
     retry_attempts: Count = 3
     retry_delay_millis: Millis = 1_000
-    """The first wait between two attempts is at most this; the next ones may be longer."""
+    """Upper bound of the first wait between two attempts. It grows by ``retry_backoff``."""
     retry_backoff: Annotated[float, msgspec.Meta(ge=1)] = 2.0
-    """How much longer each next wait may be."""
+    """Factor by which the upper bound of the wait grows."""
     load_balancing_strategy: Strategy = "affinity"
     enable_failover: bool = True
     affinity_hash_ring: Count = 128
     health_retry_after_millis: Millis = 5_000
-    """How long a server that failed is left alone."""
+    """Time for which a failed server is skipped."""
     bearer_token: str | None = None
     headers: dict[str, str] = {}
     ca_file: str | None = None
-    """File with the certificate authorities to trust; without it, those of the system."""
+    """File with trusted certificate authorities; by default those of the system."""
     client_certificate: str | None = None
-    """File with the certificate to show to a server that asks for one."""
+    """File with the client certificate."""
     client_key: str | None = None
-    """File with its key, unless that is in the same file."""
+    """File with its private key, unless ``client_certificate`` contains it."""
     pool_size: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Connections at most; 0 is as many as there are calls: a long poll holds one all the time."""
+    """Largest number of connections; 0: no limit. Each long poll occupies one."""
     buffer_max_messages: Count = 100_000
     buffer_max_bytes: Count = 64 * 2**20
-    """What buffers may hold together; a push that finds no room waits."""
+    """Size of all buffers together. A push that does not fit waits."""
     shutdown_timeout: float = 25.0
-    """Seconds that handlers have to end when a consumer is stopped."""
+    """Seconds that handlers have to finish when a consumer is stopped."""
     close_timeout: float = 30.0
-    """Seconds that `close` has to store what is buffered."""
+    """Seconds that `close` has to store buffered messages."""
     concurrency: Count = 1
-    """Of consumers that do not say their own."""
+    """Default concurrency of consumers."""
 
     def __repr__(self) -> str:
         return redacted(self, ("bearer_token", "headers"))
@@ -80,7 +80,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @classmethod
     def of(cls, where: "str | Sequence[str] | Mapping[str, Any] | None", **others: Any) -> "Config":  # noqa: ANN401
         """
-        A configuration from whatever `Queen` was given, and from the environment for the rest.
+        Build a configuration from the arguments of `Queen`, and from the environment.
 
         QUEEN_TOKEN and the certificates belong to the server of QUEEN_BASE_URL: an explicit URL
         never gets them.
@@ -95,7 +95,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if "url" in given:
             given["urls"] = [given.pop("url")]
         found = _from_env(os.environ)
-        found.pop("concurrency", None)  # Of job workers; `from_env` takes it for consumers too.
+        found.pop("concurrency", None)  # For job workers. `from_env` also uses it for consumers.
         if "urls" in given:
             for field in ("urls", *_OF_THE_SERVER.values()):
                 found.pop(field, None)
@@ -103,7 +103,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> "Config":
-        """A configuration from QUEEN_BASE_URL and the other variables of a client."""
+        """Build a configuration from QUEEN_BASE_URL and the other client variables."""
         return cls._checked(_from_env(os.environ if environ is None else environ))
 
     @classmethod
@@ -118,10 +118,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         try:
             config = msgspec.convert(given, cls, strict=False)
         except msgspec.ValidationError as error:
-            raise errors.BadSettings(f"the client's options: {error}") from error
+            raise errors.BadSettings(f"invalid client option: {error}") from error
         for url in config.urls:
             if not url.startswith(("http://", "https://")):
-                raise errors.BadSettings(f"{url!r}: a server is named http://… or https://…")
+                raise errors.BadSettings(
+                    f"{url!r}: the URL of a server must start with http:// or https://"
+                )
         if not config.urls:
             raise errors.BadSettings("a client needs the URL of a server")
         return msgspec.structs.replace(config, urls=tuple(url.rstrip("/") for url in config.urls))
@@ -144,7 +146,7 @@ def _from_env(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _number(name: str, value: Any) -> Any:  # noqa: ANN401 - of any option
-    """A duration with its unit as the number that the option is."""
+    """Convert a duration with a unit to the number that the option expects."""
     if name.endswith("_millis") and isinstance(value, str | timedelta):
         return value if isinstance(value, str) and value.isdecimal() else millis_of(value, name)
     if name in ("close_timeout", "shutdown_timeout"):

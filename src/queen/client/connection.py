@@ -1,4 +1,4 @@
-"""What the parts of a client share: options, the way to the servers, producers, codecs."""
+"""State that all parts of a client share: options, transport, producers, codecs."""
 
 import asyncio
 import weakref
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Connection:
-    """Making one does no I/O, needs no event loop and touches no signal."""
+    """Creating one does no I/O, needs no event loop and installs no signal handler."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Connection:
         self._codecs: dict[Any, Codec[Any]] = {}
 
     def producers(self) -> Producers:
-        """Those of the running loop."""
+        """The producers of the running event loop."""
         loop = asyncio.get_running_loop()
         found = self._producers.get(loop)
         if found is None:
@@ -40,7 +40,7 @@ class Connection:
         return found
 
     def codec(self, type_: "type[T] | None") -> Codec[T]:
-        """The codec of a type, made once."""
+        """Return the codec of a type, created once."""
         found = self._codecs.get(type_)
         if found is None:
             found = self._codecs[type_] = Codec(type_)

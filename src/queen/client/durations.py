@@ -9,7 +9,7 @@ from typing import Any, Final
 from queen import errors
 
 Duration = float | str | timedelta
-"""A number is seconds, except where a parameter's name says milliseconds."""
+"""A number is seconds, unless the parameter's name ends in milliseconds."""
 
 SHORT_SECONDS: Final = 600.0
 """The largest plain number for a period or a first delay."""

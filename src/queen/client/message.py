@@ -11,7 +11,9 @@ from queen.client.payloads import Codec
 from queen.wire.messages import Acknowledgment, MessageRun, RunExtra
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
+    from typing_extensions import (
+        TypeVar,
+    )  # `typing` has defaults only since Python 3.13.
 
     T = TypeVar("T", default=Any)
 else:
@@ -214,7 +216,7 @@ class Message(Mapping[str, Any], Generic[T]):
 
 
 def part(run: MessageRun, at: int) -> MessageRun:
-    """One message of a run as a run of its own, to be sent on."""
+    """Return one message of a run as a separate run, to be forwarded."""
     return msgspec.structs.replace(
         run,
         id=_id_of(run, at),
@@ -250,9 +252,9 @@ _FIELDS: Final[dict[str, Callable[[Message[Any]], Any]]] = {
     "leaseExpiresAt": lambda m: _text(m.lease_expires_at),
     "consumerGroup": lambda m: m.consumer_group,
 }
-"""Under the names of the wire, as JSON has them."""
+"""Keyed by the names in JSON."""
 _OTHERS: Final[dict[str, Callable[[Message[Any]], Any]]] = {
     "payload": lambda m: m.data,
     "trace": lambda m: m.trace,
 }
-"""Found by name, but not part of ``dict(message)``."""
+"""Available by name, but not part of ``dict(message)``."""

@@ -32,7 +32,7 @@ class MessageReference:
         self.is_delivery_over = False
 
     def done(self) -> Acknowledgment:
-        """The acknowledgment that it is completed, by its id if that is known."""
+        """Acknowledge it as completed, by its id if that is known."""
         return Acknowledgment(
             id=self.id,
             transaction_id=None if self.id else self.transaction_id,

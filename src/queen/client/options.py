@@ -1,4 +1,4 @@
-"""Options of a queue: from the mappings that people write to what is sent."""
+"""Convert queue options from user mappings to request fields."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -32,7 +32,7 @@ _SECONDS: Final = frozenset(
 
 
 def options_of(given: Mapping[str, Any]) -> QueueOptions:
-    """Options by either spelling; a slip is refused here, with what was perhaps meant."""
+    """Read options in either spelling. Raises InvalidOption with a suggestion for a typo."""
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name not in _NAMES:
@@ -47,7 +47,7 @@ def options_of(given: Mapping[str, Any]) -> QueueOptions:
 
 
 def _number(name: str, value: Any) -> Any:  # noqa: ANN401 - of any option
-    """A duration with its unit as the number that the option is."""
+    """Convert a duration with a unit to the number that the option expects."""
     if name == "rateLimit" and isinstance(value, Mapping):
         limit: dict[str, Any] = {**value}
         if isinstance(period := limit.get("durationMillis"), str | timedelta):

@@ -1,8 +1,8 @@
 """
-Pushes inside the application's own database transaction: a change and its message are one.
+Push inside the application's own database transaction.
 
-For applications whose tables are in Queen's database. The message is in its queue shortly after the
-commit, once, and never after a rollback.
+For applications whose tables are in Queen's database. The message reaches its queue shortly after
+the commit, exactly once, and never after a rollback.
 """
 
 import inspect
@@ -30,7 +30,7 @@ select queen.enqueue(
 from json_array_elements(cast({items} as json)) as item
 """
 _BUILDER: Final = Queen()
-"""Checks and encodes items as a push does; it is never asked to send."""
+"""Checks and encodes items as a push does. It never sends them."""
 
 Items = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
@@ -51,9 +51,9 @@ async def push(connection: Any, queue: str, items: Items, *, partition: str = "D
 
 
 def push_sync(connection: Any, queue: str, items: Items, *, partition: str = "Default") -> None:  # noqa: ANN401
-    """The same for connections without ``await``: psycopg, SQLAlchemy, Django's."""
+    """Push through a connection without ``await``: psycopg, SQLAlchemy, Django."""
     if inspect.isawaitable(_execute(connection, _body(queue, items, partition))):
-        raise errors.BadRequest("this connection wants await: use `outbox.push`")
+        raise errors.BadRequest("this connection is asynchronous. Use `outbox.push` with await.")
 
 
 def _body(queue: str, items: Items, partition: str) -> str:
@@ -61,8 +61,8 @@ def _body(queue: str, items: Items, partition: str) -> str:
     return msgspec.json.encode(built).decode()
 
 
-def _execute(connection: Any, body: str) -> Any:  # noqa: ANN401 - a coroutine, or whatever it answers
-    """Send the one statement as this kind of connection wants it."""
+def _execute(connection: Any, body: str) -> Any:  # noqa: ANN401 - a coroutine, or any result
+    """Send the statement in the way this kind of connection expects."""
     kind = type(connection).__module__.partition(".")[0]
     if kind == "asyncpg":
         return connection.execute(_SQL.format(items="$1"), body)
@@ -73,7 +73,7 @@ def _execute(connection: Any, body: str) -> Any:  # noqa: ANN401 - a coroutine, 
     if kind == "psycopg":
         return connection.execute(_SQL.format(items="%s"), (body,))
     if not hasattr(connection, "cursor"):
-        raise errors.BadRequest(f"{type(connection).__qualname__} is no connection that is known")
-    with connection.cursor() as cursor:  # Django's, and others of the DB-API.
+        raise errors.BadRequest(f"{type(connection).__qualname__} is not a supported connection")
+    with connection.cursor() as cursor:  # Django, and others with the DB-API.
         cursor.execute(_SQL.format(items="%s"), (body,))
     return None

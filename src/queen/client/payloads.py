@@ -1,4 +1,4 @@
-"""What objects are on the wire: plain values, structs, dataclasses, pydantic models."""
+"""Encode and decode payloads: plain values, structs, dataclasses, pydantic models."""
 
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
@@ -26,7 +26,7 @@ class Codec(Generic[T]):
             self._decode = msgspec.json.Decoder(type_).decode
 
     def decode(self, payload: bytes | msgspec.Raw) -> T:
-        """The payload as the type says; raises UndecodablePayload with the place of the fault."""
+        """Decode a payload; raises UndecodablePayload with a pointer to the error."""
         try:
             return self._decode(payload)
         except msgspec.DecodeError as error:
@@ -36,12 +36,12 @@ class Codec(Generic[T]):
 
 
 def _placed(text: str) -> str:
-    """What msgspec says, with a place also where it is the payload as a whole."""
+    """Add a pointer to an error of msgspec that concerns the whole payload."""
     return text if " - at `$" in text else f"{text} - at `$`"
 
 
 def _describe(error: ValueError) -> str:
-    """The first error of pydantic as msgspec would write it: the problem and its JSON path."""
+    """Format pydantic's first error like msgspec: the problem and its JSON path."""
     listed: list[dict[str, Any]] = getattr(error, "errors", list[dict[str, Any]])()
     if not listed:
         return _placed(str(error))
@@ -50,14 +50,14 @@ def _describe(error: ValueError) -> str:
 
 
 def encode(value: Any) -> msgspec.Raw:  # noqa: ANN401 - whatever JSON can hold
-    """A value as JSON."""
+    """Encode a value as JSON."""
     try:
         return msgspec.Raw(_ENCODE(value))
     except (TypeError, ValueError, msgspec.EncodeError) as error:
-        raise errors.InvalidItem(f"this cannot be sent as JSON: {error}") from error
+        raise errors.InvalidItem(f"the payload cannot be encoded as JSON: {error}") from error
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever is not JSON by itself
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"objects of {type(value).__name__} are not JSON")
+    raise TypeError(f"objects of type {type(value).__name__} have no JSON form")

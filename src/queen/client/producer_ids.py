@@ -1,4 +1,4 @@
-"""Numbers for pushes: a push that is repeated after a lost answer is stored once."""
+"""Sequence numbers of pushes: a push repeated after a lost response is stored once."""
 
 import asyncio
 from collections import deque
@@ -8,11 +8,11 @@ from typing import Final
 from uuid import uuid4
 
 _MOST: Final = 32
-"""Pushes of one client that are under way at once; more wait for one of these."""
+"""Concurrent pushes of one client. Further pushes wait."""
 
 
 class Producer:
-    """An id with a rising number; one push of it is under way at a time."""
+    """An id with a rising sequence number. It has one push in progress at a time."""
 
     __slots__ = ("id", "sequence")
 
@@ -22,7 +22,7 @@ class Producer:
 
 
 class Producers:
-    """A few producers, lent one push at a time. One for each event loop that pushes."""
+    """A few producers per event loop, each lent to one push at a time."""
 
     def __init__(self) -> None:
         self._idle: deque[Producer] = deque()
@@ -30,12 +30,12 @@ class Producers:
 
     @asynccontextmanager
     async def lend(self) -> AsyncGenerator[Producer]:
-        """A producer that nobody else uses, with the next number."""
+        """Lend an idle producer with its next sequence number."""
         async with self._room:
             producer = self._idle.pop() if self._idle else Producer()
             producer.sequence += 1
             try:
                 yield producer
             finally:
-                # Whatever became of this number, the next one is higher.
+                # The next number is higher, whether this one was used or not.
                 self._idle.append(producer)

@@ -54,7 +54,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     choice: ConsumeOptions = ConsumeOptions()
     buffering: BufferOptions | None = None
 
-    # What it is.
+    # Name and options.
 
     def namespace(self, name: str) -> Self:
         return msgspec.structs.replace(self, namespace_name=name)
@@ -68,7 +68,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return msgspec.structs.replace(self, partition_name=name)
 
     def config(self, options: Mapping[str, Any]) -> Self:
-        """Options for `create`; what is not named keeps its value."""
+        """Set options for `create`. Other options keep their values."""
         return msgspec.structs.replace(self, options={**self.options, **options})
 
     async def create(self) -> Configured:
@@ -103,7 +103,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         **others: Any,  # noqa: ANN401 - fields of BufferOptions
     ) -> "BufferedQueue[T]":
         """
-        Buffer pushes: sent at a message count or after an interval, whichever comes first.
+        Buffer pushes. They are sent at a message count or after an interval.
 
         ``message_count`` 100, ``time_millis`` 1000, ``when_full`` ``wait`` or ``raise``.
         """
@@ -177,7 +177,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self._choose(timeout_millis=millis_of(millis, "timeout_millis"))
 
     def auto_ack(self, is_on: bool = True) -> Self:
-        """A pop: acknowledged by the pop itself. A consumer: ack when the handler returns."""
+        """Acknowledge in the pop itself, or in a consumer when the handler returns."""
         return self._choose(auto_ack=is_on)
 
     def concurrency(self, count: int) -> Self:
@@ -192,7 +192,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         )
 
     def lease(self, seconds: Duration) -> Self:
-        """How long these deliveries last; the queue's leaseTime otherwise."""
+        """Set the lease of these deliveries, instead of the queue's leaseTime."""
         return self._choose(lease_seconds=seconds_of(seconds, "seconds"))
 
     def renew_lease(self, is_on: bool = True, interval_millis: Duration | None = None) -> Self:
@@ -202,7 +202,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self._choose(renews_lease=is_on, renew_interval_millis=interval)
 
     def each(self) -> Self:
-        """The handler gets one message at a time, whatever the batch."""
+        """Call the handler with one message at a time, regardless of the batch."""
         return self._choose(is_each=True)
 
     def subscription_mode(self, mode: str) -> Self:
@@ -213,15 +213,15 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return self._choose(subscription_from=text)
 
     def on_success(self, callback: "Callable[[Any], Any]") -> Self:
-        """Called with the handled message or list, after its ack."""
+        """Call back with the handled message or list, after its ack."""
         return self._choose(on_success=callback)
 
     def on_error(self, callback: "Callable[[Any, BaseException], Any]") -> Self:
-        """Called with the failed message or list and the exception, after the nack."""
+        """Call back with the failed message or list and the exception, after the nack."""
         return self._choose(on_error=callback)
 
     def on_lease_lost(self, callback: "Callable[[Message[T]], Any]") -> Self:
-        """Called at once with a message whose lease is lost; its handler is then not cancelled."""
+        """Call back when a lease is lost, instead of cancelling the handler."""
         return self._choose(on_lease_lost=callback)
 
     async def pop(self) -> list[Message[T]]:
@@ -247,16 +247,16 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         """
         Hand messages to the handler until stopped: its return acks, its exception nacks.
 
-        When ``signal`` is set, popping stops at once, and handlers finish their messages. It is an
+        When ``signal`` is set, popping stops, and handlers finish their messages. It is an
         asyncio.Event, or a threading.Event that another thread sets. With batch 1 or `each` the
-        handler gets a message, else a list. A plain function runs in a thread.
+        handler gets a message, otherwise a list. A plain function runs in a thread.
         """
         await self.start(handler, signal=signal)
 
     def start(
         self, handler: "Callable[[Any], object]", *, signal: Signal | None = None
     ) -> Consumption:
-        """Consume in the background; the handle can be awaited, and stopped."""
+        """Consume in the background. You can await the returned handle, or stop it."""
         return self.queen.consumers.start(self._handler(handler), signal)
 
     def handler(self, function: H) -> H:
@@ -315,7 +315,7 @@ class Queue(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     def _own_name(self) -> str:
         if self.name is None:
-            raise errors.BadRequest("name a queue: queen.queue(name)")
+            raise errors.BadRequest("this needs a queue name: queen.queue(name)")
         return self.name
 
     def _choose(self, **changes: Any) -> Self:  # noqa: ANN401 - fields of ConsumeOptions

@@ -1,4 +1,4 @@
-"""Run registered handlers until stopped: on their own, or inside a web application."""
+"""Run registered handlers until stopped, standalone or inside a web application."""
 
 import asyncio
 import logging
@@ -58,11 +58,11 @@ async def _wait_for(consumers: list[Consumption], stop: asyncio.Event) -> None:
 
 def _check_handlers(session: Session) -> None:
     if not session.handlers:
-        raise errors.BadRequest("no handler is registered: @queen.queue(name).handler")
+        raise errors.BadRequest("no handler is registered. Use @queen.queue(name).handler.")
 
 
 def _log_failure(work: asyncio.Task[None]) -> None:
-    """Log at once that handlers failed, because the application goes on without them."""
+    """Log immediately that handlers failed, because the application continues without them."""
     if not work.cancelled() and (error := work.exception()) is not None:
         _LOG.error("workers.failed: %s", error, exc_info=error)
 
@@ -71,7 +71,7 @@ def _log_failure(work: asyncio.Task[None]) -> None:
 async def lifespan(
     session: Session, app: object, *, workers: bool = False
 ) -> AsyncGenerator[dict[str, Any]]:
-    """Open the client with the application and close it with it."""
+    """Open and close the client together with the application."""
     del app  # Frameworks pass it; the client does not need it.
     async with session:
         stop, now = asyncio.Event(), asyncio.Event()

@@ -21,7 +21,7 @@ _LOG: Final = logging.getLogger("queen.client")
 
 
 class Session(Pusher, Settler):
-    """A client without its builders: everything that queues and transactions need of it."""
+    """A client without its builders: everything that queues and transactions use."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Session(Pusher, Settler):
         self.handlers: list[Handler] = []
         """Registered handlers, which `run` consumes with."""
         self._now: asyncio.Event | None = None
-        """Set when `run` gives its handlers no more time."""
+        """Set when `run` must cancel its handlers."""
         _ALL.add(self)
 
     async def __aenter__(self) -> Self:
@@ -77,13 +77,15 @@ class Session(Pusher, Settler):
         """In the child process: leave buffered messages and consumers to the parent."""
         self.buffers = Buffers(self)
         self.consumers = Consumers(self)
-        self._producers.clear()  # The parent goes on with their numbers.
+        self._producers.clear()  # The parent continues their numbers.
 
     def warn_of_loss(self) -> None:
         """Warn about buffered messages of a client that ends without `close`."""
         if count := self.buffers.messages:
             self.buffers = Buffers(self)
-            text = f"{count} buffered messages are lost: a Queen ended without close()"
+            text = (
+                f"{count} buffered messages are lost, because a Queen was not closed. Call close()."
+            )
             _LOG.error("buffer.lost: %s", text)
             warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
 

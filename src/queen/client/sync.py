@@ -1,4 +1,4 @@
-"""The same client for code without ``await``: a private event loop in a thread of its own."""
+"""The same client for code without ``await``: an event loop in a separate thread."""
 
 import asyncio
 import atexit
@@ -30,14 +30,14 @@ _MOST_THREADS: Final = 1_000
 _LOG: Final = logging.getLogger("queen.client")
 
 _TAKES_HANDLER: Final = frozenset({"consume", "handler", "start"})
-"""What they are given runs in threads that the consumer knows of; callbacks run in any."""
+"""Methods whose argument is a handler, which the consumer runs in its own threads."""
 _NEEDS_LOOP: Final = frozenset({"start"})
-"""Methods that are no coroutines and want a running loop all the same."""
+"""Plain functions that still need a running loop."""
 
 
 class SyncQueen:
     """
-    `Queen` without ``await``: the same names, the same answers.
+    `Queen` without ``await``: the same names and results.
 
     Usage::
 
@@ -46,8 +46,8 @@ class SyncQueen:
             for message in queen.queue("orders").batch(10).pop():
                 queen.ack(message)
 
-    Handlers may be plain functions: they run in threads. After a fork the child starts a loop and
-    connections of its own; what the parent has buffered stays the parent's.
+    Handlers may be plain functions, which run in threads. After a fork, the child process starts
+    its own loop and connections. Buffered messages stay with the parent.
     """
 
     def __init__(self, *where: Any, **options: Any) -> None:  # noqa: ANN401 - as Queen takes them
@@ -57,7 +57,7 @@ class SyncQueen:
 
     @classmethod
     def from_env(cls) -> Self:
-        """A client as QUEEN_BASE_URL and the CLIENT_ variables say."""
+        """Create a client configured by QUEEN_BASE_URL and the CLIENT_ variables."""
         config = Config.from_env()
         return cls({name: getattr(config, name) for name in config.__struct_fields__})
 
@@ -78,7 +78,7 @@ class SyncQueen:
     def run(self, *, handle_signals: bool = False) -> None:
         """Run all registered handlers until `stop`, or with ``handle_signals`` until SIGTERM."""
         numbers = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
-        # A loop that is not in the main thread hears of no signal: the caller's thread tells it.
+        # Only the main thread receives signals, so it passes them to the loop's thread.
         before = {number: signal.signal(number, self._on_signal) for number in numbers}
         try:
             self._loop.run(self._queen.run())
@@ -87,15 +87,15 @@ class SyncQueen:
                 signal.signal(number, handler)
 
     def stop(self, *, now: bool = False) -> None:
-        """Let `run` end; with ``now`` handlers get no more time."""
+        """End `run`; with ``now`` handlers are cancelled."""
         self._loop.call(lambda: self._queen.stop(now=now))
 
     def after_fork(self) -> None:
-        """In the child."""
+        """Reset the loop in the child process."""
         self._loop.after_fork()
 
     def at_exit(self) -> None:
-        """Store what is buffered by a client that nobody closed."""
+        """Store buffered messages of a client that was not closed."""
         if self._queen.buffers.messages:
             try:
                 self._loop.run(self._queen.buffers.close())
@@ -123,12 +123,12 @@ def _at_exit() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-# Plain `atexit` is too late: by then no thread pool works any more, and names are looked up in one.
+# `atexit` is too late: thread pools have stopped by then, and DNS lookups need one.
 getattr(threading, "_register_atexit", atexit.register)(_at_exit)
 
 
 class _Facade:
-    """A handle whose last word waits for its answer."""
+    """A handle whose coroutines are run on the client's loop."""
 
     def __init__(self, inner: Any, loop: "_Loop") -> None:  # noqa: ANN401 - Queue, Message …
         self._inner = inner
@@ -173,7 +173,7 @@ class SyncDeadLetters(_Facade):
 
 
 class SyncMessage(_Facade, Mapping[str, Any], Generic[T]):
-    """`Message` without ``await``: what handlers of a `SyncQueen` get."""
+    """`Message` without ``await``, as handlers of a `SyncQueen` get it."""
 
 
 class SyncQueue(_Facade, Generic[T]):
@@ -198,11 +198,11 @@ _PARTS: Final[dict[type, type[_Facade]]] = {
     Queue: SyncQueue,
     Transaction: SyncTransaction,
 }
-"""What is handed out with its last words made to wait; their types are in `sync.pyi`."""
+"""The facades by class. Their types are in `sync.pyi`."""
 
 
 class _Loop:
-    """An event loop in a thread, started when it is first needed."""
+    """An event loop in a thread, started on first use."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -211,7 +211,7 @@ class _Loop:
         self._parents: list[object] = []
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for the answer; Ctrl-C cancels the work."""
+        """Wait for the result; Ctrl-C cancels the work."""
         future = asyncio.run_coroutine_threadsafe(work, self._started())
         try:
             return future.result()
@@ -220,7 +220,7 @@ class _Loop:
             raise
 
     def call(self, function: Callable[[], object]) -> None:
-        """Let the loop do something soon."""
+        """Schedule a function on the loop."""
         self._started().call_soon_threadsafe(function)
 
     def stop(self) -> None:
@@ -232,7 +232,7 @@ class _Loop:
                 self._loop = self._thread = None
 
     def after_fork(self) -> None:
-        """Threads do not survive a fork, and the parent's loop is not ours to close."""
+        """Drop the parent's loop without closing it: its thread did not survive the fork."""
         self._parents.append(self._loop)
         self._loop = self._thread = None
         self._lock = threading.Lock()
@@ -241,7 +241,7 @@ class _Loop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                # Consumers bound their handlers themselves: as many run as they ask for.
+                # Consumers limit their own concurrency.
                 self._loop.set_default_executor(ThreadPoolExecutor(_MOST_THREADS, "queen-handler"))
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="queen", daemon=True
@@ -251,7 +251,7 @@ class _Loop:
 
 
 def _plain(value: Any, loop: _Loop) -> Any:  # noqa: ANN401 - of many types
-    """What a caller without a loop can use of a value."""
+    """Wrap a value for callers without an event loop."""
     if (facade := _PARTS.get(value.__class__)) is not None:
         return facade(value, loop)
     if isinstance(value, list):
@@ -311,7 +311,7 @@ def _entered(manager: "AbstractAsyncContextManager[Any]", loop: _Loop) -> Genera
 
 
 def _inner(value: Any, loop: _Loop, *, is_handler: bool) -> Any:  # noqa: ANN401 - of many types
-    """The way back: facades are opened, and plain functions run in threads."""
+    """Unwrap facades, and run plain functions in threads: the reverse of `_plain`."""
     if isinstance(value, _Facade):
         return value._inner  # pyright: ignore[reportPrivateUsage] - of this file
     if isinstance(value, asyncio.Event):
@@ -324,7 +324,7 @@ def _inner(value: Any, loop: _Loop, *, is_handler: bool) -> Any:  # noqa: ANN401
     if isinstance(value, tuple):
         parts: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType] - of anything
         return tuple(_inner(each, loop, is_handler=is_handler) for each in parts)
-    # Partials and objects with __call__ too; types, of which some are no classes, stay as they are.
+    # Also partials and objects with __call__, but not types, which include generic aliases.
     is_type = isinstance(value, type) or type(value).__module__ in ("typing", "types")
     if inspect.isroutine(value) or (callable(value) and not is_type):
         return _function(value, loop, is_handler=is_handler)
@@ -332,7 +332,7 @@ def _inner(value: Any, loop: _Loop, *, is_handler: bool) -> Any:  # noqa: ANN401
 
 
 def _function(function: Callable[..., Any], loop: _Loop, *, is_handler: bool) -> Callable[..., Any]:
-    """A handler or callback that gets what a caller without a loop can use."""
+    """Wrap a handler or callback, so that it gets values without ``await``."""
     call: Any = getattr(function, "__call__", None)  # noqa: B004 - what it does
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
         return function
@@ -346,6 +346,6 @@ def _function(function: Callable[..., Any], loop: _Loop, *, is_handler: bool) ->
         return await asyncio.to_thread(plain, *given)
 
     called: Callable[..., Any] = plain if is_handler else threaded
-    # Handed back by `handler`, so that the function stays what it is.
+    # `handler` returns it, so that the decorated function stays unchanged.
     setattr(called, "queen_original", function)  # noqa: B010 - of no type
     return called

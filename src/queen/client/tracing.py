@@ -1,8 +1,8 @@
 """
-OpenTelemetry of the SDK, for applications that have it loaded; the others pay for one look-up.
+OpenTelemetry spans and metrics of the SDK, for applications that have imported it.
 
-Without the package, or before an application has imported it, nobody can have set a provider: then
-nothing is done here. Names are those of the messaging conventions.
+Without that import, there can't be a provider, and each call costs one lookup. Names follow the
+messaging conventions.
 """
 
 import contextvars
@@ -28,7 +28,7 @@ _MODULE: Final = "opentelemetry.trace"
 
 
 class _Instruments:
-    """The tracer and the meters, made once."""
+    """The tracer and the meters, created once."""
 
     def __init__(self) -> None:
         from opentelemetry import metrics, trace
@@ -56,7 +56,7 @@ class _Instruments:
         carrier: dict[str, str] | None = None,
         links: "Sequence[Link]" = (),
     ) -> "Generator[Span]":
-        """A span and the time that it took; ended and detached however the block ends."""
+        """Open a span and measure its time; it ends with the block in every case."""
         attributes = {
             "messaging.system": "queen",
             "messaging.operation.name": operation,
@@ -94,18 +94,18 @@ def _instruments() -> _Instruments:
 
 
 def is_on() -> bool:
-    """Whether somebody in this process uses OpenTelemetry."""
+    """Whether OpenTelemetry is imported in this process."""
     return _MODULE in sys.modules
 
 
 def forget() -> None:
-    """Ask for the providers anew; for tests, which set their own."""
+    """Read the providers again, for tests that set their own."""
     _instruments.cache_clear()
 
 
 @contextmanager
 def sending(queue: str, items: list[PushItem]) -> Generator[list[PushItem]]:
-    """A span around a push; each message carries its context in its headers."""
+    """Open a span around a push; each message carries its context in its headers."""
     if not is_on():
         yield items
         return
@@ -132,7 +132,7 @@ def sending(queue: str, items: list[PushItem]) -> Generator[list[PushItem]]:
 
 @contextmanager
 def starting(workflow: str) -> Generator[None]:
-    """A span around the start of a workflow: its steps, whoever runs them, are in its trace."""
+    """Open a span around the start of a workflow. The spans of its steps join its trace."""
     if not is_on():
         yield
         return
@@ -144,7 +144,7 @@ def starting(workflow: str) -> Generator[None]:
 
 @contextmanager
 def receiving(queue: str | None, group: str | None) -> "Generator[Callable[[int], None]]":
-    """A span around a pop; tell it how many messages came."""
+    """Open a span around a pop. Call the result with the number of messages."""
     if not is_on():
         yield _nothing
         return
@@ -162,7 +162,7 @@ def receiving(queue: str | None, group: str | None) -> "Generator[Callable[[int]
 
 @contextmanager
 def settling(messages: "Sequence[Message[Any]]") -> Generator[None]:
-    """A span around an ack, a nack or an extension."""
+    """Open a span around an ack, a nack or an extension."""
     if not messages or not is_on():
         yield
         return
@@ -176,7 +176,7 @@ def committing(
     messages: "Sequence[Message[Any]]",
     operations: Sequence[AckOperation | PushOperation | AdvanceOperation],
 ) -> Generator[Sequence[AckOperation | PushOperation | AdvanceOperation]]:
-    """Spans around a transaction: that of its acks, and in it one for each of its pushes."""
+    """Open spans around a transaction: one for its acks, and in it one per push."""
     if not is_on():
         yield operations
         return
@@ -194,9 +194,9 @@ def committing(
 @contextmanager
 def processing(messages: "Sequence[Message[Any]]", **about: str | None) -> Generator[None]:
     """
-    A span around a handler: in the producer's trace for one message, linked to it for many.
+    Open a span around a handler: in the producer's trace for one message, linked for many.
 
-    ``about``: attributes besides, under ``queen.``.
+    ``about``: more attributes, under ``queen.``.
     """
     if not is_on():
         yield
@@ -225,7 +225,7 @@ def processing(messages: "Sequence[Message[Any]]", **about: str | None) -> Gener
 
 
 def request_headers() -> dict[str, str] | None:
-    """The current context for the server, so that its spans are in the same trace."""
+    """Return headers with the current context, so that the server's spans join the trace."""
     if not is_on():
         return None
     carrier: dict[str, str] = {}
@@ -234,7 +234,7 @@ def request_headers() -> dict[str, str] | None:
 
 
 def carried(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function in the caller's context, whatever thread runs it."""
+    """Bind a function to the caller's context, for any thread."""
     return partial(contextvars.copy_context().run, function)
 
 
@@ -253,4 +253,4 @@ def _about(messages: "Sequence[Message[Any]]") -> dict[str, Any]:
 
 
 def _nothing(count: int) -> None:
-    """Nobody counts."""
+    """Ignore the count."""

@@ -56,17 +56,17 @@ class Transaction:
         return replace(self, operations=(*self.operations, *acks), acked=(*self.acked, *given))
 
     def queue(self, name: str) -> "Transaction":
-        """The queue of the next pushes."""
+        """Set the queue of the next pushes."""
         return replace(self, target=Queue(queen=self.queen, name=name))
 
     def partition(self, name: str) -> "Transaction":
         if self.target is None:
-            raise errors.BadRequest("name the queue before its partition")
+            raise errors.BadRequest("set the queue before its partition: .queue(name)")
         return replace(self, target=self.target.partition(name))
 
     def push(self, items: "Sequence[Mapping[str, Any]] | Mapping[str, Any]") -> "Transaction":
         if self.target is None:
-            raise errors.BadRequest("name the queue before you push: .queue(name)")
+            raise errors.BadRequest("set the queue before you push: .queue(name)")
         built: list[PushItem] = self.target.items(items)
         return replace(self, operations=(*self.operations, PushOperation(items=built)))
 
@@ -82,15 +82,15 @@ class Transaction:
 
     async def commit(self) -> TransactionResponse:
         """
-        Apply all operations, or raise the reason why none was applied.
+        Apply all operations together, or raise an error and apply none of them.
 
-        A second commit is rejected. You can repeat it after an error with ``applied`` False, and
-        always if it has an ack, whose lease admits only one of the commits.
+        A second commit is rejected. You can repeat it after an error with ``applied`` False.
+        You can always repeat it if it has an ack, because its lease allows only one commit.
         """
         if not self.operations:
             raise errors.BadRequest("the transaction is empty")
         if self._commits:
-            raise errors.Conflict("this transaction was committed before: build another one")
+            raise errors.Conflict("this transaction was already committed. Build a new one.")
         self._commits.append(None)
         try:
             with tracing.committing(self.acked, self.operations) as operations:

@@ -1,4 +1,4 @@
-"""Management: queues, groups, messages, dead letters, operations, the system."""
+"""The admin API: queues, groups, messages, dead letters, operations, the system."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +18,7 @@ from queen.wire import resources as wire
 
 class Admin(Analytics, Access, Schedules, Pipelines):
     """
-    Everything that an operator may do, by the routes of the contract.
+    All admin routes of the HTTP API.
 
     Usage::
 
@@ -29,7 +29,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
     # Queues.
 
     async def overview(self, *, worst: int = 0) -> wire.Overview:
-        """All queues as one, and so many of each kind that may need somebody."""
+        """Return totals over all queues, and up to ``worst`` queues of each kind of problem."""
         return await self._get("/resources/overview", wire.Overview, {"worst": worst or None})
 
     def namespaces(self) -> AsyncIterator[wire.Scope]:
@@ -51,7 +51,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return self._pages(f"{_queue(queue)}/deliveries", wire.Deliveries, "deliveries", filters)
 
     async def release_delivery(self, queue: str, delivery_id: str) -> wire.DeliveryReleased:
-        """Take a delivery from whoever holds it: by the ``id`` of ``deliveries``."""
+        """Release a delivery by its ``id`` in ``deliveries``. Its consumer loses the lease."""
         path = f"{_queue(queue)}/deliveries/{name_of(delivery_id)}/release"
         return await self._send("POST", path, None, wire.DeliveryReleased)
 
@@ -68,7 +68,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         ).operation
 
     async def count_purge(self, queue: str, **request: Any) -> wire.Counted:  # noqa: ANN401 - of PurgeRequest
-        """How many messages a purge would remove."""
+        """Count the messages that a purge would remove."""
         body = wire.PurgeRequest(**request, dry_run=True)
         return await self._send("POST", f"{_queue(queue)}/purge", body, wire.Counted)
 
@@ -116,7 +116,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return self._pages("/messages", wire.Messages, "messages", {"queue": queue, **filters})
 
     async def message(self, id_: str, *, reveal: bool = False) -> wire.MessageDetail:
-        """``reveal``: show also what is sealed; else it is ``masked``."""
+        """Return a message. Encrypted payloads are ``masked`` unless ``reveal`` is set."""
         path = f"/messages/{name_of(id_)}"
         return await self._get(path, wire.MessageDetail, {"reveal": reveal or None})
 
@@ -128,7 +128,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
     async def give_up(
         self, id_: str, group: str | None = None, *, error: str | None = None
     ) -> wire.MessageChanged:
-        """Make a dead letter of a message now."""
+        """Dead-letter a message now."""
         body = wire.GiveUpRequest(consumer_group=group, error=error)
         return await self._send("POST", f"/messages/{name_of(id_)}/dlq", body, wire.MessageChanged)
 
@@ -147,7 +147,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return await self._get("/dlq/errors", wire.ErrorKinds, {"queue": queue})
 
     async def redrive(self, **request: Any) -> wire.Counted | wire.Operation:  # noqa: ANN401 - of RedriveRequest
-        """Deliver dead letters again: a count at once, or the operation that goes on with it."""
+        """Redeliver dead letters. Returns a count, or an operation that continues in steps."""
         return await self._begin("/dlq/redrive", msgspec.convert(request, wire.RedriveRequest))
 
     async def _begin(self, path: str, request: object) -> wire.Counted | wire.Operation:
@@ -161,7 +161,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return await self._send("DELETE", f"/dlq/{name_of(id_)}", None, wire.Counted)
 
     async def delete_dead_letters(self, ids: Sequence[str]) -> wire.Counted | wire.Operation:
-        """Those alone: a count at once, or the operation that goes on with it."""
+        """Delete these dead letters. Returns a count, or an operation that continues in steps."""
         request = wire.PurgeLettersRequest(filter=wire.RedriveFilter(ids=list(ids)))
         return await self._begin("/dlq/purge", request)
 
@@ -170,7 +170,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return (await self._send("DELETE", path, None, wire.OperationStarted)).operation
 
     async def count_dead_letters(self, queue: str, **filters: Any) -> wire.Counted:  # noqa: ANN401
-        """How many of them a purge would remove."""
+        """Count the dead letters that a purge would remove."""
         path = f"/dlq{query_of({'queue': queue, **filters, 'dryRun': 'true'})}"
         return await self._send("DELETE", path, None, wire.Counted)
 
@@ -180,7 +180,7 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return self._pages(f"/traces/by-name/{name_of(name)}", wire.Traces, "traces", {})
 
     def traces_of(self, partition_id: str, transaction_id: str) -> AsyncIterator[wire.TraceEvent]:
-        """Of one message."""
+        """Iterate over the trace events of one message."""
         path = f"/traces/{name_of(partition_id)}/{name_of(transaction_id)}"
         return self._pages(path, wire.Traces, "traces", {})
 
@@ -210,14 +210,14 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return operation
 
     async def settings(self) -> wire.Config:
-        """The server's settings in force; secrets are masked."""
+        """Return the server's effective settings, with secrets masked."""
         return await self._get("/system/config", wire.Config)
 
     async def maintenance(self, *, of_pops: bool = False) -> wire.Maintenance:
         return await self._get(_maintenance(of_pops), wire.Maintenance)
 
     async def set_maintenance(self, enabled: bool, *, of_pops: bool = False) -> wire.Maintenance:
-        """Pushes go to disk, or pops get nothing, in the whole cluster."""
+        """Buffer pushes on disk, or stop pops with ``of_pops``, on all servers."""
         body = wire.MaintenanceRequest(enabled=enabled)
         return await self._send("POST", _maintenance(of_pops), body, wire.Maintenance)
 
@@ -228,19 +228,19 @@ class Admin(Analytics, Access, Schedules, Pipelines):
         return await self._get("/system/migrations", wire.Migrations)
 
     async def upkeep(self) -> wire.Duties:
-        """What removes and moves what is old, and when each duty was last done."""
+        """Return the background tasks and their last runs."""
         return await self._get("/system/upkeep", wire.Duties)
 
     async def buffer(self) -> wire.Buffer:
-        """What the server that answers has on disk because the database was away."""
+        """Return the state of the server's file buffer."""
         return await self._get("/status/buffers", wire.Buffer)
 
     async def flush_buffer(self) -> wire.Buffer:
-        """Store what is on disk now."""
+        """Store buffered pushes now."""
         return await self._send("POST", "/system/buffer/flush", None, wire.Buffer)
 
     async def retry_failed_buffer(self, *, doubtful: bool = False) -> wire.BufferRetried:
-        """Try again what could not be stored; if asked for, also what may be stored already."""
+        """Retry pushes that could not be stored; ``doubtful`` includes possibly stored ones."""
         path = f"/system/buffer/failed/retry{query_of({'doubtful': 'true' if doubtful else None})}"
         return await self._send("POST", path, None, wire.BufferRetried)
 

@@ -1,4 +1,4 @@
-"""Figures over time, and how a server is."""
+"""Analytics over time, and the health of a server."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from queen.wire import analytics as wire
 
 
 class Analytics(Calls):
-    """The part of `queen.admin` that measures: ``from_``, ``to``, ``bucket_seconds`` everywhere."""
+    """Analytics of `queen.admin`, all with ``from_``, ``to`` and ``bucket_seconds``."""
 
     async def analytics(self, **query: Any) -> wire.ScopeAnalytics:  # noqa: ANN401 - of ScopeQuery
         return await self._get("/analytics", wire.ScopeAnalytics, query)
@@ -31,7 +31,7 @@ class Analytics(Calls):
         return await self._get("/analytics/series", wire.Series, {"metric": metric, **query})
 
     async def health(self) -> dict[str, Any]:
-        """Raises DatabaseUnavailable, or whatever else is wrong."""
+        """Return the server's health. Raises an error, such as `DatabaseUnavailable`."""
         reply = await self._transport.exchange("GET", "/health")
         return decoded(reply, msgspec.json.decode)
 

@@ -31,7 +31,7 @@ class Calls:
         return answer(reply, type_)
 
     async def _send(self, method: str, path: str, body: object, type_: type[T]) -> T:
-        """Send a request; it is repeated only if it was surely not applied."""
+        """Send a request. It is repeated only if it was certainly not applied."""
         sent = None if body is None else msgspec.json.encode(body)
         reply = await self._transport.exchange(method, API + path, sent, is_repeatable=False)
         return answer(reply, type_)
@@ -39,7 +39,7 @@ class Calls:
     async def _pages(
         self, path: str, type_: type[Any], field: str, filters: dict[str, Any]
     ) -> AsyncIterator[Any]:
-        """Every element of a list, page by page."""
+        """Yield the elements of a list, page by page."""
         cursor: str | None = None
         while True:
             page = await self._get(path, type_, {**filters, "cursor": cursor})
@@ -51,17 +51,17 @@ class Calls:
 
 
 def answer(reply: Reply, type_: type[T]) -> T:
-    """The body of a reply, as a struct."""
+    """Decode the body of a reply."""
     return decoded(reply, partial(msgspec.json.decode, type=type_))
 
 
 def name_of(text: str) -> str:
-    """A name as one segment of a path."""
+    """Quote a name for use as one segment of a path."""
     return quote(text, safe="")
 
 
 def query_of(given: dict[str, Any]) -> str:
-    """A query string in the names of the wire, without parameters that are None."""
+    """Build a query string with the names of the HTTP API, without parameters that are None."""
     pairs = {_camel(name): _text(value) for name, value in given.items() if value is not None}
     return f"?{urlencode(pairs)}" if pairs else ""
 

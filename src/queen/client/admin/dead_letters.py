@@ -1,4 +1,4 @@
-"""Messages that gave up: look at them, deliver them again, remove them."""
+"""Dead letters: list, redrive, purge."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -33,7 +33,7 @@ class DeadLetters:
         return replace(self, most=count)
 
     def cursor(self, cursor: str | None) -> "DeadLetters":
-        """Go on where a list ended: its ``nextCursor``."""
+        """Continue a list at its ``nextCursor``."""
         return replace(self, after=cursor)
 
     def from_(self, instant: str | datetime) -> "DeadLetters":
@@ -43,11 +43,11 @@ class DeadLetters:
         return replace(self, until=_text(instant))
 
     def reveal(self) -> "DeadLetters":
-        """Get also what is sealed, where it would be ``masked``: needs `consume`, and is logged."""
+        """Return encrypted payloads instead of masked ones: needs `consume`, and is logged."""
         return replace(self, is_revealed=True)
 
     async def get(self) -> dict[str, Any]:
-        """``{"messages": […], "total": …, "nextCursor": …}``, newest first."""
+        """Return ``{"messages": […], "total": …, "nextCursor": …}``, newest first."""
         query = {**self._filter(), "limit": self.most, "cursor": self.after}
         if self.is_revealed:
             query["reveal"] = "true"
@@ -56,7 +56,7 @@ class DeadLetters:
         return decoded(reply, msgspec.json.decode)
 
     async def redrive(self, *, rate: float | None = None) -> dict[str, Any]:
-        """Deliver them again to the group that gave up; answers the count or the operation."""
+        """Redeliver to the group that failed. Returns the count or the operation."""
         given = {name: value for name, value in self._filter().items() if value is not None}
         body: dict[str, Any] = {"filter": given}
         if rate is not None:
@@ -67,7 +67,7 @@ class DeadLetters:
         return decoded(reply, msgspec.json.decode)
 
     async def purge(self) -> dict[str, Any]:
-        """Remove them for ever."""
+        """Delete them permanently."""
         given = {name: value for name, value in self._filter().items() if value is not None}
         reply = await self.queen.transport.exchange("DELETE", f"/api/v1/dlq?{urlencode(given)}")
         return decoded(reply, msgspec.json.decode) if reply.body else {}

@@ -1,4 +1,4 @@
-"""Jobs on Spark."""
+"""Spark pipelines."""
 
 from collections.abc import AsyncIterator
 
@@ -7,7 +7,7 @@ from queen.wire import resources as wire
 
 
 class Pipelines(Calls):
-    """The part of `queen.admin` about pipelines."""
+    """The pipelines of `queen.admin`."""
 
     def pipelines(self) -> AsyncIterator[wire.Pipeline]:
         return self._pages("/pipelines", wire.Pipelines, "pipelines", {})

@@ -1,4 +1,4 @@
-"""Messages that come again and again."""
+"""Recurring messages."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,7 +11,7 @@ from queen.wire.messages import Pushed
 
 
 class Schedules(Calls):
-    """The part of `queen.admin` about schedules."""
+    """The schedules of `queen.admin`."""
 
     def schedules(self, **filters: Any) -> AsyncIterator[wire.Schedule]:  # noqa: ANN401
         return self._pages("/schedules", wire.Schedules, "schedules", filters)
@@ -29,7 +29,7 @@ class Schedules(Calls):
         data: Any = None,  # noqa: ANN401 - whatever JSON can hold
         **options: Any,  # noqa: ANN401 - of ScheduleRequest
     ) -> wire.ScheduleDetail:
-        """Make a schedule, or change the one of that name; its next tick stays if it can."""
+        """Create or change a schedule. Its next tick stays if possible."""
         payload = msgspec.json.encode(data)
         body = wire.ScheduleRequest(
             name=name, queue=queue, cron=cron, payload=msgspec.Raw(payload), **options
@@ -40,11 +40,11 @@ class Schedules(Calls):
         return await self._send("POST", f"{_schedule(name)}/pause", None, wire.Schedule)
 
     async def resume_schedule(self, name: str) -> wire.Schedule:
-        """Go on with the next tick from now."""
+        """Resume with the next tick from now on."""
         return await self._send("POST", f"{_schedule(name)}/resume", None, wire.Schedule)
 
     async def run_schedule(self, name: str) -> Pushed:
-        """Push its message now, besides its ticks."""
+        """Push the schedule's message now, in addition to its ticks."""
         return await self._send("POST", f"{_schedule(name)}/run", None, Pushed)
 
     async def delete_schedule(self, name: str) -> wire.ScheduleDeleted:

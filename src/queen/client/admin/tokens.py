@@ -1,4 +1,4 @@
-"""Keys, who one is, and what was done."""
+"""API keys, the current caller, and the audit log."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -8,21 +8,21 @@ from queen.wire import access as wire
 
 
 class Access(Calls):
-    """The part of `queen.admin` about access."""
+    """The access control of `queen.admin`."""
 
     async def me(self) -> wire.Me:
-        """Who this client is, and what it may do."""
+        """Return the identity of this client and its permissions."""
         return await self._get("/auth/me", wire.Me)
 
     async def ticket(self) -> wire.Ticket:
-        """A one-time ticket for a WebSocket."""
+        """Create a one-time ticket for a WebSocket."""
         return await self._send("POST", "/auth/ticket", None, wire.Ticket)
 
     def tokens(self) -> AsyncIterator[wire.Token]:
         return self._pages("/tokens", wire.TokenList, "tokens", {})
 
     async def create_token(self, **request: Any) -> wire.NewToken:  # noqa: ANN401 - of TokenRequest
-        """A key; its secret is in this answer and nowhere else."""
+        """Create an API key. Only this response contains its secret."""
         body = wire.TokenRequest(**request)
         return await self._send("POST", "/tokens", body, wire.NewToken)
 

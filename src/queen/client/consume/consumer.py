@@ -48,7 +48,7 @@ class Consumption:
             wait=True if options.wait is None else options.wait, auto_ack=False
         )
         if options.idle_millis is not None:
-            # The server must respond within the idle time, so that an empty queue is known as such.
+            # The server must respond within the idle time, to confirm that the queue is empty.
             timeout = min(options.timeout_millis, max(options.idle_millis, 1))
             self._request = self._request.replaced(timeout_millis=timeout)
         self._options = options
@@ -75,12 +75,12 @@ class Consumption:
         return self._task.__await__()
 
     async def wait(self) -> None:
-        """Wait until it has ended; raises the error that ended it."""
+        """Wait until it has ended, and raise the error that ended it."""
         await self._task
 
     async def stop(self, *, now: bool = False) -> None:
         """
-        Stop popping at once, wait for the handlers, and release unhandled messages.
+        Stop popping immediately, wait for the handlers, and release unhandled messages.
 
         With ``now`` handlers are cancelled.
         """
@@ -143,7 +143,7 @@ class Consumption:
                 worker.result()
 
     async def _watch(self) -> None:
-        """Stop when the caller's signal is set, or when no message came for the idle time."""
+        """Stop when the caller's signal is set, or when no message arrived during the idle time."""
         idle = self._options.idle_millis
         waits: set[asyncio.Task[Any]] = set()
         if self._signal is not None:
@@ -206,7 +206,7 @@ class Consumption:
             self._is_answered.clear()
 
     def _survives(self, error: errors.QueenError) -> bool:
-        """Whether to pop again. An API key that never worked is reported at once."""
+        """Whether to pop again. An API key that never worked is reported immediately."""
         if isinstance(error, errors.ServiceError | errors.OutcomeUnknown | errors.QueueNotFound):
             return True
         return self._has_popped and may_succeed_later(error)
@@ -239,7 +239,7 @@ async def _until_set(signal: Signal) -> None:
 
 
 class Consumers:
-    """The consumers of one client, and handler threads that go on after their consumer."""
+    """The consumers of one client, and handler threads that outlive their consumer."""
 
     def __init__(self, settler: Settler) -> None:
         self._settler = settler

@@ -55,7 +55,7 @@ class Dispatcher:
         self._in_thread: dict[asyncio.Task[None], Future[Any]] = {}
         """The threads of plain functions, by the tasks that wait for them."""
         self._outlasting: set[str] = set()
-        """Leases of threads that go on after the consumer has stopped waiting for them."""
+        """Leases of threads that outlive their consumer."""
         self._renewing: asyncio.Task[None] | None = None
         self.leases = Leases(
             settler,
@@ -98,7 +98,7 @@ class Dispatcher:
         for at, message in enumerate(messages):
             if message.lease_id in over or message.is_lost:
                 skipped.append(message)
-                continue  # Its delivery ended with the message before: it is redelivered.
+                continue  # Its delivery ended with an earlier message. It will be redelivered.
             if self.stopping.is_set():
                 rest = (m for m in messages[at:] if m.lease_id not in over)
                 await self.release(rest)
@@ -113,7 +113,7 @@ class Dispatcher:
                 raise
             if not goes_on:
                 over.add(message.lease_id)
-        # Mostly their leases ended. The others need not wait for the end of theirs.
+        # Most have lost their leases. The others don't have to wait for the end of theirs.
         await self.release(m for m in skipped if not m.is_settled)
 
     async def _readable(self, messages: list[Message[Any]]) -> list[Message[Any]]:
@@ -147,7 +147,7 @@ class Dispatcher:
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
-            # The shutdown timeout is over: release the messages at once.
+            # The shutdown timeout is over: release the messages immediately.
             thread = self._in_thread.get(task)
             if thread is not None and not thread.cancel():
                 self._leave(task, given, messages, leases)
@@ -191,7 +191,7 @@ class Dispatcher:
     ) -> None:
         """Stop waiting for a thread, and keep its leases until it ends."""
         _LOG.warning(
-            "consume.still_working: %s: a thread cannot be stopped; it keeps its lease to its end",
+            "consume.still_working: %s: a thread cannot be stopped; it keeps its lease",
             messages[0],
         )
         self._outlasting.update(leases)
@@ -212,7 +212,7 @@ class Dispatcher:
             goes_on = await self._conclude(task, given, messages)
         except asyncio.CancelledError:
             task.cancel()
-            _LOG.error("consume.left_working: %s: its lease runs out by itself", messages[0])
+            _LOG.error("consume.left_working: %s: its lease will expire", messages[0])
             raise
         finally:
             self._outlasting.difference_update(leases)
@@ -221,7 +221,7 @@ class Dispatcher:
                 self._renewing.cancel()
                 self._renewing = None
         if goes_on:
-            await self.release(messages)  # Their delivery has messages after them.
+            await self.release(messages)  # More messages of their delivery follow.
 
     async def _call(self, given: Any, messages: list[Message[Any]]) -> None:  # noqa: ANN401
         with tracing.processing(messages):
@@ -277,13 +277,13 @@ class Dispatcher:
 
     async def _report_lost(self, given: Any, messages: list[Message[Any]]) -> None:  # noqa: ANN401
         lost = next(message for message in messages if message.is_lost)
-        error = errors.LeaseLost(f"{lost}: its lease was lost; nothing was acked")
+        error = errors.LeaseLost(f"{lost}: its lease was lost, so no message was acked")
         _LOG.warning("consume.lease_lost: %s", error)
         if self._options.on_error is not None:
             await _call_back(self._options.on_error, given, error)
 
     def _notify_lost(self, messages: list[Message[Any]]) -> None:
-        """Call ``on_lease_lost`` with each message; the handler goes on."""
+        """Call ``on_lease_lost`` with each message; the handler continues."""
         assert self._options.on_lease_lost is not None
         for message in messages:
             task = asyncio.ensure_future(_call_back(self._options.on_lease_lost, message))
@@ -302,7 +302,7 @@ class Dispatcher:
 
 
 async def _call_back(callback: Callable[..., Any], *given: Any) -> None:  # noqa: ANN401
-    """Call back; errors are only logged, because the message is acknowledged already."""
+    """Call back. Errors are only logged, because the message is already acknowledged."""
     try:
         result = callback(*given)
         if inspect.isawaitable(result):

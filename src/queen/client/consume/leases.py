@@ -11,7 +11,7 @@ from queen.client.consume.settle import Settler
 from queen.client.message import Message
 
 _SHARE: Final = 3
-"""A lease is renewed this many times in its length: two renewals may fail."""
+"""Renewals per lease duration: two of them may fail."""
 _MIN_SECONDS: Final = 0.05
 _MAX_LEASES: Final = 5_000
 """Leases per request."""
@@ -60,7 +60,7 @@ class Leases:
         return len(self._leases)
 
     def add(self, messages: Sequence[Message[Any]]) -> list[str]:
-        """Renew the leases of these messages from now on; their ids."""
+        """Renew the leases of these messages from now on, and return their ids."""
         found = by_lease(messages)
         for id_, group in found.items():
             seconds = self._seconds or group[0].lease_seconds
@@ -112,7 +112,7 @@ class Leases:
                 del self._leases[id_]
 
     def _lose(self, lease: _Lease) -> None:
-        """Another consumer has it now: notify the callback, or cancel the task."""
+        """Notify the callback or cancel the task, because another consumer has the lease."""
         for message in lease.messages:
             message.is_lost = True
         if self._on_lost is not None:

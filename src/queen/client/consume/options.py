@@ -62,7 +62,7 @@ class PopRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wait_seconds(self) -> float:
-        """How long the server may hold the request back; 0 without a long poll."""
+        """The longest time that the server may delay its response; 0 without a long poll."""
         return self.options.timeout_millis / 1000 if self.options.wait else 0.0
 
     @property

@@ -12,7 +12,7 @@ Outcome = tuple[Message[Any], bool | str, Mapping[str, Any] | None]
 
 class Retry(Exception):
     """
-    Raised by a handler: redeliver at once or after ``delay``, without counting an attempt.
+    Raised by a handler: redeliver immediately or after ``delay``, without counting an attempt.
 
     A ``delay`` that is not a duration fails the handler.
     """
@@ -32,7 +32,7 @@ class BatchError(Exception):
     """Raised by a handler of a batch: these messages failed, the others are completed."""
 
     def __init__(self, failed: "Mapping[Any, BaseException | str]") -> None:
-        # By messages, also those of SyncQueen: a mapping of either kind would not be one of both.
+        # Keyed by message, also those of SyncQueen: no mapping type would accept both kinds.
         super().__init__(f"{len(failed)} messages failed")
         self.failed = failed
 
@@ -52,9 +52,9 @@ def outcome(message: Message[Any], failure: BaseException | None) -> Outcome:
 
 
 def _text(failure: BaseException) -> str:
-    """The text of an error, as JSON can carry it."""
+    """Return the text of an error as JSON can represent it."""
     try:
         text = str(failure)
     except Exception:
-        text = "it cannot be shown"
+        text = "the error has no text"
     return text.encode("utf-8", "backslashreplace").decode()

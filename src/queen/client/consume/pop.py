@@ -25,7 +25,7 @@ T = TypeVar("T")
 _QUICK_SECONDS: Final = 0.1
 _MAX_DELAY_SECONDS: Final = 10.0
 _LAST_RESPONSE_SECONDS: Final = 0.1
-"""A pop that has messages to return mostly does so sooner."""
+"""A pop with messages usually returns sooner."""
 _HANG_UP_SECONDS: Final = 5.0
 
 
@@ -41,7 +41,7 @@ async def pop_runs(
     request: PopRequest,
     on_empty: "Callable[[Reply], None] | None" = None,
 ) -> list[MessageRun]:
-    """Pop without creating a `Message` of each; ``on_empty`` gets a response without messages."""
+    """Pop without creating `Message` objects. ``on_empty`` gets a response without messages."""
     with tracing.receiving(request.queue, request.options.group) as record_count:
         reply = await connection.transport.exchange(
             "GET", request.path, key=request.key, wait_seconds=request.wait_seconds
@@ -65,7 +65,7 @@ def messages_of(
 
 class Poller:
     """
-    The pops of one consumer, one after the other.
+    The consecutive pops of one consumer.
 
     Usage::
 
@@ -82,11 +82,11 @@ class Poller:
         self._after_failure = Backoff(first_seconds=0.2, max_seconds=_MAX_DELAY_SECONDS)
         self._after_empty = Backoff(first_seconds=0.02, max_seconds=0.5)
         self._backoff: Backoff | None = None
-        """Set if the last pop failed, or returned nothing at once."""
+        """Set if the last pop failed, or immediately returned no messages."""
         self._retry_after = 0.0
 
     async def pop(self, request: PopRequest) -> list[MessageRun]:
-        """Messages; none once the consumer stops: deliveries that still arrive are released."""
+        """Return messages. Once the consumer stops, return none and release late deliveries."""
         poll = LongPoll()
         began = time.monotonic()
         self._retry_after = 0.0
@@ -115,7 +115,7 @@ class Poller:
                     await popping
 
     async def pause(self) -> None:
-        """Wait before the next pop if the last one failed, or returned nothing at once."""
+        """Wait before the next pop if the last one failed, or immediately returned no messages."""
         if self._backoff is None:
             return
         longest = self._backoff.next()
@@ -129,7 +129,7 @@ class Poller:
         self._retry_after = min(seconds, _MAX_DELAY_SECONDS)
 
     async def _end(self, poll: LongPoll, popping: "asyncio.Task[list[MessageRun]]") -> None:
-        """Wait for the last response, for a bounded time, and release the deliveries in it."""
+        """Wait for the last response for a limited time, and release its deliveries."""
         await asyncio.wait([popping], timeout=_LAST_RESPONSE_SECONDS)
         if not popping.done() and poll.hang_up():
             await asyncio.wait([popping], timeout=_HANG_UP_SECONDS)

@@ -133,9 +133,9 @@ class Settler(Connection):
         self, messages: "Sequence[Message[Any]]", acks: list[Acknowledgment]
     ) -> list[tuple[int, Reply]]:
         """
-        Each response, with the place of its first acknowledgment.
+        Yield each response with the index of its first acknowledgment.
 
-        There are several if a server or a proxy on the way found one request too large.
+        There are several if a server or a proxy rejected one request as too large.
         """
         body = _ENCODE(AckRequest(acknowledgments=acks))
         try:
@@ -163,7 +163,7 @@ class Settler(Connection):
         if isinstance(status, bool):
             status = "completed" if status else "failed"
         elif status not in _STATUSES:
-            raise errors.InvalidStatus(f"{status!r} is no status: True, False, retry or dlq")
+            raise errors.InvalidStatus(f"{status!r} is not a status: use True, False, retry or dlq")
         if context is None:
             return msgspec.structs.replace(message.done(), status=status)
         if unknown := context.keys() - _CONTEXT:
@@ -188,13 +188,13 @@ class Settler(Connection):
         given = [message_of(each) for each in many]
         for each in given:
             if each.lease_id is None:
-                raise errors.AlreadySettled(f"{each}: its pop has settled it, so it has no lease")
+                raise errors.AlreadySettled(f"{each}: its pop acknowledged it, so it has no lease")
         leases = list(dict.fromkeys(each.lease_id for each in given if each.lease_id))
         with tracing.settling(given):
             ends = await self.extend(leases, seconds=seconds)
         if lost := [each for each in given if ends[each.lease_id or ""] is None]:
             gone = {each.lease_id for each in lost}
-            text = f"{len(gone)} of {len(leases)} leases are gone, that of {lost[0]} among them"
+            text = f"{len(gone)} of {len(leases)} leases are lost, including that of {lost[0]}"
             raise errors.LeaseLost(text, lost=lost)
         return [until for lease in leases if (until := ends[lease]) is not None]
 
@@ -220,7 +220,7 @@ class Settler(Connection):
         return {each.lease_id: each.expires_at for each in results}
 
     async def release(self, lease_id: str) -> None:
-        """Return the rest of a delivery to the queue at once, without counting an attempt."""
+        """Return the rest of a delivery to the queue immediately, without counting an attempt."""
         await self.transport.exchange("POST", f"/api/v1/lease/{quote(lease_id, safe='')}/release")
 
     async def record_trace(self, message: Message[Any], event: Mapping[str, Any]) -> None:
@@ -274,7 +274,7 @@ def _reason(message: Message[Any], text: object, is_settled: object) -> str:
     if is_settled is not True:
         return f"{message}: {text}"
     by = "by this client" if message.is_settled else "by another consumer or a late ack"
-    return f"{message}: its lease is over, for it was settled before, {by}"
+    return f"{message}: its lease has ended, because it was acknowledged {by}"
 
 
 def _accepted(result: AckResult, status: "bool | str") -> AckResult:

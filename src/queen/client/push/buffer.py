@@ -19,7 +19,7 @@ from queen.wire.messages import PushItem
 
 _LOG: Final = logging.getLogger("queen.client")
 _SURE_REJECTIONS: Final = 5
-"""Rejections in a row after which a proxy's "too large" is believed."""
+"""Consecutive rejections after which a proxy's "too large" is accepted as final."""
 _BATCH_ITEMS: Final = 5_000
 _BATCH_BYTES: Final = 8 * 2**20
 
@@ -99,9 +99,9 @@ class Buffer:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        sent = ("outcome_unknown", "it was sent, and no answer came before the end")
+        sent = ("outcome_unknown", "it was sent, and the client closed before a response arrived")
         failure = self._failure or errors.ServerUnreachable("no server was reached")
-        unsent = (failure.code, f"it was not stored before the end: {failure}")
+        unsent = (failure.code, f"it was not stored before the client closed: {failure}")
         left = [
             errors.Unstored(item, *(sent if self._is_in_doubt and at < self._at_once else unsent))
             for at, item in enumerate(self._sending)
@@ -123,7 +123,7 @@ class Buffer:
         return left
 
     def rebind(self) -> None:
-        """Go on in another event loop: the one before ended, with its timers, tasks and waiters."""
+        """Move to another event loop: the previous one has ended, with its timers and tasks."""
         self._timer = self._task = None
         self._waiters = []
         for push in self._pushes:
@@ -203,7 +203,7 @@ class Buffer:
         """Store the batch; returns when each item is stored or rejected for good."""
         backoff = Backoff(first_seconds=0.1, max_seconds=5.0)
         rejections = 0
-        """How often in a row the request was too large."""
+        """Consecutive rejections of the request as too large."""
         while self._sending:
             now = self._sending[: self._at_once]
             was_in_doubt, self._is_in_doubt = self._is_in_doubt, True
@@ -220,8 +220,8 @@ class Buffer:
                     self._is_in_doubt = was_in_doubt
                 rejections = rejections + 1 if isinstance(error, errors.BodyTooLarge) else 0
                 if not may_succeed_later(error) and not (
-                    # A proxy rejects it that may have passed it on before: split, a part could be
-                    # stored twice.
+                    # A proxy that may have forwarded it before now rejects it: if the batch were
+                    # split, a part could be stored twice.
                     self._is_in_doubt and error.problem is None and rejections < _SURE_REJECTIONS
                 ):
                     rejections = 0

@@ -1,4 +1,4 @@
-"""The buffers of a client: bounded, in order, and lost only with an error."""
+"""The buffers of a client: bounded and in order. Lost items always raise an error."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ class Buffers:
         self.is_closed = False
 
     def here(self) -> "LoopBuffers":
-        """The buffers of the running loop; it takes over those of a loop that has ended."""
+        """Return the buffers of the running loop; it takes over those of a loop that has ended."""
         loop = asyncio.get_running_loop()
         found = self._by_loop.get(loop)
         if found is None:
@@ -80,7 +80,7 @@ class LoopBuffers:
         return self._room.messages
 
     def rebind(self) -> None:
-        """Go on in another event loop."""
+        """Move to another event loop."""
         self._room.rebind()
         for buffer in self._buffers.values():
             buffer.rebind()

@@ -1,4 +1,4 @@
-"""The room that all buffers of an event loop share, and counts of flushed and rejected items."""
+"""The capacity that all buffers of an event loop share, and counts of their items."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from queen.wire.messages import PushItem
 
 _LOG: Final = logging.getLogger("queen.client")
 _MAX_KEPT_REJECTIONS: Final = 1_000
-"""Rejected items that are kept for the error; their number is always exact."""
+"""Rejected items kept for the error. Their count is always exact."""
 
 
 class BufferRoom:
@@ -30,11 +30,11 @@ class BufferRoom:
         self._changed = asyncio.Event()
 
     def rebind(self) -> None:
-        """Go on in another event loop."""
+        """Move to another event loop."""
         self._changed = asyncio.Event()
 
     def fits(self, count: int, size: int) -> bool:
-        """Whether there is room; a push larger than all the room fits if nothing else waits."""
+        """Whether a push fits. A push above the limit fits into empty buffers."""
         return not self.messages or (
             self.messages + count <= self._config.buffer_max_messages
             and self.bytes + size <= self._config.buffer_max_bytes
@@ -56,24 +56,24 @@ class BufferRoom:
 
     def reject(self, rejected: list[errors.Unstored]) -> None:
         """Keep items that the server rejects; `flush_all_buffers` and `close` raise them."""
-        _LOG.error("buffer.refused: %d messages: %s", len(rejected), rejected[0].error)
+        _LOG.error("buffer.rejected: %d messages: %s", len(rejected), rejected[0].error)
         self._free([each.item for each in rejected])
         self._rejected.extend(rejected)
         self.rejections += len(rejected)
 
     def clear(self) -> None:
-        """Drop all items that wait."""
+        """Drop all waiting items."""
         self.messages = self.bytes = 0
         self._changed.set()
 
     def raise_rejected(self, left: "list[errors.Unstored] | None" = None) -> None:
-        """Raise PushError with rejected items, and those that are ``left``, if there are any."""
+        """Raise PushError if there are rejected items or ``left`` ones."""
         left = left or []
         count, self.rejections = self.rejections + len(left), 0
         if count:
             failed = [*self._rejected, *left]
             self._rejected.clear()
-            reason = "could not be stored" if left else "were refused"
+            reason = "could not be stored" if left else "were rejected"
             text = f"{count} buffered messages {reason}: {failed[0].error}"
             raise errors.PushError(text, stored=[], failed=failed)
 

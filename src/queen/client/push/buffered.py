@@ -26,7 +26,7 @@ class BufferOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 found["time_millis"] = millis_of(found["time_millis"], "time_millis")
             options = msgspec.convert(found, cls)
         except msgspec.ValidationError as error:
-            raise errors.BadRequest(f"the options of a buffer: {error}") from error
+            raise errors.BadRequest(f"invalid buffer option: {error}") from error
         if options.message_count < 1 or options.time_millis < 1:
             raise errors.BadRequest("message_count and time_millis must be at least 1")
         return options
@@ -68,5 +68,5 @@ class Buffered(list[Pushed]):
             self._waiter.set_result(None)
 
     def rebind(self) -> None:
-        """Forget the waiters of the loop before."""
+        """Drop the waiters of the previous event loop."""
         self._waiter = None

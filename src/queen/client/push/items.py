@@ -1,4 +1,4 @@
-"""Items of a push: from the mappings that people write to what is sent."""
+"""Convert items of a push from user mappings to request fields."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -16,10 +16,10 @@ _FIELDS: Final = {
 
 
 def item_of(given: Mapping[str, Any], queue: str, partition: str) -> PushItem:
-    """An item for a queue and partition."""
+    """Build an item for a queue and partition."""
     if not hasattr(given, "keys"):
-        raise errors.InvalidItem(f"an item is a mapping with 'data', not {given!r}")
-    if len(given) == 1 and "data" in given:  # Most are: the rest costs as much as the encoding.
+        raise errors.InvalidItem(f"an item must be a mapping with 'data', not {given!r}")
+    if len(given) == 1 and "data" in given:  # The usual case: the rest is as slow as the encoding.
         return PushItem(queue=queue, partition=partition, payload=encode(given["data"]))
     if unknown := given.keys() - _FIELDS:
         name = min(unknown)
@@ -41,14 +41,14 @@ def item_of(given: Mapping[str, Any], queue: str, partition: str) -> PushItem:
         ttl_seconds=explicit_or(given, "ttlSeconds", "ttl", most=KEPT_SECONDS),
         priority=given.get("priority"),
     )
-    encode(item)  # What cannot be sent is refused here, before it stands beside others.
+    encode(item)  # Raises here, before the item joins a batch.
     return item
 
 
 def items_of(
     items: "Sequence[PushItem | Mapping[str, Any]] | Mapping[str, Any]",
 ) -> Sequence[PushItem]:
-    """Items that name their queue: built ones, mappings, or the body of ``POST /push``."""
+    """Read items that name their queue: `PushItem`, mappings, or the body of ``POST /push``."""
     given: Sequence[Any] = [items] if isinstance(items, Mapping) else items
     if isinstance(items, Mapping) and [*items] == ["items"]:
         given = items["items"]
@@ -69,8 +69,8 @@ def _named(given: Mapping[str, Any]) -> PushItem:
 
 
 def _copied(headers: Mapping[str, str]) -> dict[str, str]:
-    """What the caller does to its own later is not ours to send."""
+    """Copy headers, because the caller may change its own later."""
     try:
         return dict(headers)
     except (TypeError, ValueError) as error:
-        raise errors.InvalidItem("headers are names with their texts") from error
+        raise errors.InvalidItem("headers must map names to strings") from error

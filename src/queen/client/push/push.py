@@ -45,7 +45,7 @@ class Pusher(Connection):
                     results += await self.send(chunk, producer, key=key)
             except (errors.ApiError, errors.OutcomeUnknown) as error:
                 if not results and not rejected_items(error):
-                    raise  # Nothing is stored, or nothing is known: the error says which.
+                    raise  # The error's type shows whether the outcome is known.
                 raise _not_all(error, results, items[len(results) :]) from error
         return results
 
@@ -59,7 +59,7 @@ class Pusher(Connection):
         try:
             body = _ENCODE(request)
         except (TypeError, ValueError) as error:
-            raise errors.InvalidItem(f"this cannot be sent as JSON: {error}") from error
+            raise errors.InvalidItem(f"the request cannot be encoded as JSON: {error}") from error
         reply = await self.transport.exchange("POST", "/api/v1/push", body, key=key)
         return decoded(reply, _DECODE).messages
 
@@ -87,7 +87,7 @@ def _not_all(
     failed = [
         errors.Unstored(item, error.code, rejected[at])
         if at in rejected
-        else errors.Unstored(item, "not_stored", "another item of the push was refused")
+        else errors.Unstored(item, "not_stored", "another item of the push was rejected")
         for at, item in enumerate(rest)
     ]
     if not rejected:

@@ -1,4 +1,4 @@
-"""What every transport shares: its interface, replies, and the errors that replies stand for."""
+"""The interface of transports, replies, and the errors that replies represent."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 _DECODE_PROBLEM: Final = msgspec.json.Decoder(Problem).decode
 AT_THE_DOOR: Final = (errors.Unauthorized, errors.Forbidden, errors.OriginRefused)
-"""Rejections before the request is processed. They say nothing about an earlier attempt."""
+"""Rejections before the request is processed. An earlier attempt may still be applied."""
 _BY_STATUS: Final[dict[int, type[errors.QueenError]]] = {
     401: errors.Unauthorized,
     403: errors.Forbidden,
@@ -22,7 +22,7 @@ _BY_STATUS: Final[dict[int, type[errors.QueenError]]] = {
     425: errors.ServiceError,
     429: errors.RateLimited,
 }
-"""Errors for responses without a Queen error code, which a proxy sent."""
+"""Errors for responses without a Queen error code, which come from a proxy."""
 
 
 class Reply(NamedTuple):
@@ -53,7 +53,7 @@ class Transport(Protocol):
         ...
 
     async def open(self) -> None:
-        """Get ready for exchanges, also after `close`."""
+        """Prepare for exchanges, also after `close`."""
         ...
 
     async def close(self) -> None: ...
@@ -65,26 +65,26 @@ def decoded(reply: Reply, decode: Callable[[bytes], T]) -> T:
         return decode(reply.body)
     except msgspec.DecodeError as error:
         raise errors.OutcomeUnknown(
-            f"the answer is not one of a Queen server: {error}", status=reply.status
+            f"the response does not come from a Queen server: {error}", status=reply.status
         ) from error
 
 
 def error_of(reply: Reply, *, is_repeated: bool = False) -> errors.QueenError:
-    """The error that a reply stands for."""
+    """Return the error that a reply represents."""
     members: dict[str, Any] = {"status": reply.status, "is_repeated": is_repeated}
     if (seconds := seconds_of_retry_after(reply.retry_after)) is not None:
         members["retry_after"] = seconds
     try:
         problem = _DECODE_PROBLEM(reply.body)
     except msgspec.DecodeError:
-        text = f"the response, {reply.status}, is not one of a Queen server"
+        text = f"the response, {reply.status}, does not come from a Queen server"
         return _kind_of(reply.status)(text, **members)
     kind = errors.of_code(problem.code) or _kind_of(reply.status)
     return kind(problem.detail, problem=problem, **members)
 
 
 def _kind_of(status: int) -> type[errors.QueenError]:
-    # A proxy's 502 may stand where the response to a request belongs that was applied.
+    # A proxy may send 502 although the server applied the request.
     other = errors.OutcomeUnknown if status >= 500 else errors.RequestError
     return _BY_STATUS.get(status, other)
 
@@ -93,8 +93,8 @@ def may_succeed_later(error: errors.QueenError) -> bool:
     """
     Whether the same request may succeed later.
 
-    Also once a key, a permission or a proxy on the way is put right: only Queen itself can reject
-    a request for what is in it.
+    A key, a permission or a proxy can be corrected. Only a rejection of the contents, by Queen
+    itself, is final.
     """
     if not isinstance(error, errors.RequestError) or isinstance(error, AT_THE_DOOR):
         return True
@@ -103,7 +103,7 @@ def may_succeed_later(error: errors.QueenError) -> bool:
 
 
 def seconds_of_retry_after(retry_after: str | None) -> float | None:
-    """The wait that a Retry-After header asks for, given in seconds or as a date."""
+    """Return the seconds of a Retry-After header, which has a number or a date."""
     if not retry_after:
         return None
     if retry_after.isdecimal():

@@ -1,4 +1,4 @@
-"""Which server an exchange goes to: by key, in turn, or the same; away from those that fail."""
+"""Choose the server of a request: by key, in turn, or the same one; skip failed servers."""
 
 import time
 from bisect import bisect
@@ -11,11 +11,11 @@ from queen.client.config import Strategy
 
 class Server:
     """
-    One server and its circuit.
+    One server and its circuit breaker.
 
-    Closed while it answers. A failure opens it: for a while it is left alone. Then one exchange may
-    try it; all others stay away until that one is answered. Another may try it when that takes
-    long: it may be a long poll, which a healthy server answers late.
+    A failure opens the circuit, and requests skip the server for a while. After that, one trial
+    request goes to it, and the others still skip it. If the trial takes long, another one is
+    allowed: the first may be a long poll, which a healthy server delays.
     """
 
     __slots__ = ("retry_at", "trial_ends_at", "url")
@@ -26,7 +26,7 @@ class Server:
         self.trial_ends_at = 0.0
 
     def admits(self, now: float) -> bool:
-        """Whether an exchange should go here rather than to a server that is well."""
+        """Whether a request may go here instead of to a healthy server."""
         return self.retry_at == 0.0 or max(self.retry_at, self.trial_ends_at) <= now
 
 
@@ -34,8 +34,8 @@ class Servers:
     """
     The servers of one client.
 
-    ``affinity`` sends one key to one server, so that its waiters and its cache serve it; when a
-    server leaves, its keys are shared out among the others, and no other key moves.
+    ``affinity`` sends a key to the same server every time, to share its waiters and its cache. If a
+    server fails, only its own keys move, spread over the others.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Servers:
         self._walk = lru_cache(4096)(self._walk_of)
 
     def choose(self, key: str | None, tried: Sequence[Server] = ()) -> Server:
-        """Where to go now: not where this exchange failed before, if there is another."""
+        """Choose a server, if possible one that this request has not tried yet."""
         if len(self.all) == 1:
             return self.all[0]
         now = self._clock()
@@ -75,11 +75,11 @@ class Servers:
         return server
 
     def home(self, key: str | None) -> Server:
-        """Where to go however that server is."""
+        """Return the server of a key, even if it has failed."""
         return self.all[0] if len(self.all) == 1 else self._order(key)[0]
 
     def failed(self, server: Server) -> None:
-        """Leave it alone for a while."""
+        """Skip this server for a while."""
         server.retry_at = self._clock() + self._retry_after_seconds
         server.trial_ends_at = 0.0
         if self.all[self._session] is server:
@@ -90,7 +90,7 @@ class Servers:
         server.trial_ends_at = 0.0
 
     def left(self, server: Server) -> None:
-        """The exchange was given up by its caller: nothing is known of the server."""
+        """End a trial without a result, because its caller cancelled it."""
         server.trial_ends_at = 0.0
 
     def _order(self, key: str | None) -> list[Server]:
@@ -103,7 +103,7 @@ class Servers:
         return self.all[first:] + self.all[:first]
 
     def _walk_of(self, key: str) -> list[Server]:
-        """The servers in the order in which the ring names them after the key's place."""
+        """Return the servers in the order of the hash ring, from the key on."""
         at = bisect(self._places, _hash(key))
         around = (server for _, server in (*self._ring[at:], *self._ring[:at]))
         return [self.all[each] for each in dict.fromkeys(around)]

@@ -1,4 +1,4 @@
-"""Exchanges over HTTP: retried, moved to another server, rejections raised as errors."""
+"""Requests over HTTP, with retries and failover. Rejections are raised as errors."""
 
 import asyncio
 import io
@@ -25,7 +25,7 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 
 class HttpTransport:
-    """Exchanges by aiohttp, with one pool of connections for each event loop."""
+    """Exchanges over aiohttp, with one connection pool per event loop."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -39,7 +39,7 @@ class HttpTransport:
             asyncio.AbstractEventLoop, aiohttp.ClientSession
         ] = weakref.WeakKeyDictionary()
         self._width = len(config.urls) if config.enable_failover else 1
-        """How many servers one exchange may go to."""
+        """The number of servers that one request may go to."""
         self._is_closed = False
         self._tls = tls.context(config)
         self._has_answered = False
@@ -67,13 +67,13 @@ class HttpTransport:
         is_repeatable: bool = True,
         headers: dict[str, str] | None = None,
     ) -> Reply:
-        import aiohttp  # Takes longer to load than all of the SDK: not before it is used.
+        import aiohttp  # Slower to load than the whole SDK, so it is loaded on first use.
 
         tried: list[Server] = []
         unsettled: errors.QueenError | None = None
-        """Why nobody knows what became of an attempt before this one."""
+        """The error of an earlier attempt that may have been applied."""
         while True:
-            # In one round each server is met once; with another one at hand no wait is needed.
+            # In one round, each server is tried once, without a wait between them.
             around = tried[len(tried) // self._width * self._width :]
             is_free = self._config.enable_failover
             server = self._servers.choose(key, around) if is_free else self._servers.home(key)
@@ -103,7 +103,7 @@ class HttpTransport:
                     self._servers.failed(server)
                 failure = error_of(reply, is_repeated=unsettled is not None)
                 if isinstance(failure, errors.RequestError):
-                    # Only Queen's own judgement of a request holds for the attempts before it.
+                    # Only a rejection by Queen itself is also valid for earlier attempts.
                     is_judged = failure.problem is not None and not isinstance(failure, AT_THE_DOOR)
                     raise _in_all(failure, None if is_judged else unsettled)
                 if not self._repeats(failure, len(tried), is_repeatable):
@@ -116,12 +116,12 @@ class HttpTransport:
 
     def _repeats(self, failure: errors.QueenError, tried: int, is_repeatable: bool) -> bool:
         attempts = max(self._config.retry_attempts, self._width)
-        # A caller learns of a long wait, and may do something else meanwhile.
+        # For a long wait, raise: the caller may have something else to do.
         is_soon = (failure.retry_after or 0.0) <= _MOST_BACKOFF_SECONDS
         return tried < attempts and is_soon and (is_repeatable or failure.applied is False)
 
     def _pause(self, round_: int, failure: errors.QueenError) -> float:
-        """Full jitter, so that clients that failed together do not come back together."""
+        """Return a wait with full jitter, so that failed clients don't retry at the same time."""
         config = self._config
         most = config.retry_delay_millis / 1000 * config.retry_backoff ** max(round_ - 1, 0)
         wait = random.uniform(0, min(most, _MOST_BACKOFF_SECONDS))
@@ -148,9 +148,9 @@ class HttpTransport:
             sent = {**(sent or {}), **headers}
         async with self._session().request(
             method,
-            # Encoded already: names may hold what a path may not.
+            # Already encoded: names may contain characters that a path may not.
             URL(server.url + path, encoded=True),
-            # Large ones in pieces, so that the loop is not held up by one.
+            # Large bodies are sent in parts, so that one does not block the loop.
             data=body if body is None or len(body) < _LARGE_BYTES else io.BytesIO(body),
             headers=sent,
             timeout=timeout,
@@ -175,7 +175,7 @@ class HttpTransport:
                 ),
                 response_class=long_poll.response_class(),
             )
-            # Repeats are ours alone: one that we do not know of could not be told from a first.
+            # aiohttp must not repeat requests itself: this class has to know of each attempt.
             setattr(session, "_retry_connection", False)  # noqa: B010 - there is no other way
         return session
 
@@ -185,21 +185,21 @@ def _lost(server: Server, error: Exception, *, has_answered: bool) -> errors.Que
 
     url = without_passwords(server.url)
 
-    # A connection that did not come about in time has carried nothing either.
+    # Without a connection, the request cannot have been sent.
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return errors.ServerUnreachable(f"cannot reach {url}: {error}")
     if isinstance(error, TimeoutError):
-        return errors.ConnectionLost(f"{url} did not answer in time")
+        return errors.ConnectionLost(f"{url} did not respond in time")
     hint = ""
     if server.url.startswith("https:") and not has_answered:
-        # A server that rejects a certificate just hangs up, often without a reason.
-        hint = "; if it asks for client certificates, check client_certificate and client_key"
+        # A server that rejects a client certificate often closes the connection without a reason.
+        hint = "; if it requires client certificates, check client_certificate and client_key"
     return errors.ConnectionLost(f"the connection to {url} was lost: {error}{hint}")
 
 
 def _in_all(last: errors.QueenError, unsettled: errors.QueenError | None) -> errors.QueenError:
-    """What to raise after the last attempt: one before it that may have been applied counts."""
+    """Return the error to raise: an earlier attempt that may have been applied takes precedence."""
     if unsettled is None or last.applied is None:
         return last
     members = {**last.members, "is_repeated": True}
-    return type(unsettled)(f"{unsettled}; then, tried again: {last}", **members)
+    return type(unsettled)(f"{unsettled}; then, on the retry: {last}", **members)

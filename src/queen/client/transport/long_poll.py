@@ -1,4 +1,4 @@
-"""A request that its client can stop waiting for without losing a response that is on its way."""
+"""A request that its client can stop waiting for without losing a response in transit."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -17,7 +17,7 @@ _CURRENT: Final[ContextVar["LongPoll | None"]] = ContextVar("queen_long_poll", d
 
 class LongPoll:
     """
-    One pop under way.
+    One pop in progress.
 
     Closing the connection could drop a response that the server has sent, with its deliveries.
     `hang_up` closes only the sending half. Then the server has either responded, and the response
@@ -35,25 +35,25 @@ class LongPoll:
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
-        """Carries the request, from the moment at which it was sent."""
+        """The connection of the request, once it was sent."""
         self.is_over = False
-        """The client waits no longer: a lost connection is the expected end."""
+        """The client no longer waits: a lost connection is the expected end."""
 
     def start(self, request: "Coroutine[Any, Any, T]") -> "asyncio.Task[T]":
-        """Run the request as a task whose connection is known here."""
+        """Run the request as a task, and record its connection."""
         context = copy_context()
         context.run(_CURRENT.set, self)
         return asyncio.create_task(request, context=context)
 
     def hang_up(self) -> bool:
-        """Close the sending half; False if there is no connection, or one that can't."""
+        """Close the sending half; False if there is no connection, or it does not support this."""
         connection = self.connection
         transport = None if connection is None else connection.transport
         if connection is None or transport is None or not transport.can_write_eof():
             return False
         self.is_over = True
         if connection.protocol is not None:
-            connection.protocol.force_close()  # Never reused: nothing can be sent on it.
+            connection.protocol.force_close()  # Never reused, because its sending half is closed.
         transport.write_eof()
         return True
 
@@ -66,7 +66,7 @@ def is_over() -> bool:
 
 @cache
 def response_class() -> "type[aiohttp.ClientResponse]":
-    """A response class that tells a long poll its connection; aiohttp is loaded on first use."""
+    """Return a response class that records the connection of a long poll. Loads aiohttp."""
     import aiohttp
 
     class Response(aiohttp.ClientResponse):

@@ -1,4 +1,4 @@
-"""TLS to servers: which certificate authority is trusted, and which certificate is shown."""
+"""TLS to servers: trusted certificate authorities and the client certificate."""
 
 from typing import TYPE_CHECKING
 
@@ -10,19 +10,19 @@ if TYPE_CHECKING:
 
 
 def context(config: Config) -> "ssl.SSLContext | None":
-    """The TLS context of a client; None: the defaults of the system. Raises BadSettings."""
+    """Build the TLS context of a client; None for the system's defaults. Raises BadSettings."""
     return context_of(config.ca_file, config.client_certificate, config.client_key)
 
 
 def context_of(
     ca_file: str | None, certificate: str | None, key: str | None
 ) -> "ssl.SSLContext | None":
-    """The same of three files. Without ``key`` it is expected in the file of the certificate."""
+    """Build a context from files. Without ``key``, the certificate file must contain it."""
     if key is not None and certificate is None:
         raise errors.BadSettings("client_key needs client_certificate")
     if ca_file is None and certificate is None:
         return None
-    import ssl  # Here, because most clients need no context of their own.
+    import ssl  # Loaded here, because most clients need no custom context.
 
     try:
         made = ssl.create_default_context(cafile=ca_file)
