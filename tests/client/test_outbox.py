@@ -89,7 +89,7 @@ async def test_an_item_is_checked_before_it_is_sent(dsn: str) -> None:
     try:
         with pytest.raises(errors.InvalidItem, match="did you mean"):
             await outbox.push(connection, "orders", [{"data": 1, "header": {}}])
-        with pytest.raises(errors.BadRequest, match="no connection"):
+        with pytest.raises(errors.BadRequest, match="not a supported connection"):
             await outbox.push(object(), "orders", [{"data": 1}])
     finally:
         await connection.close()

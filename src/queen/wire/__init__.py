@@ -1,1 +1,1 @@
-"""The structs that cross HTTP."""
+"""The structs of HTTP requests and responses."""

@@ -1,4 +1,4 @@
-"""Keys, tickets and the audit log: what their bodies hold."""
+"""Bodies of API keys, tickets and the audit log."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -11,22 +11,22 @@ from queen.wire.messages import Request, Wire
 PermissionName = Literal["produce", "consume", "browse", "configure", "operate", "destroy", "admin"]
 RoleName = Literal["admin", "read-write", "read-only", "write-only"]
 Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
-"""A name in which ``*`` stands for any letters, and nothing else for anything but itself."""
+"""A name in which only ``*`` is special: it matches any characters."""
 
 
 class Scope(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """Queues by their names, by their namespace, or by both."""
+    """Queues by name, by namespace, or by both."""
 
     namespace: Pattern | None = None
     queue: Pattern | None = None
 
     def __post_init__(self) -> None:
         if self.namespace is None and self.queue is None:
-            raise ValueError("a scope names a queue or a namespace")
+            raise ValueError("a scope needs a queue or a namespace")
 
 
 class TokenRequest(Request, frozen=True, kw_only=True):
-    """A key to be made: with a role or with permissions, for all queues or some."""
+    """A new API key: with a role or with permissions, for all queues or some."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
     role: RoleName | None = None
@@ -37,21 +37,21 @@ class TokenRequest(Request, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if (self.role is None) == (self.permissions is None):
-            raise ValueError("a key has a role or permissions")
+            raise ValueError("a key needs a role or permissions")
         if self.expires_at is not None and self.expires_at.tzinfo is None:
             raise ValueError("expiresAt needs a time zone")
         if not self.name.isprintable():
-            raise ValueError("a name has no control characters")
+            raise ValueError("a name must not contain control characters")
 
 
 class RotateRequest(Request, frozen=True, kw_only=True):
-    """How long the old secret is taken besides the new one."""
+    """How long the old secret stays valid besides the new one."""
 
     grace_seconds: Annotated[float, msgspec.Meta(ge=0, le=604_800)] = 0
 
 
 class Token(Wire, frozen=True, kw_only=True):
-    """A key, without its secret."""
+    """An API key without its secret."""
 
     id: str
     name: str
@@ -66,7 +66,7 @@ class Token(Wire, frozen=True, kw_only=True):
 
 
 class NewToken(Token, frozen=True, kw_only=True):
-    """A key with its secret, which is told this once."""
+    """An API key with its secret, which only this response contains."""
 
     token: str
 
@@ -75,21 +75,21 @@ class NewToken(Token, frozen=True, kw_only=True):
 
 
 class TokenList(Wire, frozen=True, kw_only=True):
-    """Keys by id."""
+    """A page of API keys, by id."""
 
     tokens: list[Token]
     next_cursor: str | None
 
 
 class Revoked(Wire, frozen=True, kw_only=True):
-    """The key is good for nothing any more."""
+    """The API key is no longer accepted."""
 
     id: str
     revoked: bool = True
 
 
 class Me(Wire, frozen=True, kw_only=True):
-    """Who calls, and what that caller may do."""
+    """The caller and its permissions."""
 
     name: str
     kind: Literal["anonymous", "key", "jwt"]
@@ -99,14 +99,14 @@ class Me(Wire, frozen=True, kw_only=True):
 
 
 class Ticket(Wire, frozen=True, kw_only=True):
-    """For one WebSocket, once, until then."""
+    """A one-time ticket for a WebSocket, with its expiry."""
 
     ticket: str
     expires_at: datetime
 
 
 class AuditRecord(Wire, frozen=True, kw_only=True):
-    """Who did what, from where, and what it changed."""
+    """An audited call: its caller, route, source and changes."""
 
     actor: str
     action: str
@@ -115,24 +115,24 @@ class AuditRecord(Wire, frozen=True, kw_only=True):
     queue: str | None
     path: str
     source: str | None
-    """The address that the call came from."""
+    """The client's address."""
     request_id: str
     status: int
     before: msgspec.Raw
     after: msgspec.Raw
     revealed: list[str] | None = None
-    """Ids of masked messages whose payloads were shown; null: nobody asked to see any."""
+    """Ids of revealed messages; null if the call did not ask to reveal any."""
     count: int = 1
     """
     Calls that this record stands for.
 
     Repeated reads and rejected calls of a caller are counted, and recorded once per minute for each
-    route and status: without ``queue`` and ``requestId``, ``path`` being that of the route.
+    route and status. Such a record lacks ``queue`` and ``requestId``, and ``path`` is the route.
     """
 
 
 class AuditEntry(Wire, frozen=True, kw_only=True):
-    """A record and its place in the chain."""
+    """A record and its position in the hash chain."""
 
     id: str
     at: datetime

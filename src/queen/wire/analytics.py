@@ -1,4 +1,4 @@
-"""What analytics answer: figures over time, null where nothing was recorded."""
+"""Responses of analytics: counts and durations over time, null if not recorded."""
 
 from datetime import datetime
 from typing import Annotated
@@ -14,7 +14,7 @@ Figure = float | UnsetType | None
 
 
 class RangeQuery(Request, frozen=True, kw_only=True):
-    """Which time, in buckets of how many seconds (a multiple of 60)."""
+    """A time range, and the bucket size in seconds (a multiple of 60)."""
 
     from_: Instant | None = field(default=None, name="from")
     to: Instant | None = None
@@ -22,7 +22,7 @@ class RangeQuery(Request, frozen=True, kw_only=True):
 
 
 class ScopeQuery(RangeQuery, frozen=True, kw_only=True):
-    """Of one queue, or of those of a namespace, a task, or both."""
+    """One queue, or the queues of a namespace, a task, or both."""
 
     queue: str | None = None
     namespace: str | None = None
@@ -30,7 +30,7 @@ class ScopeQuery(RangeQuery, frozen=True, kw_only=True):
 
 
 class SeriesQuery(ScopeQuery, frozen=True, kw_only=True):
-    """``metric``: one name, or several with commas."""
+    """``metric``: one name, or several separated by commas."""
 
     metric: str
     consumer_group: str | None = None
@@ -46,7 +46,7 @@ class QueuesQuery(RangeQuery, frozen=True, kw_only=True):
 
 
 class Percentiles(Wire, frozen=True, kw_only=True):
-    """Milliseconds, right to within a fifth."""
+    """Percentiles in milliseconds, accurate to 20 %."""
 
     p50: float
     p95: float
@@ -54,7 +54,7 @@ class Percentiles(Wire, frozen=True, kw_only=True):
 
 
 class Figures(Wire, frozen=True, kw_only=True):
-    """What was counted, sampled and timed; null where nothing was recorded."""
+    """Counts, depths and durations. A value is null if it was not recorded."""
 
     pushed: Count = UNSET
     popped: Count = UNSET
@@ -62,30 +62,30 @@ class Figures(Wire, frozen=True, kw_only=True):
     nacked: Count = UNSET
     dead_lettered: Count = UNSET
     expired: Count = UNSET
-    """Messages whose time to live was over."""
+    """Messages whose time to live has ended."""
     evicted: Count = UNSET
     """Messages that waited longer than the queue allows."""
     duplicates: Count = UNSET
     leases_expired: Count = UNSET
     depth: Figure = UNSET
-    """What the slowest group has not settled."""
+    """Unacknowledged messages of the slowest group."""
     lag: Figure = UNSET
-    """What groups have not settled, together."""
+    """Unacknowledged messages of all groups together."""
     oldest_age_seconds: Figure = UNSET
     wait_millis: Percentiles | UnsetType | None = UNSET
     """From push to pop."""
     processing_millis: Percentiles | UnsetType | None = UNSET
-    """From pop to settlement."""
+    """From pop to acknowledgment."""
 
 
 class Point(Figures, frozen=True, kw_only=True):
-    """One bucket, which begins at ``t``."""
+    """One bucket, starting at ``t``."""
 
     t: datetime
 
 
 class Series(Wire, frozen=True, kw_only=True):
-    """Figures over a time, a point a bucket."""
+    """Metrics over time, one point per bucket."""
 
     from_: datetime = field(name="from")
     to: datetime
@@ -94,7 +94,7 @@ class Series(Wire, frozen=True, kw_only=True):
 
 
 class Rates(Wire, frozen=True, kw_only=True):
-    """Messages a second, lately."""
+    """Messages per second, over the last minutes."""
 
     pushed: float
     popped: float
@@ -102,25 +102,25 @@ class Rates(Wire, frozen=True, kw_only=True):
 
 
 class Throughput(Series, frozen=True, kw_only=True):
-    """How many messages came, were handed out and were settled."""
+    """Pushed, delivered and acknowledged messages."""
 
     per_second: Rates
     window_seconds: int
 
 
 class GroupFigures(Wire, frozen=True, kw_only=True):
-    """A consumer group as it was last sampled; null: queue mode."""
+    """A consumer group as last sampled; null: queue mode."""
 
     consumer_group: str | None
     lag: int
     oldest_age_seconds: float | None
     deliveries: int
     exact: bool
-    """False where the lag was estimated from some of very many partitions."""
+    """False if the lag was estimated from a part of the partitions."""
 
 
 class QueueDepth(Wire, frozen=True, kw_only=True):
-    """A queue as it was last sampled; null where it was not yet."""
+    """A queue as last sampled; null if it was not sampled yet."""
 
     queue: str
     namespace: str
@@ -136,13 +136,13 @@ class QueueDepth(Wire, frozen=True, kw_only=True):
 
 
 class QueueDepths(Series, frozen=True, kw_only=True):
-    """Depths now and over time."""
+    """Queue depths, now and over time."""
 
     queues: list[QueueDepth]
 
 
 class QueueFigures(QueueDepth, frozen=True, kw_only=True):
-    """A queue now, and what it came to in the range."""
+    """A queue now, and its totals in the time range."""
 
     totals: Figures
 
@@ -154,14 +154,14 @@ class QueueAnalytics(Series, frozen=True, kw_only=True):
 
 
 class QueuesAnalytics(Series, frozen=True, kw_only=True):
-    """A page of queues; the series is of these queues together."""
+    """A page of queues. The series is their sum."""
 
     queues: list[QueueFigures]
     next_cursor: str | None
 
 
 class ScopeAnalytics(Series, frozen=True, kw_only=True):
-    """The queues of a namespace or task together."""
+    """The sum over the queues of a namespace or task."""
 
     namespace: str | None
     task: str | None

@@ -1,4 +1,4 @@
-"""Jobs: what the payload of one holds, and what the routes under `/jobs` take and answer."""
+"""Jobs: their payload, and the requests and responses of `/jobs`."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -19,49 +19,49 @@ Bin = Annotated[int, Meta(ge=0, le=127)]
 JobStatus = Literal["scheduled", "waiting", "active", "completed", "failed", "cancelled"]
 
 LEVELS = {1: 9, 2: 7, 3: 5, 4: 3, 5: 1}
-"""The priority of a job, 1 is first, as the priority of its message, where higher is first."""
+"""Message priority by job priority. Of jobs, 1 is first; of messages, the highest."""
 QUEUE = QueueOptions(
     ordered=False,
-    # How often a job is tried is its own to say: the queue must not give up first.
+    # A job defines its own attempts, so the limit of the queue must be higher.
     retry_limit=1000,
-    # Of a job whose worker was not heard of any more; any other says its backoff itself.
+    # Used if a worker died. Otherwise the job defines its backoff.
     retry_delay=500,
     max_retry_delay=5000,
 )
-"""What makes a queue one of jobs."""
+"""Options of a queue for jobs."""
 PRIORITIES = {level: priority for priority, level in LEVELS.items()}
 NORMAL = 3
 
 
 class RetryBackoff(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """How long a job waits before its next attempt."""
+    """The delay before the next attempt of a job."""
 
     type: Literal["fixed", "exponential"]
     delay_seconds: Seconds
     factor: Annotated[float, Meta(ge=1)] = 2.0
     max_seconds: Seconds = 3600.0
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0.2
-    """Up to this share of the delay is taken off, by chance."""
+    """Largest random part that is subtracted from the delay, as a share."""
 
 
 class Running(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """How a job is run; what is not said is its processor's to say."""
+    """Options of a job run. The processor provides the defaults."""
 
     attempts: Attempts | None = None
     backoff: RetryBackoff | None = None
     timeout_seconds: Annotated[float, Meta(gt=0)] | None = None
     result_seconds: Annotated[float, Meta(gt=0)] | None = None
     metadata: dict[str, Any] | None = None
-    """``correlationId``, ``tags`` and whatever else belongs to the job."""
+    """``correlationId``, ``tags`` and other data of the job."""
 
 
 class Link(Running, frozen=True, kw_only=True, omit_defaults=True):
-    """A job of a chain: pushed when the one before it is completed, in the same transaction."""
+    """A job of a chain, pushed in the transaction that completes the job before it."""
 
     queue: Name
     name: Name
     data: msgspec.Raw | UnsetType = UNSET
-    """Not given: the result of the one before."""
+    """By default the result of the job before it."""
     priority: Priority | None = None
     key: Name | None = None
     unique: Name | None = None
@@ -77,7 +77,7 @@ class AddJob(Link, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AddJobs(Request, frozen=True, kw_only=True):
-    """Several jobs; with producerId and sequence all or nothing, once however often it is sent."""
+    """Several jobs. With producerId and sequence they are added together, and only once."""
 
     jobs: list[AddJob]
     producer_id: str | None = None
@@ -85,7 +85,7 @@ class AddJobs(Request, frozen=True, kw_only=True):
 
 
 class Parent(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """The job before one in a chain, and what it came to."""
+    """The previous job of a chain, and its result."""
 
     queue: str
     id: str
@@ -94,7 +94,7 @@ class Parent(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WorkflowStep(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Which step of a workflow a job is, or which part of it."""
+    """The workflow step, or the part of one, that a job runs."""
 
     id: str
     step: str
@@ -102,7 +102,7 @@ class WorkflowStep(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Envelope(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """The payload of a job. Open: what a later release adds is passed over."""
+    """The payload of a job. Unknown fields of later releases are ignored."""
 
     name: str
     data: msgspec.Raw = msgspec.Raw(b"null")
@@ -117,7 +117,7 @@ class Envelope(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobAdded(Wire, frozen=True, kw_only=True):
-    """A job that was added; ``duplicate``: one with this ``unique`` is known, and ``id`` is its."""
+    """An added job. ``duplicate``: a job with this ``unique`` exists, and ``id`` is its id."""
 
     id: str | None
     queue: str
@@ -127,14 +127,14 @@ class JobAdded(Wire, frozen=True, kw_only=True):
 
 
 class JobsAdded(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """One answer a job, in the order given."""
+    """One result per job, in request order."""
 
     jobs: list[JobAdded]
     replayed: bool = False
 
 
 class JobInfo(Wire, frozen=True, kw_only=True):
-    """A job as it stands; null is what is not known, or does not apply."""
+    """A job and its state. Null means unknown or not applicable."""
 
     id: str
     queue: str
@@ -144,12 +144,12 @@ class JobInfo(Wire, frozen=True, kw_only=True):
     key: str | None
     data: msgspec.Raw
     masked: bool = False
-    """It is sealed and was not asked to be revealed: null is what its payload would tell (`name`,
-    `data`, `attempts`, `metadata`, `workflow`), and `result` and `progress` if they are sealed."""
+    """The job is encrypted and not revealed. Then its payload fields (`name`, `data`, `attempts`,
+    `metadata`, `workflow`) are null, and so are `result` and `progress` if they are encrypted."""
     attempt: int | None
     """Attempts begun."""
     attempts: int | None
-    """Attempts allowed, if the job says so itself."""
+    """Allowed attempts, if the job defines them."""
     result: msgspec.Raw
     progress: msgspec.Raw
     error: str | None
@@ -165,7 +165,7 @@ class JobInfo(Wire, frozen=True, kw_only=True):
 
 
 class Jobs(Wire, frozen=True, kw_only=True):
-    """A page of jobs, newest first. ``complete``: nothing older is left to look at."""
+    """A page of jobs, newest first. ``complete``: there are no older jobs to search."""
 
     jobs: list[JobInfo]
     next_cursor: str | None
@@ -174,7 +174,7 @@ class Jobs(Wire, frozen=True, kw_only=True):
 
 
 class JobsQuery(PageQuery, frozen=True, kw_only=True):
-    """Which jobs of a queue."""
+    """A filter for the jobs of a queue."""
 
     queue: Name
     status: JobStatus | None = None
@@ -185,7 +185,7 @@ class JobsQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class JobQuery(RevealQuery, frozen=True, kw_only=True):
-    """Where a job was put that is named by its ``unique``, and whether to wait for its end."""
+    """The queue of a job that is named by its ``unique``, and whether to wait for its end."""
 
     key: Name = "Default"
     wait: bool = False
@@ -194,13 +194,13 @@ class JobQuery(RevealQuery, frozen=True, kw_only=True):
 
 
 class JobRequest(Request, frozen=True, kw_only=True):
-    """Where a job was put that is named by its ``unique``."""
+    """The queue of a job that is named by its ``unique``."""
 
     key: Name = "Default"
 
 
 class ProgressRequest(Request, frozen=True, kw_only=True):
-    """How far a job has come: any JSON, often a share from 0 to 1."""
+    """The progress of a job: any JSON, often a number from 0 to 1."""
 
     lease_id: Name
     progress: msgspec.Raw
@@ -209,7 +209,7 @@ class ProgressRequest(Request, frozen=True, kw_only=True):
 
 
 class JobChanged(Wire, frozen=True, kw_only=True):
-    """It was done; ``was`` is what the job was before."""
+    """The job was changed; ``was`` is its earlier state."""
 
     success: bool
     id: str
@@ -218,14 +218,14 @@ class JobChanged(Wire, frozen=True, kw_only=True):
 
 
 class HeldJob(Request, frozen=True, kw_only=True):
-    """A job that a worker has."""
+    """A job that a worker has leased."""
 
     id: Text
     message_id: Text
 
 
 class JobFigures(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of jobs of one name since a worker last told, and how many it runs now."""
+    """Counts of the jobs of one name since the worker's last report, and those in progress."""
 
     queue: Name
     name: Text
@@ -234,23 +234,23 @@ class JobFigures(Request, frozen=True, kw_only=True, omit_defaults=True):
     retried: Count = 0
     running: Count = 0
     seconds: Seconds = 0.0
-    """All attempts together."""
+    """Total duration of all attempts."""
     bins: dict[Bin, Count] = msgspec.field(default_factory=dict[int, int])
-    """Attempts by how long they took: a bin ends at 2^((bin - 52) / 4) seconds."""
+    """Attempts by duration: a bin ends at 2^((bin - 52) / 4) seconds."""
 
 
 class WorkerReport(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """What a worker has done since it last told; each is counted once, so figures add up."""
+    """Counts since a worker's last report. Each job is counted once, so reports add up."""
 
     worker: Name
     number: Count = 0
-    """Rises with each report: one that is sent again, its answer was lost, counts once."""
+    """Rises with each report, so that a report repeated after a lost response counts once."""
     queues: list[Name]
     jobs: list[JobFigures]
 
 
 class RenewRequest(Request, frozen=True, kw_only=True):
-    """All that a worker holds: its leases, and jobs that it would stop if they were cancelled."""
+    """All leases of a worker, and the jobs that it can stop if they are cancelled."""
 
     lease_ids: list[Text]
     seconds: float | None = None
@@ -260,21 +260,21 @@ class RenewRequest(Request, frozen=True, kw_only=True):
 
 
 class RenewResponse(Wire, frozen=True, kw_only=True):
-    """One result a lease, in the order asked, and the numbers of jobs that were cancelled."""
+    """One result per lease, in request order, and the indexes of cancelled jobs."""
 
     results: list[Extended]
     cancelled: list[int]
 
 
 class RunningJobs(Wire, frozen=True, kw_only=True):
-    """How many jobs of a queue a worker runs."""
+    """The number of jobs of a queue that a worker runs."""
 
     queue: str
     running: int
 
 
 class WorkerInfo(Wire, frozen=True, kw_only=True):
-    """A worker, as it last told of itself."""
+    """A worker, as of its last report."""
 
     worker: str
     heard_at: datetime
@@ -282,13 +282,13 @@ class WorkerInfo(Wire, frozen=True, kw_only=True):
 
 
 class Workers(Wire, frozen=True, kw_only=True):
-    """Those that the host of this server hears of, by name."""
+    """Workers that report to this host, by name."""
 
     workers: list[WorkerInfo]
 
 
 class MetricsQuery(PageQuery, frozen=True, kw_only=True):
-    """One queue, or a page of all that may have jobs."""
+    """One queue, or a page of all queues that may have jobs."""
 
     queue: Name | None = None
 
@@ -302,7 +302,7 @@ class Millis(Wire, frozen=True, kw_only=True):
 
 
 class QueueMetrics(Wire, frozen=True, kw_only=True):
-    """What there is to do in a queue now, and what was done in the last hour."""
+    """The jobs of a queue now, and counts of the last hour."""
 
     queue: str
     paused: bool
@@ -311,28 +311,28 @@ class QueueMetrics(Wire, frozen=True, kw_only=True):
     delayed: int | None
     """Scheduled, or waiting for the next attempt."""
     stalled: int | None
-    """Held by workers that are not heard of any more."""
+    """Leased by workers that no longer report."""
     failed: int | None
     """Dead letters."""
     completed: int | None
     retried: int | None
     lost: int | None
-    """Attempts that ended because their worker was not heard of any more."""
+    """Attempts that ended because their worker stopped reporting."""
     throughput: float | None
-    """Completed a second."""
+    """Completed jobs per second."""
     wait_millis: Millis | None
     processing_millis: Millis | None
 
 
 class AllMetrics(Wire, frozen=True, kw_only=True):
-    """A row a queue, by name."""
+    """One row per queue, by name."""
 
     queues: list[QueueMetrics]
     next_cursor: str | None = None
 
 
 class CleanRequest(Request, frozen=True, kw_only=True):
-    """Which jobs of a queue to remove: completed or failed ones, older than so many seconds."""
+    """Completed or failed jobs of a queue to delete, older than a number of seconds."""
 
     queue: Name
     status: Literal["completed", "failed"] = "completed"

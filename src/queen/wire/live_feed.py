@@ -1,4 +1,4 @@
-"""What a dashboard says and hears on its WebSocket."""
+"""Messages on a dashboard's WebSocket."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -18,16 +18,16 @@ EVENTS: tuple[EventName, ...] = (
 
 
 class Subscribe(Request, frozen=True, kw_only=True):
-    """What the client wants from now on; a list that is left out stands for all."""
+    """The subscription from now on. A missing list stands for all."""
 
     subscribe: list[EventName] | None = None
     queues: list[str] | None = None
     seconds: Annotated[int, msgspec.Meta(ge=1, le=15)] = 1
-    """Between two frames `message.processed`, at least."""
+    """Shortest time between two frames `message.processed`."""
 
 
 class Processed(Wire, frozen=True, kw_only=True):
-    """What happened to one queue on this host since the last frame."""
+    """Counts of one queue on this host since the last frame."""
 
     queue: str
     pushed: int = 0
@@ -44,7 +44,7 @@ class ProcessedQueues(Wire, frozen=True, kw_only=True):
 
 
 class Depth(Wire, frozen=True, kw_only=True):
-    """A queue as it was last sampled."""
+    """A queue as last sampled."""
 
     queue: str
     depth: int
@@ -61,10 +61,10 @@ class Depths(Wire, frozen=True, kw_only=True):
 
 
 class Stats(Wire, frozen=True, kw_only=True):
-    """Of `system.stats`: this host."""
+    """The data of `system.stats`, for this host."""
 
     messages_per_second: float | None
-    """Null for callers with scopes, as is all below that tells what others do."""
+    """Null for callers with scopes, like all values below that other callers influence."""
     processes: int
     waiters: int | None
     websockets: int | None
@@ -74,7 +74,7 @@ class Stats(Wire, frozen=True, kw_only=True):
     event_loop_lag_seconds: float | None
     version: str
     buffer: Buffer
-    """Of the process that speaks."""
+    """Of the process that sends this frame."""
 
 
 class Frame(Wire, frozen=True, kw_only=True):

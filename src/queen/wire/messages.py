@@ -1,4 +1,4 @@
-"""Push, pop, ack, transaction, lease, configure: what their bodies hold."""
+"""Bodies of push, pop, ack, transaction, lease and configure."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -8,27 +8,27 @@ import msgspec
 if TYPE_CHECKING:
     Payload = bytes | msgspec.Raw
 else:
-    Payload = msgspec.Raw  # What is decoded; whoever makes an item may give bytes.
+    Payload = msgspec.Raw  # As decoded. Code that creates an item may pass bytes.
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """
-    Fields are snake_case here and camelCase on the wire.
+    The base of all structs: snake_case here, camelCase on the wire.
 
-    What JSON holds has no cycles, so nobody needs to look for them in thousands of messages.
+    JSON has no cycles, so the garbage collector can skip thousands of messages.
     """
 
 
 class Request(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Closed: a misspelt option is refused, not ignored. Answers stay open for older clients."""
+    """A request. Unknown fields are rejected, but responses stay open for older clients."""
 
 
 class PushItem(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """The shape alone; limits that an operator sets are the engine's to check."""
+    """A message to push. Only its shape is checked here; the engine checks limits."""
 
     queue: str
     payload: Payload
-    """JSON as it was sent: checked and carried, never rebuilt."""
+    """JSON as it was sent: validated, but never re-encoded."""
     partition: str = "Default"
     transaction_id: str | None = None
     trace_id: str | None = None
@@ -40,7 +40,7 @@ class PushItem(Request, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Pushed(Wire, frozen=True, kw_only=True):
-    """What became of one item of a push. id and offset are None while it has no place yet."""
+    """The result of one item. id and offset are None while it has no offset."""
 
     status: Literal["queued", "duplicate", "buffered", "failed"]
     id: str | None = None
@@ -52,7 +52,7 @@ class Pushed(Wire, frozen=True, kw_only=True):
 
 
 class PushRequest(Request, frozen=True, kw_only=True):
-    """With producerId and sequence: all or nothing, and stored once however often it is sent."""
+    """With producerId and sequence, all items are stored together, and only once."""
 
     items: list[PushItem]
     producer_id: str | None = None
@@ -60,14 +60,14 @@ class PushRequest(Request, frozen=True, kw_only=True):
 
 
 class PushResponse(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """One answer an item, in the order of the items."""
+    """One result per item, in request order."""
 
     messages: list[Pushed]
     replayed: bool = False
 
 
 class PopRequest(Request, frozen=True, kw_only=True):
-    """Where to look (a queue, or a namespace and/or task), for whom, how much, how long."""
+    """The queue, or a namespace and/or task, the group, and the limits of a pop."""
 
     queue: str | None = None
     partition: str | None = None
@@ -108,28 +108,28 @@ class Message(Wire, frozen=True, kw_only=True):
 
 
 class RunExtra(Wire, frozen=True, kw_only=True):
-    """What one message of a run has and others have not."""
+    """The fields of a message that differ from the rest of its run."""
 
     transaction_id: str | None = None
-    """None: its id."""
+    """None: the same as its id."""
     trace_id: str | None = None
     headers: dict[str, str] | None = None
 
 
 class RunOptions(Wire, frozen=True, kw_only=True):
-    """Of the queue, what consumers go by."""
+    """The queue options that consumers use."""
 
     lease_time: float = 300.0
     retry_limit: int = 3
 
 
 class MessageRun(Wire, frozen=True, kw_only=True):
-    """Messages of a partition that follow each other: what they share, and each one's payload."""
+    """Consecutive messages of a partition: their common fields, and each payload."""
 
     id: str
-    """Of the first; the last twelve digits of each next one, hexadecimal, are one more."""
+    """Id of the first message. The last twelve hexadecimal digits count up by one."""
     offset: int
-    """Of the first."""
+    """Offset of the first message."""
     queue: str
     partition: str
     attempt: int
@@ -141,20 +141,20 @@ class MessageRun(Wire, frozen=True, kw_only=True):
     consumer_group: str | None
     data: list[msgspec.Raw]
     extras: list[RunExtra | None] = []
-    """One for each payload; none where no message has any."""
+    """One per payload; empty if no message has any."""
     retry_count: int = 0
     options: RunOptions = RunOptions()
 
 
 class PopAnswer(Wire, frozen=True, kw_only=True):
-    """Messages of a partition stand together, in order, under one leaseId; as `layout` says."""
+    """Messages by partition, in order, under one leaseId each; the form depends on `layout`."""
 
     messages: list[Message] | msgspec.UnsetType = msgspec.UNSET
     runs: list[MessageRun] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Acknowledgment(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one message: named by its id, or by the transactionId that it has."""
+    """The outcome of one message, named by its id or its transactionId."""
 
     transaction_id: str | None = None
     id: str | None = None
@@ -165,7 +165,7 @@ class Acknowledgment(Request, frozen=True, kw_only=True, omit_defaults=True):
     consumer_group: str | None = None
     delay_seconds: float | None = None
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """What a completed message came to, kept for ``resultSeconds`` under its transactionId."""
+    """Result of a completed message, kept for ``resultSeconds`` under its transactionId."""
     result_seconds: float | None = None
 
 
@@ -177,7 +177,7 @@ class AckRequest(Request, frozen=True, kw_only=True):
 
 
 class Acknowledged(Wire, frozen=True, kw_only=True):
-    """The answer to one acknowledgment."""
+    """The result of one acknowledgment."""
 
     transaction_id: str | None
     success: bool
@@ -188,17 +188,17 @@ class Acknowledged(Wire, frozen=True, kw_only=True):
     code: str | None = None
     error: str | None = None
     settled: bool | msgspec.UnsetType = msgspec.UNSET
-    """True beside a lost lease: the group is done with the message all the same."""
+    """True with a lost lease: the group has already acknowledged the message."""
 
 
 class AckResult(Acknowledged, frozen=True, kw_only=True):
-    """The answer to one of several acknowledgments."""
+    """The result of one of several acknowledgments."""
 
     index: int
 
 
 class AckResponse(Wire, frozen=True, kw_only=True):
-    """``success`` is false if any was refused."""
+    """``success`` is false if any acknowledgment was rejected."""
 
     success: bool
     results: list[AckResult]
@@ -218,9 +218,9 @@ class AdvanceOperation(
     Request, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="advance"
 ):
     """
-    A step of a workflow is settled, with the ack of its message in the same transaction.
+    Complete a workflow step in the transaction that acks its message.
 
-    All but the last four are what the message's ``workflow`` says.
+    All but the last four fields come from the message's ``workflow``.
     """
 
     workflow: str
@@ -234,7 +234,7 @@ class AdvanceOperation(
 
 
 class TransactionRequest(Request, frozen=True, kw_only=True):
-    """Acks, pushes and steps of workflows, all applied or none."""
+    """Acks, pushes and workflow steps, applied together or not at all."""
 
     operations: list[AckOperation | PushOperation | AdvanceOperation]
     required_leases: list[str] = []
@@ -245,19 +245,19 @@ class TransactionRequest(Request, frozen=True, kw_only=True):
 
 
 class OperationResult(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one operation of a transaction."""
+    """The result of one operation of a transaction."""
 
     index: int
     type: Literal["ack", "push", "advance"]
     transaction_id: str | None = None
     messages: list[Pushed] | msgspec.UnsetType = msgspec.UNSET
     advanced: bool | msgspec.UnsetType = msgspec.UNSET
-    """False: the step was settled before, or begun anew since; its message is settled all the
-    same."""
+    """False: the step had already ended, or was started again. Its message is acknowledged
+    anyway."""
 
 
 class TransactionResponse(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """All was applied."""
+    """All operations were applied."""
 
     transaction_id: str
     success: bool
@@ -266,20 +266,20 @@ class TransactionResponse(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ExtendRequest(Request, frozen=True, kw_only=True):
-    """How long the lease shall last from now; the queue's leaseTime if not said."""
+    """The duration of the lease from now on; by default the queue's leaseTime."""
 
     seconds: float | None = None
 
 
 class ExtendManyRequest(Request, frozen=True, kw_only=True):
-    """Several leases at once."""
+    """Several leases to extend."""
 
     lease_ids: list[str]
     seconds: float | None = None
 
 
 class Extended(Wire, frozen=True, kw_only=True):
-    """A lease and its end."""
+    """A lease and its new end."""
 
     lease_id: str
     success: bool
@@ -289,13 +289,13 @@ class Extended(Wire, frozen=True, kw_only=True):
 
 
 class ExtendManyResponse(Wire, frozen=True, kw_only=True):
-    """One result a lease, in the order asked."""
+    """One result per lease, in request order."""
 
     results: list[Extended]
 
 
 class Completed(Wire, frozen=True, kw_only=True):
-    """The delivery is over; ``settled``: how many messages were left of it."""
+    """The delivery has ended; ``settled``: the number of its remaining messages."""
 
     lease_id: str
     settled: int
@@ -303,7 +303,7 @@ class Completed(Wire, frozen=True, kw_only=True):
 
 
 class Released(Wire, frozen=True, kw_only=True):
-    """The delivery is over, and what was left of it may be popped at once."""
+    """The delivery has ended, and its remaining messages are available again."""
 
     lease_id: str
     success: bool = True

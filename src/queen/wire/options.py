@@ -1,4 +1,4 @@
-"""Options of a queue: their names on the wire, and the columns that hold them."""
+"""Queue options: their names on the wire, and their columns."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -12,7 +12,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 
 class RateLimit(Request, frozen=True, kw_only=True):
-    """At most so many messages in any period, for each group."""
+    """The largest number of messages in any period, per group."""
 
     max: Annotated[int, Meta(ge=1, le=2**31 - 1)]
     duration_millis: Annotated[int, Meta(ge=16, le=2**31 - 1)]
@@ -20,14 +20,14 @@ class RateLimit(Request, frozen=True, kw_only=True):
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "RateLimit | None":
-        """That of a queue; None: it has none."""
+        """Read the rate limit of a queue; None if it has none."""
         if row["rate_max"] is None:
             return None
         return cls(max=row["rate_max"], duration_millis=row["rate_ms"], per=row["rate_per"])
 
 
 class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """What a queue does. Absent keeps, ``null`` stands for the default."""
+    """Options of a queue. An absent option keeps its value, ``null`` resets it."""
 
     lease_time: Annotated[float, Meta(gt=0, le=43_200)] | UnsetType | None = UNSET
     retry_limit: Annotated[int, Meta(ge=0, le=1000)] | UnsetType | None = UNSET
@@ -39,7 +39,7 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
     window_buffer: Annotated[float, Meta(ge=0, le=31_536_000)] | UnsetType | None = UNSET
     dlq_after_max_retries: bool | UnsetType | None = UNSET
     dead_letter_queue: bool | UnsetType | None = UNSET
-    """Another name for dlqAfterMaxRetries."""
+    """Alias of dlqAfterMaxRetries."""
     max_size: Annotated[int, Meta(ge=0, le=2**62)] | UnsetType | None = UNSET
     ttl: Annotated[float, Meta(ge=0, le=315_360_000)] | UnsetType | None = UNSET
     dedup_window_seconds: Annotated[float, Meta(ge=0, le=2_678_400)] | UnsetType | None = UNSET
@@ -58,12 +58,12 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
     paused: bool | UnsetType | None = UNSET
     max_payload_bytes: Annotated[int, Meta(ge=1, le=2**31 - 1)] | UnsetType | None = UNSET
     schema: dict[str, Any] | bool | UnsetType | None = UNSET
-    """JSON Schema 2020-12 that every payload must satisfy; it cannot refer to other documents."""
+    """JSON Schema 2020-12 for every payload. It cannot refer to other documents."""
     encryption_enabled: bool | UnsetType | None = UNSET
-    """Payloads and headers are stored sealed."""
+    """Payloads and headers are stored encrypted."""
 
     def columns(self) -> dict[str, Any]:
-        """The columns that this changes; None for the default."""
+        """Return the changed columns; None for the default."""
         found: dict[str, Any] = {}
         for name, column in _COLUMNS.items():
             value = getattr(self, name)
@@ -78,7 +78,7 @@ class QueueOptions(Request, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> "QueueOptions":
-        """All options of a queue as they are in force."""
+        """Read all options of a queue."""
         found: dict[str, Any] = {name: plain(row[column]) for name, column in _COLUMNS.items()}
         found["dead_letter_queue"] = UNSET
         found["rate_limit"] = RateLimit.of_row(row)
@@ -114,24 +114,24 @@ _COLUMNS: Final = {
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - of any column
-    """300 and not 300.0: what was asked for is what is shown."""
+    """Return 300 instead of 300.0, so that users see the value they set."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class ConfigureRequest(Request, frozen=True, kw_only=True):
-    """Make a queue or change its options."""
+    """Create a queue or change its options."""
 
     queue: str
     namespace: str | None = None
     task: str | None = None
     partition: str | None = None
-    """Then only ``priority`` may be set."""
+    """The partition to configure; only ``priority`` can be set then."""
     options: QueueOptions = QueueOptions()
     mode: Literal["merge", "replace"] = "merge"
 
 
 class Configured(Wire, frozen=True, kw_only=True):
-    """A queue with all options in force."""
+    """A queue with all its options."""
 
     configured: bool
     queue: str

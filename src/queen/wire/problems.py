@@ -1,4 +1,4 @@
-"""How a refusal is told: RFC 9457, with our own members."""
+"""Errors as problem documents (RFC 9457), with additional members."""
 
 import msgspec
 
@@ -6,14 +6,14 @@ from queen.wire.messages import Wire
 
 
 class Detail(Wire, frozen=True, kw_only=True):
-    """One thing that is wrong with a request, and where."""
+    """One error in a request, with a JSON pointer."""
 
     pointer: str
     detail: str
 
 
 class Problem(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong. ``applied`` false: nothing was applied; null: perhaps."""
+    """An error. ``applied``: false if the request was not applied, null if that is unknown."""
 
     type: str
     title: str
@@ -21,13 +21,13 @@ class Problem(Wire, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     detail: str
     error: str
-    """The detail again, where clients of the seed look for it."""
+    """A copy of ``detail``, for clients of the original Queen."""
     applied: bool | None
     request_id: str | None = None
     errors: list[Detail] | msgspec.UnsetType = msgspec.UNSET
     settled: bool | msgspec.UnsetType = msgspec.UNSET
-    """The group is done with the message whose lease is lost."""
+    """The group has already acknowledged the message of the lost lease."""
     failed_index: int | msgspec.UnsetType = msgspec.UNSET
-    """Which operation of a transaction was refused."""
+    """The index of the rejected operation of a transaction."""
     messages: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
-    """The answers to a push of which nothing was stored."""
+    """The results of a push that stored no message."""

@@ -1,4 +1,4 @@
-"""Turns a workflow as people write it into steps and edges, or says what is wrong with it."""
+"""Validate a workflow, and turn it into steps and edges."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,25 +15,25 @@ MOST_STEPS: Final = 1_000
 MOST_EDGES: Final = 10_000
 MOST_PARTS: Final = 10_000
 MOST_ID_BYTES: Final = 100
-"""Of the id of a workflow, and of the name of a step: both stand in a transactionId."""
+"""Length of a workflow's id and of a step's name: both are part of a transactionId."""
 MOST_TAGS: Final = 20
 UNDO: Final = ":undo"
-"""Ends the name of a step that undoes another; no other name has a colon."""
+"""Suffix of a step that compensates another one. Other names have no colon."""
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of ``queen.workflow_steps``, before it begins."""
+    """A row of ``queen.workflow_steps``, before the step starts."""
 
     name: str
     kind: str
     queue: str | None = None
     partition: str | None = None
     template: str | None = None
-    """JSON: the object that its message is, but for what the run adds."""
+    """JSON: the payload of its message, without the fields that the run adds."""
     priority: int | None = None
     delay_seconds: float | None = None
     items: str | None = None
-    """JSON: the list of a map, unless it is a step's result."""
+    """JSON: the list of a map step, unless it is another step's result."""
     items_of: str | None = None
     signal: str | None = None
     timeout_seconds: float | None = None
@@ -58,17 +58,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return {step.queue for step in self.steps if step.queue is not None}
 
     def encoded_steps(self) -> bytes:
-        """The steps as JSON, without what of them is JSON of the caller's."""
+        """Encode the steps as JSON, without their JSON from the caller."""
         plain = [msgspec.structs.replace(each, template=None, items=None) for each in self.steps]
         return msgspec.json.encode(plain)
 
     def digest(self) -> bytes:
-        """Tells it from any other."""
+        """Return a digest that identifies the plan."""
         return hashlib.sha256(msgspec.json.encode(self)).digest()
 
 
 class Template(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """The object that a job's message is, but for what the run adds."""
+    """The payload of a job's message, without the fields that the run adds."""
 
     name: str
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -79,12 +79,12 @@ class Template(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Node:
-    """A step with its name, and the names that it leads to."""
+    """A step with its name, and the names of its next steps."""
 
     def __init__(self, name: str, step: Step) -> None:
         self.name = name
         self.step = step
-        # As sets that keep their order.
+        # Ordered sets.
         self.on_success: dict[str, None] = {}
         self.on_failure: dict[str, None] = {}
 
@@ -94,7 +94,7 @@ class _Node:
 
 
 def plan_of(request: WorkflowRequest) -> Plan:
-    """Check a workflow; raises InvalidWorkflow with the first thing that is wrong."""
+    """Validate a workflow; raises InvalidWorkflow with the first error."""
     check_id(request.id)
     nodes = _flat(request.steps)
     for node in nodes.values():
@@ -123,13 +123,13 @@ def plan_of(request: WorkflowRequest) -> Plan:
 
 
 def check_id(id_: str | None) -> None:
-    """Refuse what cannot be the id of a workflow."""
+    """Raise InvalidWorkflow unless this can be the id of a workflow."""
     if id_ is not None:
         _check_name("the id of a workflow", id_)
 
 
 def _flat(steps: Sequence[Step]) -> dict[str, _Node]:
-    """Every step by its name, those inside of others behind these."""
+    """Collect all steps by name: the outer ones first, then the steps inside them."""
     nodes: dict[str, _Node] = {}
     todo: list[tuple[Step, dict[str, None] | None]] = [(step, None) for step in reversed(steps)]
     if not todo:
@@ -141,9 +141,9 @@ def _flat(steps: Sequence[Step]) -> dict[str, _Node]:
             raise errors.InvalidWorkflow("a step needs a queue and a job, or a signal")
         _check_name("the name of a step", name)
         if name in nodes:
-            raise errors.InvalidWorkflow(f"two steps are called {name}: give one another name")
+            raise errors.InvalidWorkflow(f"two steps are called {name}. Rename one of them.")
         if len(nodes) >= MOST_STEPS:
-            raise errors.InvalidWorkflow(f"at most {MOST_STEPS} steps fit a workflow")
+            raise errors.InvalidWorkflow(f"a workflow has at most {MOST_STEPS} steps")
         node = nodes[name] = _Node(name, step)
         if edges is not None:
             edges[name] = None
@@ -162,30 +162,30 @@ def _flat(steps: Sequence[Step]) -> dict[str, _Node]:
 
 
 def _inner(name: str, given: Mapping[str, msgspec.Raw]) -> Step:
-    """A step that stands inside of another."""
+    """Decode a step that is defined inside another one."""
     try:
         return msgspec.json.decode(msgspec.json.encode(given), type=Step)
     except msgspec.ValidationError as error:
-        raise errors.InvalidWorkflow(f"what follows {name}: {error}") from error
+        raise errors.InvalidWorkflow(f"the step after {name}: {error}") from error
 
 
 def _check_name(what: str, name: str) -> None:
     size = len(name.encode())
     if not 1 <= size <= MOST_ID_BYTES or not name.isprintable() or ":" in name or "/" in name:
         raise errors.InvalidWorkflow(
-            f"{what} has 1 to {MOST_ID_BYTES} bytes and neither colons, slashes nor control"
+            f"{what} must have 1 to {MOST_ID_BYTES} bytes, without colons, slashes or control"
             f" characters: {name[:MOST_ID_BYTES]!r}"
         )
 
 
 def _check(node: _Node) -> None:
-    """One step by itself."""
+    """Validate one step on its own."""
     step, name = node.step, node.name
     for each in (step, step.compensate):
         if each is not None:
             _check_backoff(name, each.backoff)
     if (step.signal is None) is (step.queue is None and step.job is None):
-        raise errors.InvalidWorkflow(f"step {name}: either a queue and a job, or a signal")
+        raise errors.InvalidWorkflow(f"step {name}: set either queue and job, or signal")
     if step.signal is not None:
         of_jobs = {
             "data": step.data is not msgspec.UNSET,
@@ -197,27 +197,31 @@ def _check(node: _Node) -> None:
             "delaySeconds": step.delay_seconds is not None,
         }
         if wrong := [member for member, is_given in of_jobs.items() if is_given]:
-            raise errors.InvalidWorkflow(f"step {name}: {wrong[0]} does not go with a signal")
+            raise errors.InvalidWorkflow(
+                f"step {name}: {wrong[0]} cannot be combined with a signal"
+            )
         return
     if step.queue is None or step.job is None:
-        raise errors.InvalidWorkflow(f"step {name}: a job needs both, its queue and its name")
+        raise errors.InvalidWorkflow(f"step {name}: a job needs both queue and job")
     if step.over is not None and step.data is not msgspec.UNSET:
-        raise errors.InvalidWorkflow(f"step {name}: with `over` each item is the data of a job")
+        raise errors.InvalidWorkflow(
+            f"step {name}: `over` and `data` cannot be combined"
+        )
     if isinstance(step.over, list) and len(step.over) > MOST_PARTS:
-        raise errors.InvalidWorkflow(f"step {name}: at most {MOST_PARTS} items fit")
+        raise errors.InvalidWorkflow(f"step {name}: `over` has at most {MOST_PARTS} items")
 
 
 def _check_backoff(name: str, backoff: msgspec.Raw | msgspec.UnsetType) -> None:
-    """What no worker could read would be no job."""
+    """Raise InvalidWorkflow if a worker could not decode the backoff."""
     if backoff is not msgspec.UNSET:
         try:
             msgspec.json.decode(backoff, type=RetryBackoff)
         except msgspec.ValidationError as error:
-            raise errors.InvalidWorkflow(f"step {name}: its backoff: {error}") from error
+            raise errors.InvalidWorkflow(f"step {name}: invalid backoff: {error}") from error
 
 
 def _link(nodes: Mapping[str, _Node]) -> None:
-    """Let edges that stand at their end stand at their start, and refuse those to nowhere."""
+    """Move all edges to their start, and reject those to unknown steps."""
     for node in nodes.values():
         for source in node.step.after:
             _known(nodes, node.name, source).on_success[node.name] = None
@@ -229,12 +233,14 @@ def _link(nodes: Mapping[str, _Node]) -> None:
             _known(nodes, node.name, target)
         count += len(node.targets)
     if count > MOST_EDGES:
-        raise errors.InvalidWorkflow(f"{count} ways from step to step; at most {MOST_EDGES} fit")
+        raise errors.InvalidWorkflow(
+            f"the steps have {count} connections; the limit is {MOST_EDGES}"
+        )
 
 
 def _known(nodes: Mapping[str, _Node], name: str, other: str) -> _Node:
     if other not in nodes:
-        raise errors.InvalidWorkflow(f"step {name} names {other}, and there is no such step")
+        raise errors.InvalidWorkflow(f"step {name} refers to {other}, which does not exist")
     return nodes[other]
 
 
@@ -253,25 +259,25 @@ def _refuse_cycles(nodes: Mapping[str, _Node]) -> None:
             elif target in path:
                 names = [*path]
                 circle = [*names[names.index(target) :], target]
-                raise errors.InvalidWorkflow(f"steps follow each other: {' → '.join(circle)}")
+                raise errors.InvalidWorkflow(f"the steps form a cycle: {' → '.join(circle)}")
             elif target not in done:
                 path[target] = iter(nodes[target].targets)
 
 
 def _searched(metadata: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...]]:
-    """What runs are found by."""
+    """Return the correlation id and the tags, by which runs can be found."""
     correlation_id = metadata.get("correlationId")
     tags = metadata.get("tags", [])
     if correlation_id is not None and not isinstance(correlation_id, str):
-        raise errors.InvalidWorkflow("metadata: correlationId is a text")
+        raise errors.InvalidWorkflow("metadata: correlationId must be a string")
     try:
         found = msgspec.convert(tags, list[str])
     except msgspec.ValidationError as error:
-        raise errors.InvalidWorkflow("metadata: tags are a list of texts") from error
+        raise errors.InvalidWorkflow("metadata: tags must be a list of strings") from error
     if len(found) > MOST_TAGS:
         raise errors.InvalidWorkflow(f"metadata: at most {MOST_TAGS} tags")
     if any("\0" in text for text in (correlation_id or "", *found)):
-        raise errors.InvalidWorkflow("metadata: no text has a NUL")
+        raise errors.InvalidWorkflow("metadata: strings must not contain NUL")
     return correlation_id, tuple(dict.fromkeys(found))
 
 
@@ -279,7 +285,7 @@ def _planned(node: _Node, sources: Iterable[_Node], metadata: dict[str, Any]) ->
     step, before = node.step, list(sources)
     join: Join = step.join or "all"
     if step.join is None and before:
-        # Several failures that lead to one step: it is to follow each of them, once.
+        # If only failures lead to a step, it runs once, after the first of them.
         join = "all" if any(node.name in each.on_success for each in before) else "any"
     if step.signal is not None:
         kind, template = "signal", None

@@ -1,4 +1,4 @@
-"""Workflows as they cross HTTP: what is started, what is shown, what their messages carry."""
+"""Workflows: requests, responses, and the fields of their messages."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ Attempts = Annotated[int, Meta(ge=1, le=1_000)]
 
 
 class JobStep(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """A job that a step is, or that undoes one."""
+    """A job that runs or compensates a step."""
 
     queue: Name
     job: Name
@@ -36,21 +36,21 @@ class JobStep(Request, frozen=True, kw_only=True, omit_defaults=True):
 
 class Step(Request, frozen=True, kw_only=True, omit_defaults=True):
     """
-    A step: a job (``queue`` and ``job``), or what waits for a signal (``signal``).
+    A step: a job (``queue`` and ``job``), or a wait for a signal (``signal``).
 
-    Steps that follow are given by name, or in place.
+    The next steps are names, or nested steps.
     """
 
     name: Text | None = None
-    """The job's or the signal's if not said."""
+    """By default the name of the job or signal."""
     queue: Name | None = None
     job: Name | None = None
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     over: "Text | list[msgspec.Raw] | None" = None
-    """A list, or the step whose result is one: the step is a job an item."""
+    """A list, or the name of a step that returns one. The step runs one job per item."""
     signal: Name | None = None
     timeout_seconds: Positive | None = None
-    """Of a job: each attempt may take so long. Of a signal: it is waited for so long."""
+    """For a job, the time limit of each attempt. For a signal, the time limit of the wait."""
     key: Name | None = None
     priority: Priority | None = None
     delay_seconds: Delay | None = None
@@ -58,27 +58,27 @@ class Step(Request, frozen=True, kw_only=True, omit_defaults=True):
     backoff: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     after: tuple[Text, ...] = ()
     on_success: tuple[Text | dict[str, msgspec.Raw], ...] = ()
-    """Names, or steps in place: objects with these members."""
+    """Names, or nested steps: objects with these fields."""
     on_failure: tuple[Text | dict[str, msgspec.Raw], ...] = ()
     join: Join | None = None
-    """Begin when all that may lead here do, or with the first; `all` if not said, `any` where only
-    failures lead here."""
+    """Whether the step starts after all steps that lead to it, or after the first. `all` by
+    default, `any` if only failures lead to it."""
     compensate: JobStep | None = None
-    """What undoes this step, if the workflow fails later."""
+    """The job that compensates this step if the workflow fails later."""
 
 
 class WorkflowRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """A workflow to start. The same again is the same workflow, if it has an id."""
+    """A workflow to start. With an id, the request can be repeated."""
 
     name: Name
     steps: list[Step]
     id: Name | None = None
     metadata: dict[str, Any] | None = None
-    """``correlationId`` and ``tags`` can be searched for."""
+    """You can search for ``correlationId`` and ``tags``."""
 
 
 class WorkflowPlace(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Where in a workflow a message stands: its member `workflow`."""
+    """The position of a message in a workflow: its field `workflow`."""
 
     id: str
     step: str
@@ -86,11 +86,11 @@ class WorkflowPlace(Wire, frozen=True, kw_only=True, omit_defaults=True):
     part: int | None = None
     parts: int | None = None
     results: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict[str, msgspec.Raw])
-    """Of the steps that led here, by name."""
+    """Results of the steps that led here, by name."""
     errors: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
     def result_of(self, step: str) -> Any:  # noqa: ANN401 - whatever JSON can hold
-        """What a step that led here came to."""
+        """Return the result of a step that led here."""
         return msgspec.json.decode(self.results[step])
 
     def advance(
@@ -101,7 +101,7 @@ class WorkflowPlace(Wire, frozen=True, kw_only=True, omit_defaults=True):
         error: str | None = None,
         attempt: int | None = None,
     ) -> AdvanceOperation:
-        """What settles the step, beside the ack of its message; ``result`` is JSON."""
+        """Build the operation that ends the step, for the transaction of its ack."""
         return AdvanceOperation(
             workflow=self.id,
             step=self.step,
@@ -115,17 +115,17 @@ class WorkflowPlace(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepInfo(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A step of a run: what it is, and how far it is."""
+    """A step of a run, and its state."""
 
     name: str
     kind: StepKind
     state: StepState
     tries: int
-    """How often it was begun; more than once only where it was retried."""
+    """Number of starts; more than one after a retry."""
     queue: str | None = None
     job: str | None = None
     job_id: str | None = None
-    """Of the job that it was begun as last; parts have their own."""
+    """Id of the last job of this step. Parts have their own ids."""
     key: str | None = None
     signal: str | None = None
     over: str | None = None
@@ -155,24 +155,24 @@ class WorkflowInfo(Wire, frozen=True, kw_only=True):
     metadata: msgspec.Raw
     open_steps: int
     total_steps: int
-    """Without those that undo others, as in ``open_steps``."""
+    """Without compensating steps, as in ``open_steps``."""
     error: str | None
     created_at: datetime
     ended_at: datetime | None
 
 
 class WorkflowDetail(WorkflowInfo, frozen=True, kw_only=True):
-    """A run, its steps and what came of it."""
+    """A run with its steps and its results."""
 
     trace_id: str | None
-    """Of the trace that it was started in, which its messages carry on."""
+    """The trace that started the workflow. Its messages continue it."""
     steps: list[StepInfo]
     result: msgspec.Raw
-    """By name, of the steps that nothing follows on success; null unless it completed."""
+    """Results by name, of the steps without a next step on success; null unless completed."""
 
 
 class WorkflowStarted(Wire, frozen=True, kw_only=True):
-    """It was started, or, not `new`, had been with exactly these steps."""
+    """The workflow was started, or (``new`` is false) existed with the same steps."""
 
     id: str
     name: str
@@ -187,7 +187,7 @@ class Workflows(Wire, frozen=True, kw_only=True):
 
 
 class WorkflowsQuery(PageQuery, frozen=True, kw_only=True):
-    """Which runs: each filter narrows."""
+    """Filters for runs. All of them must match."""
 
     state: WorkflowState | None = None
     name: Name | None = None
@@ -196,16 +196,16 @@ class WorkflowsQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class WorkflowQuery(Request, frozen=True, kw_only=True):
-    """``wait``: answer when the run has ended, or after ``timeout`` milliseconds as it is."""
+    """``wait``: respond when the run has ended, or after ``timeout`` milliseconds."""
 
     wait: bool = False
     timeout: Annotated[int, Meta(ge=0, le=2**31)] | None = None
     results: bool = True
-    """False: steps are shown without theirs, which may be large."""
+    """False: omit the results of steps, which may be large."""
 
 
 class PartInfo(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of a map: the job of one item."""
+    """A part of a map step: the job of one item."""
 
     part: int
     state: Literal["active", "completed", "failed", "cancelled"]
@@ -217,20 +217,20 @@ class PartInfo(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Parts(Wire, frozen=True, kw_only=True):
-    """A page of parts, in the order of the items."""
+    """A page of parts, in the order of their items."""
 
     parts: list[PartInfo]
     next_cursor: str | None
 
 
 class PartsQuery(PageQuery, frozen=True, kw_only=True):
-    """Parts in one state, or all."""
+    """The parts in one state, or all."""
 
     state: Literal["active", "completed", "failed", "cancelled"] | None = None
 
 
 class SignalRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """What steps wait for has happened, or has failed."""
+    """The event that steps wait for has happened or failed."""
 
     signal: Name
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -238,21 +238,21 @@ class SignalRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Signalled(Wire, frozen=True, kw_only=True):
-    """How many steps took the signal; each takes the first and no other."""
+    """The number of steps that received the signal. Each step receives only its first."""
 
     id: str
     taken: int
 
 
 class CancelRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """Why, and whether what was done is undone."""
+    """The reason, and whether to compensate completed steps."""
 
     reason: Text | None = None
     compensate: bool = True
 
 
 class Cancelled(Wire, frozen=True, kw_only=True):
-    """The run stops: ``openSteps`` are out, and are waited for."""
+    """The run is stopping, but still waits for ``openSteps``."""
 
     id: str
     state: WorkflowState
@@ -260,20 +260,20 @@ class Cancelled(Wire, frozen=True, kw_only=True):
 
 
 class WorkflowRetryRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """A step to begin anew besides what failed."""
+    """A step to start again, in addition to the failed ones."""
 
     from_step: Text | None = None
 
 
 class Retried(Wire, frozen=True, kw_only=True):
-    """The run goes on."""
+    """The run continues."""
 
     id: str
     state: WorkflowState
 
 
 class WorkflowDeleted(Wire, frozen=True, kw_only=True):
-    """It is forgotten."""
+    """The workflow was deleted."""
 
     success: bool
     id: str

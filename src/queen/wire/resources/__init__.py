@@ -1,4 +1,4 @@
-"""Queues, groups, messages, dead letters, traces, operations, processes: as people see them."""
+"""Queues, groups, messages, dead letters, traces, operations and processes."""
 
 from queen.wire.resources.dead_letters import (
     Counted,

@@ -1,4 +1,4 @@
-"""Messages that gave up: found, counted by error, delivered again."""
+"""Dead letters: list, count by error, redrive, delete."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from queen.wire.resources.paging import Instant, Name, Text
 
 
 class DeadLetterFilter(Request, frozen=True, kw_only=True):
-    """Which dead letters of a queue."""
+    """A filter for the dead letters of a queue."""
 
     queue: Name | None = None
     consumer_group: Name | None = None
@@ -22,7 +22,7 @@ class DeadLetterFilter(Request, frozen=True, kw_only=True):
 
 
 class DeadLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
-    """A page of them."""
+    """A page of dead letters."""
 
     sort: Literal["-failedAt", "failedAt"] = "-failedAt"
     limit: Annotated[int, Meta(ge=1)] | None = None
@@ -31,13 +31,13 @@ class DeadLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
 
 
 class PurgeLettersQuery(DeadLetterFilter, frozen=True, kw_only=True):
-    """Which to remove, or only to count."""
+    """The dead letters to delete, or only to count."""
 
     dry_run: bool = False
 
 
 class DeadLetter(Wire, frozen=True, kw_only=True):
-    """A message that gave up, with its own copy."""
+    """A dead-lettered message, with its own copy of the payload."""
 
     id: str
     message_id: str
@@ -50,9 +50,9 @@ class DeadLetter(Wire, frozen=True, kw_only=True):
     consumer_group: str
     data: msgspec.Raw
     data_error: str | None = None
-    """Why ``data`` is null, and there are no headers: the code of an error."""
+    """The error code that explains why ``data`` is null and headers are missing."""
     masked: bool = False
-    """It is sealed and was not asked to be revealed: ``data`` is null, and there are no headers."""
+    """The message is encrypted and not revealed: ``data`` is null, and headers are missing."""
     headers: dict[str, str]
     trace_id: str | None
     created_at: datetime
@@ -64,7 +64,7 @@ class DeadLetter(Wire, frozen=True, kw_only=True):
 
 
 class DeadLetters(Wire, frozen=True, kw_only=True):
-    """A page of dead letters; ``total`` is null when there are very many."""
+    """A page of dead letters; ``total`` is null above a limit."""
 
     messages: list[DeadLetter]
     next_cursor: str | None
@@ -72,13 +72,13 @@ class DeadLetters(Wire, frozen=True, kw_only=True):
 
 
 class ErrorsQuery(Request, frozen=True, kw_only=True):
-    """Of which queue."""
+    """The queue of the errors."""
 
     queue: Name
 
 
 class ErrorKind(Wire, frozen=True, kw_only=True):
-    """Dead letters whose errors differ in figures alone."""
+    """Dead letters whose errors differ only in numbers."""
 
     fingerprint: str
     reason: str
@@ -89,7 +89,7 @@ class ErrorKind(Wire, frozen=True, kw_only=True):
 
 
 class ErrorKinds(Wire, frozen=True, kw_only=True):
-    """The most frequent first, out of the newest dead letters."""
+    """Kinds of errors among the newest dead letters, the most frequent first."""
 
     errors: list[ErrorKind]
     scanned: int
@@ -97,27 +97,27 @@ class ErrorKinds(Wire, frozen=True, kw_only=True):
 
 
 class RedriveFilter(DeadLetterFilter, frozen=True, kw_only=True):
-    """By what they have in common, or by their ids."""
+    """A filter, or a list of ids."""
 
     ids: list[Text] | None = None
 
 
 class PurgeLettersRequest(Request, frozen=True, kw_only=True):
-    """Remove them for ever."""
+    """The dead letters to delete permanently."""
 
     filter: RedriveFilter
     dry_run: bool = False
 
 
 class Destination(Request, frozen=True, kw_only=True):
-    """Where new messages go."""
+    """The queue of the new messages."""
 
     queue: Name
     partition: Name = "Default"
 
 
 class RedriveRequest(Request, frozen=True, kw_only=True):
-    """Deliver again; with a destination as new messages there."""
+    """Redeliver dead letters, or push them to a destination as new messages."""
 
     filter: RedriveFilter
     dry_run: bool = False
@@ -126,7 +126,7 @@ class RedriveRequest(Request, frozen=True, kw_only=True):
 
 
 class Counted(Wire, frozen=True, kw_only=True):
-    """How many it concerns; at least so many, where not all could be looked at."""
+    """The number of affected entries; a minimum if not all could be counted."""
 
     count: int
     complete: bool = True

@@ -1,4 +1,4 @@
-"""Consumer groups: how far behind, where they stand, seek, delete."""
+"""Consumer groups: lag, positions, seek, delete."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -10,7 +10,7 @@ from queen.wire.resources.paging import Count, Instant, Name, PageQuery
 
 
 class LeaseInfo(Wire, frozen=True, kw_only=True):
-    """Who holds messages of a partition, and until when."""
+    """The lease of a partition's messages, and its end."""
 
     consumer_group: str
     expires_at: datetime
@@ -25,26 +25,26 @@ class GroupSummary(Wire, frozen=True, kw_only=True):
     queue: str
     namespace: str
     lag: int | None
-    """Messages that the group has not settled."""
+    """Unacknowledged messages of the group."""
     lag_seconds: float | None
-    """Age of the oldest of them; 0 when there is none."""
+    """Age of the oldest one; 0 if there is none."""
     held: int | None
     waiting: int | None
     subscription_mode: Literal["all", "new", "time"]
     subscription_from: datetime | None
     created_at: datetime
     last_pop_at: datetime | None
-    """When the group was last given messages; null where that is long ago, or never was."""
+    """Time of the last delivery; null if it is long ago, or there was none."""
 
 
 class GroupsQuery(PageQuery, frozen=True, kw_only=True):
-    """Groups of one queue, of one name, or those that are so far behind."""
+    """A filter: one queue, one name, or a minimum lag."""
 
     queue: Name | None = None
     consumer_group: Name | None = None
     min_lag_seconds: Annotated[float, Meta(ge=0)] | None = None
     sort: Literal["createdAt", "name", "-name", "-lag", "-lagSeconds"] = "createdAt"
-    """Figures as they were last sampled, the largest first; what is not known comes last."""
+    """By the last sample, the largest value first. Unknown values are last."""
 
 
 class Groups(Wire, frozen=True, kw_only=True):
@@ -55,21 +55,21 @@ class Groups(Wire, frozen=True, kw_only=True):
 
 
 class GroupPartitionsQuery(PageQuery, frozen=True, kw_only=True):
-    """Partitions in which the group is at least so many messages behind."""
+    """Partitions with at least this lag in messages."""
 
     min_lag: Count = 0
 
 
 class GroupPartition(Wire, frozen=True, kw_only=True):
-    """Where a group stands in a partition."""
+    """The position of a group in a partition."""
 
     partition_id: str
     partition: str
     level: int
     position: int | None
-    """The first offset that the group has not settled; null: it has no place here yet."""
+    """The first unacknowledged offset; null: the group has no position yet."""
     claimed: int | None
-    """The first offset that was never handed out."""
+    """The first offset that was never delivered."""
     next_offset: int
     lag: int | None
     lease: LeaseInfo | None
@@ -83,7 +83,7 @@ class GroupPartitions(Wire, frozen=True, kw_only=True):
 
 
 class SeekRequest(Request, frozen=True, kw_only=True):
-    """One of them; ``offset`` in one partition alone."""
+    """The new position: one of the fields. ``offset`` needs a single partition."""
 
     timestamp: Instant | None = None
     to_end: bool = False
@@ -101,7 +101,7 @@ class Sought(Wire, frozen=True, kw_only=True):
 
 
 class GroupDeleted(Wire, frozen=True, kw_only=True):
-    """The group is gone from these queues; the next pop makes it anew."""
+    """The group was removed from these queues. The next pop creates it again."""
 
     success: bool
     consumer_group: str

@@ -1,4 +1,4 @@
-"""Messages as they are stored, and what people do to one."""
+"""Stored messages: list, show, retry, dead-letter, redact."""
 
 from datetime import datetime
 from typing import Literal
@@ -12,7 +12,7 @@ from queen.wire.resources.traces import TraceEvent
 
 
 class MessagesQuery(PageQuery, frozen=True, kw_only=True):
-    """Which messages of a queue; the status is that in the eyes of the group, or of all groups."""
+    """A filter for the messages of a queue. The status is that of a group, or of all groups."""
 
     queue: Name
     partition: Name | None = None
@@ -25,12 +25,12 @@ class MessagesQuery(PageQuery, frozen=True, kw_only=True):
     transaction_id: Name | None = None
     contains: Name | None = None
     where: Name | None = None
-    """``customer.id=42``: what the payload has at a path."""
+    """``customer.id=42``: the value at a path of the payload."""
     reveal: bool = False
 
 
 class MessageInfo(Wire, frozen=True, kw_only=True):
-    """A message as it is stored. ``id`` and ``offset`` are null while it is scheduled."""
+    """A stored message. ``id`` and ``offset`` are null while it is scheduled."""
 
     id: str | None
     transaction_id: str
@@ -41,9 +41,9 @@ class MessageInfo(Wire, frozen=True, kw_only=True):
     priority: int
     data: msgspec.Raw
     data_error: str | None = None
-    """Why ``data`` is null, and there are no headers: the code of an error."""
+    """The error code that explains why ``data`` is null and headers are missing."""
     masked: bool = False
-    """It is sealed and was not asked to be revealed: ``data`` is null, and there are no headers."""
+    """The message is encrypted and not revealed: ``data`` is null, and headers are missing."""
     headers: dict[str, str]
     trace_id: str | None
     created_at: datetime | None
@@ -55,7 +55,7 @@ class MessageInfo(Wire, frozen=True, kw_only=True):
 
 
 class Messages(Wire, frozen=True, kw_only=True):
-    """A page of messages, newest first. ``complete``: nothing older is left to look at."""
+    """A page of messages, newest first. ``complete``: there are no older messages to search."""
 
     messages: list[MessageInfo]
     next_cursor: str | None
@@ -64,7 +64,7 @@ class Messages(Wire, frozen=True, kw_only=True):
 
 
 class MessageGroup(Wire, frozen=True, kw_only=True):
-    """What one group has done with a message."""
+    """The state of a message in one group."""
 
     consumer_group: str
     status: Literal["pending", "processing", "failed", "completed", "dead_letter"]
@@ -83,20 +83,20 @@ class MessageDetail(MessageInfo, frozen=True, kw_only=True):
 
 
 class RetryRequest(Request, frozen=True, kw_only=True):
-    """For which group; queue mode if not said."""
+    """The group; by default queue mode."""
 
     consumer_group: Text | None = None
 
 
 class GiveUpRequest(Request, frozen=True, kw_only=True):
-    """For which group, and why."""
+    """The group, and the reason."""
 
     consumer_group: Text | None = None
     error: Text | None = None
 
 
 class MessageChanged(Wire, frozen=True, kw_only=True):
-    """It was done."""
+    """The message was changed."""
 
     success: bool
     id: str | None

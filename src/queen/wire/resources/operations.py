@@ -1,4 +1,4 @@
-"""Long work, and how far it came."""
+"""Long-running operations and their progress."""
 
 from datetime import datetime
 from typing import Literal
@@ -7,7 +7,7 @@ from queen.wire.messages import Wire
 
 
 class Operation(Wire, frozen=True, kw_only=True):
-    """Long work, and how far it came."""
+    """A long-running operation and its progress."""
 
     id: str
     kind: str
@@ -22,7 +22,7 @@ class Operation(Wire, frozen=True, kw_only=True):
 
 
 class OperationStarted(Wire, frozen=True, kw_only=True):
-    """The work goes on after this answer."""
+    """The operation continues after this response."""
 
     operation: Operation
 

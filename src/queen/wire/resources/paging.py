@@ -1,4 +1,4 @@
-"""What lists have in common."""
+"""Common fields of lists."""
 
 from datetime import datetime
 from typing import Annotated
@@ -9,19 +9,19 @@ from queen.wire.messages import Request
 
 Instant = Annotated[datetime, Meta(tz=True)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
-# PostgreSQL stores every character but NUL.
+# PostgreSQL stores every character except NUL.
 Text = Annotated[str, Meta(pattern=r"^[^\x00]*\Z")]
 Name = Annotated[str, Meta(min_length=1, pattern=r"^[^\x00]*\Z")]
 
 
 class RevealQuery(Request, frozen=True, kw_only=True):
-    """Whether what is sealed is shown and not masked: that needs `consume`, and is logged."""
+    """Whether to show encrypted payloads unmasked. Needs `consume`, and is logged."""
 
     reveal: bool = False
 
 
 class PageQuery(Request, frozen=True, kw_only=True):
-    """A page of a list; ``cursor`` is the ``nextCursor`` of the page before."""
+    """A page of a list; ``cursor`` is the ``nextCursor`` of the previous page."""
 
     limit: Annotated[int, Meta(ge=1)] | None = None
     cursor: Text | None = None

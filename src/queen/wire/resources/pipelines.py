@@ -1,4 +1,4 @@
-"""Jobs on Spark, as they report themselves."""
+"""Spark pipelines and their last reports."""
 
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -6,37 +6,37 @@ from typing import Any, Final, Literal
 from queen.wire.messages import Wire
 
 STALE_SECONDS: Final = 60.0
-"""Who is said to run beats every ten seconds."""
+"""A running pipeline reports every ten seconds."""
 
 
 class Pipeline(Wire, frozen=True, kw_only=True):
-    """A job on Spark and how far it is; null where a figure is not known."""
+    """A Spark pipeline and its progress. A value is null if unknown."""
 
     name: str
     kind: str
-    """archive, rollup, window, replay, compact, or stream: a query of somebody's own."""
+    """archive, rollup, window, replay, compact, or stream for a query of the user."""
     queues: list[str]
-    """What it reads; empty: everything."""
+    """The queues that it reads; empty: all."""
     target: str | None
-    """A queue, a table or a place of files."""
+    """A queue, a table or a directory."""
     state: Literal["running", "idle", "failed", "stopped"]
     stale: bool
-    """It should be heard of and has not been for a minute."""
+    """The pipeline should run, but has not reported for a minute."""
     position: int | None
-    """What transactions below have stored is done."""
+    """Messages of transactions below this id are processed."""
     lag_messages: int | None
     lag_seconds: float | None
-    """Age of the oldest message that is not done."""
+    """Age of the oldest unprocessed message."""
     batch_id: int | None
     batch_millis: int | None
     rows_per_second: float | None
     rows_total: int | None
-    """Of this run."""
+    """Rows of this run."""
     detail: dict[str, Any] | None
-    """Whatever else the job said last."""
+    """Other data of the last report."""
     error: str | None
     ui_url: str | None
-    """Spark's own page of it."""
+    """URL of the job in Spark's UI."""
     started_at: datetime
     updated_at: datetime
 

@@ -1,4 +1,4 @@
-"""Queues, namespaces, tasks, partitions and deliveries, and their figures."""
+"""Queues, namespaces, tasks, partitions and deliveries, with their counts."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -12,36 +12,36 @@ from queen.wire.resources.paging import Name, PageQuery, Text
 
 
 class Figures(Wire, frozen=True, kw_only=True):
-    """Counts, each null where it is not known without visiting too much."""
+    """Counts. A value is null if it would take too long to count."""
 
     partitions: int | None
     consumer_groups: int | None
     pending: int | None
-    """Messages that the slowest group has not settled."""
+    """Unacknowledged messages of the slowest group."""
     held: int | None
-    """Deliveries that somebody holds."""
+    """Leased deliveries."""
     waiting: int | None
-    """Deliveries that wait for their next attempt, or for somebody to take them again."""
+    """Deliveries that wait for a retry, or for a consumer after their lease expired."""
     scheduled: int | None
     dead_letters: int | None
     oldest_age_seconds: float | None
-    """Age of the oldest pending message; null also when there is none."""
+    """Age of the oldest pending message; also null if there is none."""
     sampled_pending: int | None
-    """The same as last measured, not long ago, and estimated where it is too much to visit."""
+    """``pending`` as last sampled; an estimate if there are too many partitions to visit."""
     sampled_oldest_age_seconds: float | None
     pushed_per_second: float | None
-    """Over the last minute or two; null where nothing was ever counted."""
+    """Over the last one or two minutes; null if no message was ever counted."""
     popped_per_second: float | None
 
 
 class OverviewQuery(Request, frozen=True, kw_only=True):
-    """How many of the worst queues are told one by one, of each kind."""
+    """How many queues of each kind of problem to list."""
 
     worst: Annotated[int, Meta(ge=0, le=100)] = 0
 
 
 class Scope(Figures, frozen=True, kw_only=True):
-    """A namespace or a task, its queues as one."""
+    """The totals of a namespace or a task."""
 
     name: str
     queues: int
@@ -62,12 +62,12 @@ class Tasks(Wire, frozen=True, kw_only=True):
 
 
 class QueuesQuery(PageQuery, frozen=True, kw_only=True):
-    """Which queues, and in which order; a minus turns it round."""
+    """A filter and an order of queues; a minus reverses the order."""
 
     namespace: Text | None = None
     task: Text | None = None
     search: Text | None = None
-    """Part of the name, in any case."""
+    """Part of the name, case-insensitive."""
     sort: Literal[
         "name",
         "-name",
@@ -77,9 +77,9 @@ class QueuesQuery(PageQuery, frozen=True, kw_only=True):
         "-oldestAgeSeconds",
         "-deadLetters",
     ] = "name"
-    """Figures as they were last sampled, the largest first; what is not known comes last."""
+    """By the last sample, the largest value first. Unknown values are last."""
     history: bool = False
-    """Also the depths of the last half hour."""
+    """Include the depths of the last half hour."""
 
 
 class QueueSummary(Figures, frozen=True, kw_only=True):
@@ -95,20 +95,20 @@ class QueueSummary(Figures, frozen=True, kw_only=True):
     priority: int
     rate_limit: RateLimit | None = None
     concurrency_limit: int = 0
-    """Deliveries that a group may hold; 0: any number."""
+    """Largest number of leased deliveries per group; 0: no limit."""
     history: list[int | None] | None = None
-    """The depth in each of the last thirty minutes, where asked for; null where not sampled."""
+    """Depth in each of the last thirty minutes, if requested; null if not sampled."""
 
 
 class Overview(Figures, frozen=True, kw_only=True):
-    """All queues that the caller may see, as one."""
+    """The totals of all queues that the caller may see."""
 
     queues: int
     namespaces: int
     tasks: int
     worst: list[QueueSummary] = field(default_factory=list[QueueSummary])
-    """Where asked for: queues whose oldest message has waited longest, then those that have most
-    dead letters, then those that are paused."""
+    """If requested: the queues with the oldest messages, then those with the most dead letters,
+    then paused ones."""
 
 
 class Queues(Wire, frozen=True, kw_only=True):
@@ -124,18 +124,18 @@ class QueueDetail(QueueSummary, frozen=True, kw_only=True):
     options: QueueOptions
     groups: list[GroupSummary]
     most_counted: int | None = None
-    """Up to this many of a kind are counted; a figure that is null is of more."""
+    """The largest number of a kind that is counted; null counts are larger."""
 
 
 class PartitionsQuery(PageQuery, frozen=True, kw_only=True):
-    """Partitions whose names begin so, in this state."""
+    """A filter by the prefix of the name and by state."""
 
     prefix: Text = ""
     state: Literal["ready", "leased", "idle"] | None = None
 
 
 class PartitionInfo(Wire, frozen=True, kw_only=True):
-    """A partition, or its lane for messages of one priority (``level``)."""
+    """A partition, or the part of it with messages of one priority (``level``)."""
 
     id: str
     name: str
@@ -157,13 +157,13 @@ class Partitions(Wire, frozen=True, kw_only=True):
 
 
 class DeliveriesQuery(PageQuery, frozen=True, kw_only=True):
-    """Of one group, or of all."""
+    """The deliveries of one group, or of all."""
 
     consumer_group: Text | None = None
 
 
 class DeliveryInfo(Wire, frozen=True, kw_only=True):
-    """Messages that are out (held) or come again (waiting; parked: behind another delivery)."""
+    """A delivery: leased (held), or waiting for a retry (waiting; parked: behind another one)."""
 
     id: str
     consumer_group: str
@@ -171,7 +171,7 @@ class DeliveryInfo(Wire, frozen=True, kw_only=True):
     partition_id: str
     state: Literal["held", "expired", "waiting", "parked"]
     until: datetime | None
-    """The end of the lease, or the instant of the next attempt."""
+    """The end of the lease, or the time of the next attempt."""
     attempt: int
     messages: int
     first_offset: int
@@ -187,23 +187,23 @@ class Deliveries(Wire, frozen=True, kw_only=True):
 
 
 class DeliveryReleased(Wire, frozen=True, kw_only=True):
-    """Its messages were given back at once, uncounted; whoever held them has lost the lease."""
+    """The messages were released without counting an attempt. Their consumer lost the lease."""
 
     id: str
     released: bool = True
 
 
 class Paused(Wire, frozen=True, kw_only=True):
-    """Whether the queue hands messages out."""
+    """Whether the queue is paused."""
 
     paused: bool
 
 
 class PurgeRequest(Request, frozen=True, kw_only=True):
-    """What to remove: what all groups have settled, or everything."""
+    """Messages to delete: those that all groups have acknowledged, or all."""
 
     scope: Literal["completed", "all"]
     older_than_seconds: Annotated[float, Meta(ge=0, le=3_153_600_000)] | None = None
     partition: Name | None = None
     dry_run: bool = False
-    """Count alone."""
+    """Only count them."""

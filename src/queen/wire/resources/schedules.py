@@ -1,4 +1,4 @@
-"""Messages that come again and again."""
+"""Recurring messages."""
 
 from datetime import datetime
 from typing import Literal
@@ -12,7 +12,7 @@ Missed = Literal["skip", "once", "all"]
 
 
 class ScheduleRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """A schedule to make, or what one of that name is to be."""
+    """A schedule to create or change."""
 
     name: str
     queue: str
@@ -22,12 +22,12 @@ class ScheduleRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
     partition: str = "Default"
     time_zone: str = "UTC"
     missed: Missed = "once"
-    """What becomes of ticks that were more than a minute late."""
+    """What happens with ticks that are more than a minute late."""
     headers: dict[str, str] | None = None
     ttl_seconds: float | None = None
     priority: int | None = None
     paused: bool | None = None
-    """None: as it was."""
+    """None: unchanged."""
 
 
 class Schedule(Wire, frozen=True, kw_only=True):
@@ -41,20 +41,20 @@ class Schedule(Wire, frozen=True, kw_only=True):
     missed: Missed
     paused: bool
     next_at: datetime | None
-    """The tick that is waited for."""
+    """The next tick."""
     last_at: datetime | None
     """The last tick that was pushed."""
     error: str | None
-    """Why the tick that is waited for could not be pushed; it is tried again."""
+    """Why the next tick could not be pushed. It is retried."""
     created_at: datetime
 
 
 class ScheduleDetail(Schedule, frozen=True, kw_only=True):
-    """A schedule, and what each of its messages is."""
+    """A schedule, with the contents of its messages."""
 
     payload: msgspec.Raw
     masked: bool = False
-    """It is sealed and was not asked to be revealed: what follows, and ``payload``, is null."""
+    """The message is encrypted and not revealed: ``payload`` and the next fields are null."""
     headers: dict[str, str] | None
     ttl_seconds: float | None
     priority: int | None
@@ -68,13 +68,13 @@ class Schedules(Wire, frozen=True, kw_only=True):
 
 
 class SchedulesQuery(PageQuery, frozen=True, kw_only=True):
-    """Of one queue, or of all."""
+    """The schedules of one queue, or of all."""
 
     queue: Name | None = None
 
 
 class ScheduleDeleted(Wire, frozen=True, kw_only=True):
-    """It has no further tick; messages that were pushed stay."""
+    """The schedule has no more ticks. Pushed messages stay."""
 
     success: bool
     name: str

@@ -20,14 +20,14 @@ class Instance(Wire, frozen=True, kw_only=True):
 
 
 class Instances(Wire, frozen=True, kw_only=True):
-    """A page of processes over this database."""
+    """A page of the processes that use this database."""
 
     instances: list[Instance]
     next_cursor: str | None
 
 
 class Setting(Wire, frozen=True, kw_only=True):
-    """A setting in force; secrets are masked."""
+    """An effective setting; secrets are masked."""
 
     name: str
     value: Any
@@ -35,27 +35,27 @@ class Setting(Wire, frozen=True, kw_only=True):
 
 
 class Config(Wire, frozen=True, kw_only=True):
-    """All settings of the process that answers."""
+    """All settings of the process that responds."""
 
     settings: list[Setting]
 
 
 class Migration(Wire, frozen=True, kw_only=True):
-    """A change of the schema."""
+    """A schema migration."""
 
     name: str
     applied_at: datetime
 
 
 class Migrations(Wire, frozen=True, kw_only=True):
-    """What was applied to the database, and what this release would apply."""
+    """Applied migrations, and those that this release would apply."""
 
     applied: list[Migration]
     pending: list[str]
 
 
 class Table(Wire, frozen=True, kw_only=True):
-    """A table as PostgreSQL's statistics know it."""
+    """A table, by PostgreSQL's statistics."""
 
     name: str
     total_bytes: int
@@ -68,7 +68,7 @@ class Table(Wire, frozen=True, kw_only=True):
 
 
 class OldestTransaction(Wire, frozen=True, kw_only=True):
-    """What keeps vacuum from removing dead rows."""
+    """The transaction that prevents vacuum from removing dead rows."""
 
     pid: int
     application: str | None
@@ -79,20 +79,20 @@ class OldestTransaction(Wire, frozen=True, kw_only=True):
 
 
 class Tables(Wire, frozen=True, kw_only=True):
-    """Our tables, and the oldest open transaction of the database."""
+    """Queen's tables, and the oldest open transaction of the database."""
 
     tables: list[Table]
     oldest_transaction: OldestTransaction | None
 
 
 class Duty(Wire, frozen=True, kw_only=True):
-    """A duty of upkeep, and what came of its last run."""
+    """A background task, and the result of its last run."""
 
     name: str
     running: bool
-    """A process has it now."""
+    """A process is running it now."""
     epoch: int
-    """How often it was taken."""
+    """How often a process took it over."""
     due_at: datetime | None
     last_run_at: datetime | None
     last_success_at: datetime | None
@@ -103,19 +103,19 @@ class Duty(Wire, frozen=True, kw_only=True):
 
 
 class Duties(Wire, frozen=True, kw_only=True):
-    """What keeps the database in shape."""
+    """The background tasks."""
 
     duties: list[Duty]
 
 
 class MaintenanceRequest(Request, frozen=True, kw_only=True):
-    """On or off."""
+    """Whether to turn maintenance on."""
 
     enabled: bool
 
 
 class Maintenance(Wire, frozen=True, kw_only=True):
-    """Whether maintenance is on, since when, and by whom."""
+    """Whether maintenance is on, since when, and the caller that turned it on."""
 
     enabled: bool
     changed_at: datetime | None = None
@@ -123,28 +123,28 @@ class Maintenance(Wire, frozen=True, kw_only=True):
 
 
 class Buffer(Wire, frozen=True, kw_only=True):
-    """What the server that answers has on disk; its processes share one folder."""
+    """The file buffer of the server that responds. Its processes share one directory."""
 
     enabled: bool
     buffering: bool
-    """Pushes go to disk: the database is away, or what is there is being stored."""
+    """Pushes go to disk, because the database is unavailable or the buffer is not empty yet."""
     db_healthy: bool
     messages: int | None
-    """Null for callers with scopes, as are the other counts: they are of all queues."""
+    """Null for callers with scopes, like the other counts, because they cover all queues."""
     bytes: int | None
     max_bytes: int
     oldest_seconds: float | None
     failed_files: int | None
-    """Requests that could not be stored, a file each, and files with a torn or damaged end."""
+    """Files with requests that could not be stored, one each, and incomplete or damaged files."""
 
 
 class BufferRetryQuery(Request, frozen=True, kw_only=True):
-    """Also what may be stored already, and would be twice then."""
+    """Whether to include requests that may be stored already, and would then be stored twice."""
 
     doubtful: bool = False
 
 
 class BufferRetried(Wire, frozen=True, kw_only=True):
-    """Messages that could not be stored and are tried again, behind those that wait."""
+    """Messages that are retried, after those that wait."""
 
     messages: int

@@ -1,4 +1,4 @@
-"""Events that consumers tell of messages."""
+"""Trace events of messages, recorded by consumers."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from queen.wire.resources.paging import Name, PageQuery, Text
 
 
 class TraceEvent(Wire, frozen=True, kw_only=True):
-    """Something that happened to a message, as a consumer told it."""
+    """An event of a message, as a consumer recorded it."""
 
     id: str
     transaction_id: str
@@ -24,7 +24,7 @@ class TraceEvent(Wire, frozen=True, kw_only=True):
 
 
 class TraceRequest(Request, frozen=True, kw_only=True):
-    """An event of a message."""
+    """An event of a message to record."""
 
     transaction_id: Name
     partition_id: Text
@@ -36,7 +36,7 @@ class TraceRequest(Request, frozen=True, kw_only=True):
 
 
 class Traced(Wire, frozen=True, kw_only=True):
-    """The event is kept."""
+    """The event was stored."""
 
     success: bool
     trace_id: str
@@ -50,7 +50,7 @@ class Traces(Wire, frozen=True, kw_only=True):
 
 
 class TraceNamesQuery(PageQuery, frozen=True, kw_only=True):
-    """Names that begin so."""
+    """A filter by the prefix of the name."""
 
     prefix: Text = ""
 
