@@ -1,1 +1,1 @@
-"""The contract over HTTP."""
+"""The HTTP server."""

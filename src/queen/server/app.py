@@ -27,15 +27,15 @@ from queen.store.connection.database import SPENT
 from queen.telemetry import Event
 
 _TIMED = (Permission.BROWSE, Permission.ADMIN)
-"""Routes for people: their answers report how long the database took."""
+"""Routes for people: their responses report the time in the database."""
 
 
 class App:
     """
     The server of one process as an ASGI app.
 
-    Its runtime is opened and closed by the lifespan. Before that ends, `drain` rejects new
-    requests, answers those that wait, and lets the others finish.
+    The lifespan opens and closes its runtime. Before it closes, `drain` rejects new requests,
+    responds to waiting ones, and lets the others finish.
     """
 
     def __init__(self, settings: Settings, slot: WorkerSlot | None = None) -> None:
@@ -161,7 +161,7 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def drain(self) -> None:
-        """Reject new requests, answer those that wait, and let the others end, within a limit."""
+        """Reject new requests, respond to waiting ones, and wait for the others up to a limit."""
         if self.runtime is None:
             return
         state = self.runtime.state
@@ -175,13 +175,13 @@ class App:
 
 
 async def _authorize(call: Call, route: Route) -> None:
-    """Find the caller, and raise if it may not call this route."""
+    """Find the caller, and raise if it may not use this route."""
     authenticator = call.state.authenticator
     if route.is_public:
         call.caller = ANYBODY if authenticator.is_open else NOBODY
         return
     if call.state.is_draining:
-        raise errors.Draining("this process is stopping")
+        raise errors.Draining("this process is shutting down")
     call.caller = caller = await authenticator.caller(call.header(b"authorization"))
     if caller.requests_per_second is not None:
         await authenticator.spend(caller)

@@ -1,4 +1,4 @@
-"""Write audit records: many in one statement, and repeated reads as a count."""
+"""Write audit records: several per statement, and repeated reads as a count."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ _QUEUED_BYTES: Final = 64 * 2**20
 
 
 class _Unit(NamedTuple):
-    """A record that waits to be written."""
+    """A record that is not written yet."""
 
     entry: Entry
     is_written: asyncio.Future[None]
@@ -49,7 +49,7 @@ class AuditLog:
     The audit log as one process writes it.
 
     A record is stored before `append` returns. Records that arrive while a statement runs share the
-    next one, so a process waits for the end of the chain with one connection at most.
+    next one, so that a process occupies at most one connection.
 
     Reads and rejected calls change nothing. The first ones of a caller within a window are recorded
     one by one; repeated and further ones are counted, and recorded when the window ends.
@@ -60,7 +60,7 @@ class AuditLog:
         self._window_seconds = window_seconds
         self._lanes = Batcher[_Unit](
             self._flush,
-            lanes=1,  # More would only wait for each other at the end of the chain.
+            lanes=1,  # More would only wait for the end of the hash chain.
             max_units=_BATCH_RECORDS,
             max_bytes=_BATCH_BYTES,
             max_queued=_QUEUED_RECORDS,
@@ -71,7 +71,7 @@ class AuditLog:
         self._window: asyncio.Task[None] | None = None
 
     async def append(self, record: AuditRecord) -> None:
-        """Store a record. Raises QueenError if it may not be stored."""
+        """Store a record. Raises QueenError if it may not have been stored."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lanes.submit(_Unit(_entry(record), written))
         await written
@@ -89,11 +89,11 @@ class AuditLog:
         try:
             await self.append(record)
         except BaseException:
-            seen.discard(call)  # The next one must leave a record.
+            seen.discard(call)  # The next one must be recorded.
             raise
 
     async def close(self) -> None:
-        """Store what was counted, and finish what was begun."""
+        """Store the counts, and finish pending records."""
         if self._window is not None:
             self._window.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -129,17 +129,17 @@ class AuditLog:
             try:
                 await self.append(record)
             except errors.DatabaseUnavailable:
-                self._count(record)  # It was not stored: the next window tries again.
+                self._count(record)  # Not stored: the next window retries it.
 
     async def _flush(self, units: list[_Unit]) -> None:
         try:
             await self._store.append_all([unit.entry for unit in units])
         except errors.QueenError:
-            raise  # It may be stored: a second attempt could store it twice.
+            raise  # Possibly stored: a retry could store it twice.
         except Exception:
             if len(units) == 1:
                 raise
-            # PostgreSQL rejected one of them, and with it all.
+            # PostgreSQL rejected one of them, and therefore all.
             for unit in units:
                 try:
                     await self._flush([unit])

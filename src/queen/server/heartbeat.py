@@ -1,4 +1,4 @@
-"""Report that this process is alive, and read the modes that all processes share."""
+"""Report that this process is running, and read the modes that all processes share."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ from queen.engine.runtime.periodic import PeriodicTask
 
 _SECONDS: Final = 5.0
 _POOLED_SECONDS: Final = 1.0
-"""Behind a pooler, there are no notifications."""
+"""Interval behind a pooler, where there are no notifications."""
 
 
 class Heartbeat(PeriodicTask):
     """
     The row of this process in the database, and the modes that all processes share.
 
-    A process that changes a mode notifies the others. If a notification is lost, the next beat
+    A process that changes a mode notifies the others. If a notification is lost, the next heartbeat
     reads the change.
     """
 
@@ -30,7 +30,7 @@ class Heartbeat(PeriodicTask):
     ) -> None:
         self._engine = engine
         self._host = socket.gethostname()
-        # Unique, so that operations of a process that died differ from those of its successor.
+        # Unique, because a restarted process must not own the operations of its predecessor.
         self.id = f"{name or self._host}-{os.getpid()}-{secrets.token_hex(3)}"
         self._adopt = adopt
         self._redaction: int | None = None
@@ -57,14 +57,14 @@ class Heartbeat(PeriodicTask):
             await self._engine.store.instances.leave(self.id)
 
     def require_push(self) -> None:
-        """Raise DatabaseUnavailable while pushes are held back: a transaction is never buffered."""
+        """Raise DatabaseUnavailable while pushes are buffered, because transactions never are."""
         if self.is_push_off or self._engine.outages.is_buffering:
             raise errors.DatabaseUnavailable(
-                "push maintenance is on" if self.is_push_off else "earlier pushes are on disk yet"
+                "push maintenance is on" if self.is_push_off else "earlier pushes are still on disk"
             )
 
     async def beat(self) -> None:
-        """Report that this process is alive, and apply the shared modes."""
+        """Report that this process is running, and apply the shared modes."""
         shared = await self._engine.store.instances.pulse(
             self.id,
             host=self._host,
@@ -85,6 +85,6 @@ class Heartbeat(PeriodicTask):
             await self._adopt()
 
     async def run(self) -> float:
-        # If it fails, the modes stay as they were until the next beat.
+        # If this fails, the modes stay unchanged until the next heartbeat.
         await self.beat()
         return self._seconds

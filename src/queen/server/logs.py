@@ -15,7 +15,7 @@ from queen.telemetry import Event
 _ENCODE: Final = msgspec.json.Encoder(enc_hook=str).encode
 _MOST_CHARACTERS: Final = 500
 _QUIET: Final = ("uvicorn", "uvicorn.error", "websockets", "asyncio")
-"""Libraries whose chatter is none of the operator's business; their warnings are."""
+"""Libraries whose log lines below warning are dropped."""
 
 Log = structlog.typing.FilteringBoundLogger
 
@@ -40,18 +40,18 @@ def configure(settings: Settings) -> None:
     logging.basicConfig(handlers=[_Forward()], level=max(level, logging.WARNING), force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
-    # That the database is away is said once, and not by each attempt to connect.
+    # An unavailable database is logged once, not for each attempt to connect.
     logging.getLogger("asyncpg.pool").setLevel(logging.ERROR)
 
 
 def get(**bound: object) -> Log:
-    """A log whose lines carry these fields."""
+    """Return a log whose lines have these fields."""
     log: Log = structlog.get_logger(**bound)
     return log
 
 
 class _Forward(logging.Handler):
-    """Log records of libraries as one event, and those of the engine that name their event."""
+    """Forwards log records of libraries as one event, and those of the engine by name."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "error" if record.levelno >= logging.ERROR else "warning"
@@ -65,9 +65,9 @@ def _with_traceback(
     logger: object, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
     """
-    An exception as its kind, the first line of what it says, and where it came from.
+    Replace an exception by its type, the first line of its message, and its location.
 
-    No more: the rest of a database's message quotes rows, and rows are payloads.
+    The rest of a message of PostgreSQL may quote rows with payloads.
     """
     del logger, method
     error = event.get("error")
@@ -81,13 +81,13 @@ def _with_traceback(
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one bounded line."""
+    """Describe an exception in one bounded line."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0][:_MOST_CHARACTERS] if lines else ''}"
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """The causes of an error, first one first."""
+    """Return the causes of an error, the first one first."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and len(chain) < 10:
         chain.append(cause)

@@ -1,4 +1,4 @@
-"""Bounds on the memory that all requests of one process hold together."""
+"""Limits for the memory of all requests of one process together."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from queen import errors
 
 
 class Budget:
-    """Bytes in use, up to a limit. Everything that is taken is given back."""
+    """Bytes in use, up to a limit. The user must return all of them."""
 
     __slots__ = ("limit_bytes", "used_bytes")
 
@@ -19,7 +19,7 @@ class Budget:
         return self.used_bytes >= self.limit_bytes
 
     def take(self, size_bytes: int) -> None:
-        """Count these bytes, also beyond the limit."""
+        """Count these bytes, even beyond the limit."""
         self.used_bytes += size_bytes
 
     def give_back(self, size_bytes: int) -> None:
@@ -36,16 +36,16 @@ class Unsent:
     """
     Responses that clients have not read yet.
 
-    Beyond the limit, the connection that has gone longest without reading is aborted.
+    Beyond the limit, the connection with the longest time since its last read is aborted.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self.budget = Budget(limit_bytes)
         self._waiting: dict[Abortable, int] = {}
-        """Bytes by connection, the one that has gone longest without reading first."""
+        """Bytes by connection, the longest time without a read first."""
 
     def note(self, connection: Abortable, size_bytes: int) -> None:
-        """So much is unsent now, more or less than before."""
+        """Set the unsent bytes of a connection."""
         if self._waiting.get(connection) == size_bytes:
             return
         self.forget(connection)
@@ -57,24 +57,24 @@ class Unsent:
             slowest.abort()
 
     def forget(self, connection: Abortable) -> None:
-        """All is sent, or the connection is closed."""
+        """Remove a connection: everything is sent, or it is closed."""
         self.budget.give_back(self._waiting.pop(connection, 0))
 
     def require_room(self) -> None:
         """Raise TooManyBytes, before messages are leased that could not be sent."""
         if self.budget.is_exhausted:
             raise errors.TooManyBytes(
-                "Clients of this process have not read their responses, and no more are kept in "
-                "memory. Try again later."
+                "Clients of this process have not read their responses, and these use all the "
+                "memory for them. Try again later."
             )
 
 
 class Share:
     """
-    What one request takes of a budget.
+    The memory of one request.
 
-    Small requests always get their share, so that a few large ones cannot lock out everybody else,
-    and so does a request that has the process to itself.
+    Small requests always get their memory, so that a few large ones cannot block all others. The
+    same applies to a request that is the only one.
     """
 
     __slots__ = ("_budget", "size_bytes")
@@ -86,7 +86,7 @@ class Share:
         self.size_bytes = 0
 
     def take(self, size_bytes: int) -> None:
-        """Count more bytes; raises TooManyBytes if there is no room for them."""
+        """Count more bytes; raises TooManyBytes if they do not fit."""
         self.size_bytes += size_bytes
         budget = self._budget
         budget.take(size_bytes)

@@ -1,4 +1,4 @@
-"""Check the database, once for all probes at about the same time."""
+"""Check the database, once for all concurrent probes."""
 
 import asyncio
 import time
@@ -8,14 +8,14 @@ from queen import errors, sql
 from queen.store.store import Store
 
 _FRESH_SECONDS: Final = 1.0
-"""Probes need no key. So many of them cost one check per second, however many there are."""
+"""Probes need no API key, so all of them share one check per second."""
 
 
 class Readiness:
     """
-    Checks the database at most once per second, and while a check runs, begins no other.
+    Checks the database at most once per second, one check at a time.
 
-    When other calls have meanwhile lost or found the database, it checks again.
+    It checks again if other calls have detected a change of availability.
     """
 
     def __init__(self, store: Store) -> None:
@@ -25,7 +25,7 @@ class Readiness:
         self._was_away = False
 
     async def checks(self) -> dict[str, str]:
-        """Each check by name: ``ok``, or what is wrong."""
+        """Return each check by name: ``ok``, or the error."""
         now = time.monotonic()
         check = self._check
         is_old = (
@@ -34,7 +34,7 @@ class Readiness:
         if check is None or (check.done() and is_old):
             self._began_at = now
             check = self._check = asyncio.create_task(self._run())
-        # A client that disconnects ends no check that others wait for.
+        # The check continues for other clients if this one disconnects.
         return await asyncio.shield(check)
 
     async def _run(self) -> dict[str, str]:
@@ -50,7 +50,7 @@ class Readiness:
         return "ok"
 
     async def _migrations(self) -> str:
-        """Whether the database has what this release needs; which names are missing."""
+        """Return ``ok``, or the names of missing migrations."""
         try:
             rows = await self._store.instances.migrations()
         except errors.QueenError as error:

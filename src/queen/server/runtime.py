@@ -37,7 +37,7 @@ from queen.telemetry import Event
 
 
 class Runtime:
-    """The parts of one process. They close in order, the engine last, even if one of them fails."""
+    """The parts of one process. They close in order, the engine last, even if one fails."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Runtime:
         oidc: Oidc | None,
         unsent: Unsent,
     ) -> Self:
-        """Migrate the database if the settings allow it, and start everything."""
+        """Migrate the database if the settings allow it, and start all parts."""
         log = logs.get(worker=settings.worker_id or (slot.number if slot else 0))
         async with contextlib.AsyncExitStack() as parts:
             engine = await _open_engine(settings)
@@ -80,7 +80,7 @@ class Runtime:
             if tracing is not None:
                 engine.store.database.span = tracing.of_statement
                 parts.push_async_callback(tracing.close)
-            # The process with index 0 does the work that one process per host must do.
+            # The process with index 0 does the work of one process per host.
             is_first = slot is None or slot.index == 0
             reporter = Reporter(engine, settings, state.metrics, log, is_sampling=is_first)
             parts.push_async_callback(reporter.close)
@@ -162,10 +162,10 @@ async def _open_engine(settings: Settings) -> Engine:
 
 
 async def _prepare_database(settings: Settings) -> None:
-    """Apply the migrations of this release, or raise that some are missing."""
+    """Apply the migrations of this release, or raise if some are missing."""
     if settings.auto_migrate:
         await migrate(settings.dsn)
     elif missing := await pending(settings.dsn):
         raise errors.DatabaseUnavailable(
-            f"the database lacks {', '.join(missing)}; run `queen migrate up`"
+            f"the database lacks migrations: {', '.join(missing)}. Run `queen migrate up`."
         )

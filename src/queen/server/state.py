@@ -17,7 +17,7 @@ from queen.settings import Settings
 
 
 class State(msgspec.Struct, kw_only=True):
-    """Created at the start and passed to every call."""
+    """Created at startup and passed to every call."""
 
     settings: Settings
     engine: Engine
@@ -28,7 +28,7 @@ class State(msgspec.Struct, kw_only=True):
     """Memory of the requests in progress."""
     unsent: Unsent
     openapi: bytes
-    """The document that describes all routes."""
+    """The OpenAPI document."""
     audit: AuditLog
     operations: Operations
     heartbeat: Heartbeat

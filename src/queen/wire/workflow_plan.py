@@ -204,9 +204,7 @@ def _check(node: _Node) -> None:
     if step.queue is None or step.job is None:
         raise errors.InvalidWorkflow(f"step {name}: a job needs both queue and job")
     if step.over is not None and step.data is not msgspec.UNSET:
-        raise errors.InvalidWorkflow(
-            f"step {name}: `over` and `data` cannot be combined"
-        )
+        raise errors.InvalidWorkflow(f"step {name}: `over` and `data` cannot be combined")
     if isinstance(step.over, list) and len(step.over) > MOST_PARTS:
         raise errors.InvalidWorkflow(f"step {name}: `over` has at most {MOST_PARTS} items")
 

@@ -1,1 +1,1 @@
-"""Authentication and permissions. Knows nothing of HTTP calls."""
+"""Authentication and permissions, independent of HTTP calls."""

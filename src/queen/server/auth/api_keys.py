@@ -27,7 +27,7 @@ _ID: Final = re.compile(r"[0-9a-f]{12}", re.ASCII)
 _SHAPE: Final = re.compile(r"qk_([0-9a-f]{12})_[0-9a-f]{64}", re.ASCII)
 _MOST_KEYS: Final = 10_000
 BELIEVED_SECONDS: Final = 0.5
-"""How long a key is taken without asking again: a revoked one is refused within a second."""
+"""How long a key is cached. A revoked key is rejected within a second."""
 
 
 KeyRow = Mapping[str, Any]
@@ -35,7 +35,7 @@ KeyRow = Mapping[str, Any]
 
 
 class NewKey(NamedTuple):
-    """A key that was just made: the only moment at which it is known."""
+    """A new key. Its secret is available only here."""
 
     id: str
     text: str
@@ -49,18 +49,18 @@ class NewKey(NamedTuple):
 
 
 def new_key(id_: str | None = None) -> NewKey:
-    """A key of 256 random bits; with an id, the next key of that name."""
+    """Create a key of 256 random bits; with an id, the next secret of that key."""
     id_ = id_ or secrets.token_hex(6)
     return NewKey(id_, f"qk_{id_}_{secrets.token_hex(32)}")
 
 
 def is_id(text: str) -> bool:
-    """Whether a key may be called this."""
+    """Whether this can be the id of a key."""
     return _ID.fullmatch(text) is not None
 
 
 def id_of(text: str) -> str | None:
-    """The name of a key; None for what cannot be one."""
+    """Return the id of a key; None for other texts."""
     match = _SHAPE.fullmatch(text)
     return match[1] if match else None
 
@@ -70,14 +70,14 @@ def digest_of(text: str) -> bytes:
 
 
 class _Entry(NamedTuple):
-    """The secrets of one key that the database accepts, the current one first; none: rejected."""
+    """The accepted secrets of one key, the current one first. Empty: rejected."""
 
     secrets: tuple["_Secret", ...]
     until: float
     read_at: float
 
     def caller(self, digest: bytes) -> Caller | None:
-        """The caller that this secret belongs to, unless the secret has ended."""
+        """Return the caller of this secret, unless it has expired."""
         found: Caller | None = None
         for secret in self.secrets or _NO_SECRETS:
             is_it = hmac.compare_digest(digest, secret.digest)
@@ -94,21 +94,21 @@ class _Secret(NamedTuple):
 
 
 _NO_SECRETS: Final = (_Secret(secrets.token_bytes(32), None, None),)
-"""Compared with if there is no such key, so that the response time reveals nothing."""
+"""Digest to compare with if the key does not exist, for a constant response time."""
 
 
 class Keys:
     """
-    Keys that were seen lately.
+    A cache of recently used keys.
 
-    Each is asked for again after half a second of use, many in one statement and one statement at a
-    time: whoever tries keys at random costs the database no more than that.
+    A key is read again after half a second. One statement at a time reads many keys, so random keys
+    cost the database no more than that.
     """
 
     def __init__(
         self, stored: StoredKeys, *, grace_seconds: float, known: KnownKeys | None = None
     ) -> None:
-        """``known``: the keys that are accepted for as long as the database is unavailable."""
+        """``known``: the keys that are accepted while the database is unavailable."""
         self._stored = stored
         self._known = known
         self._grace_seconds = grace_seconds
@@ -119,24 +119,24 @@ class Keys:
         """Ids of keys that this release cannot read, each logged once."""
 
     async def caller(self, text: str) -> Caller:
-        """Who holds this key; raises Unauthorized."""
+        """Return the caller of this key; raises Unauthorized."""
         id_ = id_of(text)
         if id_ is None:
-            raise errors.Unauthorized("this is not a key of this server")
+            raise errors.Unauthorized("this is not an API key")
         caller = (await self._entry(id_)).caller(digest_of(text))
         if caller is None:
-            raise errors.Unauthorized("this key is not known, has expired or was revoked")
+            raise errors.Unauthorized("this API key does not exist, has expired or was revoked")
         return caller
 
     async def is_valid(self, caller: Caller) -> bool:
-        """Whether the secret that let this caller in is still accepted."""
+        """Whether this caller's secret is still accepted."""
         if caller.key_id is None or caller.digest is None:
             return False
         return (await self._entry(caller.key_id)).caller(caller.digest) is not None
 
     async def revoked(self, callers: Collection[Caller]) -> list[Caller]:
         """
-        The callers whose secrets are no longer accepted: one statement for all of them.
+        Return the callers whose secrets are no longer accepted, with one statement.
 
         While the database is unavailable, secrets end by this machine's clock only.
         """
@@ -155,7 +155,7 @@ class Keys:
         return found
 
     async def refresh(self, key_id: str) -> None:
-        """Use the key as it is now: it was changed here."""
+        """Read a key again, after this process changed it."""
         self._entries.pop(key_id, None)
         if self._known is not None:
             await self._known.refresh()
@@ -165,7 +165,7 @@ class Keys:
         if entry is not None and entry.until > time.monotonic():
             return entry
         reading = self._read(id_)
-        # Not after a failed read: as soon as the database is back, what it says of the key counts.
+        # Not only after a failed read, because the state in the database takes precedence.
         if self._stored.is_away and (spare := await self._spare(id_, entry)) is not None:
             return spare
         try:
@@ -177,21 +177,21 @@ class Keys:
             return spare
 
     async def _spare(self, id_: str, entry: _Entry | None) -> _Entry | None:
-        """What is known of a key while the database is unavailable: nobody can revoke it then."""
+        """Return the cached key for an outage. Keys cannot be revoked then."""
         now = time.monotonic()
         if self._known is not None:
             with contextlib.suppress(OSError):
                 row = await self._known.row(id_)
                 if row is None:
                     raise errors.DatabaseUnavailable(
-                        "The database is unavailable, and this server did not know this key when"
-                        " it last reached it. Retry later."
+                        "The database is unavailable, and the server did not know this API key"
+                        " when it last reached the database. Retry later."
                     )
                 return self._keep(id_, row, now)
         return entry if entry and now - entry.read_at <= self._grace_seconds else None
 
     def _read(self, id_: str) -> asyncio.Future[_Entry]:
-        """The key as the database has it now, read together with others that are wanted."""
+        """Read a key from the database, together with other requested ones."""
         reading = self._wanted.get(id_)
         if reading is None:
             reading = self._wanted[id_] = asyncio.get_running_loop().create_future()
@@ -203,14 +203,14 @@ class Keys:
         try:
             while self._wanted:
                 wanted, self._wanted = self._wanted, {}
-                # Before the database is asked: its answer is that old.
+                # Before the statement starts, because its result is as old as that.
                 asked_at = time.monotonic()
                 try:
                     found = {row["id"]: dict(row) for row in await self._stored.find([*wanted])}
                 except Exception as error:
                     for reading in wanted.values():
                         reading.set_exception(error)
-                        reading.exception()  # Its callers may have gone.
+                        reading.exception()  # Its callers may have disconnected.
                     continue
                 for id_, reading in wanted.items():
                     reading.set_result(self._keep(id_, found.get(id_), asked_at))
@@ -228,7 +228,7 @@ class Keys:
         return entry
 
     def _log_unreadable(self, id_: str, error: Exception) -> None:
-        """A newer release wrote this key; this release rejects it, and says so once."""
+        """Log once that a newer release wrote this key, which this release rejects."""
         if id_ not in self._unreadable and len(self._unreadable) < _MOST_KEYS:
             self._unreadable.add(id_)
             logs.get().error(Event.KEY_UNREADABLE, key=id_, reason=str(error))
@@ -251,13 +251,13 @@ def _entry_of(row: KeyRow, asked_at: float) -> _Entry:
 
 
 def _ends_at(*lefts: float | None) -> float | None:
-    """When the first of these numbers of seconds has passed, by this machine's clock."""
+    """Return when the first of these times has passed, by this machine's clock."""
     known = [left for left in lefts if left is not None]
     return time.time() + min(known) if known else None
 
 
 def caller_of(row: KeyRow) -> Caller:
-    """A row of keys as somebody who may call."""
+    """Convert a row of keys to a caller."""
     scopes = row["scopes"]
     return Caller(
         name=f"key:{row['name']}",
@@ -271,7 +271,7 @@ def caller_of(row: KeyRow) -> Caller:
 
 
 def token_of(row: Record) -> Token:
-    """A row of keys as it is shown."""
+    """Convert a row of keys to its public form."""
     scopes = row["scopes"]
     return Token(
         id=row["id"],

@@ -21,7 +21,7 @@ from queen.wire.access import Ticket
 
 _MOST_ALLOWANCES: Final = 10_000
 _SHARE_SECONDS: Final = 0.1
-"""A process takes the allowance of a key for this time at once."""
+"""Time for which a process reserves a part of a key's rate limit."""
 _TICKET_SECONDS: Final = 30.0
 _TICKET: Final = re.compile(r"qt_[0-9a-f]{64}")
 _BEARER: Final = "Bearer "
@@ -51,7 +51,7 @@ class Authenticator:
         """Requests left per key, and since when, while the database is unavailable."""
 
     async def start(self) -> None:
-        """Keep the keys for an outage up to date: for one process of a server."""
+        """Keep the keys for an outage up to date. Only one process of a server does this."""
         if self._known is not None:
             await self._known.refresh()
             self._known.start()
@@ -68,17 +68,23 @@ class Authenticator:
         if self.is_open:
             return ANYBODY
         if authorization is None:
-            raise errors.Unauthorized("this server wants Authorization: Bearer and a key or token")
+            raise errors.Unauthorized(
+                "this server requires the header Authorization: Bearer, with an API key or token"
+            )
         # The scheme is case-insensitive; one space follows it.
         if authorization[: len(_BEARER)].lower() != _BEARER.lower():
-            raise errors.Unauthorized("Authorization must be Bearer and a key or token")
+            raise errors.Unauthorized(
+                "the Authorization header must be Bearer with an API key or token"
+            )
         text = authorization[len(_BEARER) :].strip(" ")
         if text.startswith("qk_"):
             if self.keys is None:
-                raise errors.Unauthorized("this server takes no keys")
+                raise errors.Unauthorized("this server does not accept API keys, only tokens")
             return await self.keys.caller(text)
         if self.jwts is None:
-            raise errors.Unauthorized("this server takes keys alone")
+            raise errors.Unauthorized(
+                "this server accepts API keys only. Create one with `queen token create`."
+            )
         return await self.jwts.caller(text)
 
     async def caller_or_nobody(self, authorization: str | None) -> Caller:
@@ -88,7 +94,7 @@ class Authenticator:
         return await self.caller(authorization)
 
     async def spend(self, caller: Caller) -> None:
-        """Count a request of a caller whose key has a limit; raises RateLimited."""
+        """Count a request of a caller whose key has a rate limit; raises RateLimited."""
         rate, key_id = caller.requests_per_second, caller.key_id
         if rate is None or key_id is None:
             return
@@ -110,11 +116,11 @@ class Authenticator:
         if not granted:
             self._limited_until[key_id] = time.monotonic() + seconds
             raise _limited(rate, seconds)
-        # Others may have taken some while this one waited.
+        # Other requests may have used some while this one waited.
         return self._allowances.get(key_id, 0) + granted
 
     def _take_offline(self, key_id: str, rate: float, now: float) -> int:
-        """Allow one request, by the rule of ``queen.allow``; each process counts on its own."""
+        """Allow one request, by the rule of ``queen.allow``. Each process counts separately."""
         most = max(rate, 1.0)
         left, at = self._offline.get(key_id, (most, now))
         left = min(most, left + rate * (now - at))
@@ -125,7 +131,7 @@ class Authenticator:
         return 1
 
     async def make_ticket(self, caller: Caller) -> Ticket:
-        """A ticket that stands for this caller once: a browser's WebSocket sends no headers."""
+        """Create a one-time ticket: browsers cannot send headers with a WebSocket."""
         text = f"qt_{secrets.token_hex(32)}"
         until = await self._stored.make_ticket(
             digest_of(text), msgspec.to_builtins(caller), seconds=_TICKET_SECONDS
@@ -139,7 +145,7 @@ class Authenticator:
             found = await self._stored.take_ticket(digest_of(text))
         caller = None if found is None else msgspec.convert(found, Caller)
         if caller is None or not await self.is_valid(caller):
-            raise errors.Unauthorized("this ticket is not known, is too old or was used")
+            raise errors.Unauthorized("this ticket does not exist, has expired or was already used")
         return caller
 
     async def is_valid(self, caller: Caller) -> bool:
@@ -151,5 +157,6 @@ class Authenticator:
 
 def _limited(rate: float, seconds: float) -> errors.RateLimited:
     return errors.RateLimited(
-        f"this key allows {rate:g} requests a second", retry_after=max(1, round(seconds + 0.5))
+        f"this API key allows {rate:g} requests per second",
+        retry_after=max(1, round(seconds + 0.5)),
     )

@@ -25,7 +25,7 @@ _REFETCH_SECONDS: Final = 30.0
 
 
 class CachedDocument(Generic[T]):
-    """One document; its address comes from a setting, never from a token."""
+    """One document. Its URL comes from a setting, never from a token."""
 
     def __init__(self, url: str, read: Callable[[bytes], T], *, setting: str) -> None:
         parts = urlsplit(url)
@@ -48,7 +48,7 @@ class CachedDocument(Generic[T]):
 
     @property
     def age(self) -> float:
-        """Seconds since it was fetched; infinite before the first time."""
+        """Seconds since the last fetch; infinite before the first."""
         return float("inf") if self._fetched_at is None else time.monotonic() - self._fetched_at
 
     async def fetch(self) -> None:
@@ -84,7 +84,7 @@ class CachedDocument(Generic[T]):
             self._task = None
 
     def _get(self) -> bytes:
-        """One GET, to the host of the setting: a redirect is a failure like any other."""
+        """Send one GET to the configured host. A redirect is an error."""
         connection = http.client.HTTPSConnection(
             self._host,
             self._port,
@@ -95,10 +95,10 @@ class CachedDocument(Generic[T]):
             connection.request("GET", self._path, headers={"Accept": "application/json"})
             response = connection.getresponse()
             if response.status != 200:
-                raise ValueError(f"the issuer answered {response.status}")
+                raise ValueError(f"the issuer responded with status {response.status}")
             text = response.read(_MOST_BYTES + 1)
         finally:
             connection.close()
         if len(text) > _MOST_BYTES:
-            raise ValueError("the issuer tells too much")
+            raise ValueError("the issuer's response is too large")
         return text

@@ -23,7 +23,7 @@ _STALE_SECONDS: Final = 3_600.0
 
 
 def algorithm_of(key: object) -> str | None:
-    """The one algorithm that a key is for; None for keys that are too weak or of another kind."""
+    """Return the algorithm of a key; None for weak keys and other kinds."""
     if isinstance(key, RSAPublicKey):
         return "RS256" if key.key_size >= 2048 else None
     if isinstance(key, EllipticCurvePublicKey):
@@ -32,14 +32,16 @@ def algorithm_of(key: object) -> str | None:
 
 
 def key_of_setting(text: str) -> PublicKey:
-    """A public key in PEM, or the file that has it."""
+    """Read a public key in PEM, or the file with it."""
     try:
         pem = text.encode() if "-----BEGIN" in text else Path(text).read_bytes()
         key = load_pem_public_key(pem)
     except (OSError, ValueError) as error:
-        raise errors.BadSettings("JWT_PUBLIC_KEY is no public key in PEM, nor a file") from error
+        raise errors.BadSettings(
+            "JWT_PUBLIC_KEY is neither a public key in PEM nor a file"
+        ) from error
     if not isinstance(key, RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey):
-        raise errors.BadSettings("JWT_PUBLIC_KEY is neither RSA, nor P-256, nor Ed25519")
+        raise errors.BadSettings("JWT_PUBLIC_KEY must be an RSA, P-256 or Ed25519 key")
     return key
 
 
@@ -53,9 +55,9 @@ class Jwks:
         await self._keys.close()
 
     async def key(self, key_id: object) -> PublicKey:
-        """The key of this id; raises Unauthorized when the issuer has none."""
+        """Return the key with this id; raises Unauthorized if the issuer does not have it."""
         if not isinstance(key_id, str) or not 0 < len(key_id) <= _MOST_ID_LETTERS:
-            raise errors.Unauthorized("the token does not say which key signed it")
+            raise errors.Unauthorized("the token's header has no key id (kid)")
         found = (self._keys.value or {}).get(key_id)
         if found is None or self._keys.age > _STALE_SECONDS:
             await self._keys.fetch()
@@ -63,9 +65,9 @@ class Jwks:
         else:
             self._keys.refresh()
         if self._keys.age > _STALE_SECONDS:
-            raise errors.Overloaded("the keys of the issuer of tokens cannot be read")
+            raise errors.Overloaded("the token issuer's keys cannot be read")
         if found is None:
-            raise errors.Unauthorized("the token is signed by a key that is not known")
+            raise errors.Unauthorized("the token is signed with an unknown key")
         return found
 
 
@@ -74,7 +76,7 @@ class _KeySet(msgspec.Struct):
 
 
 def keys_of(text: bytes) -> dict[str, PublicKey]:
-    """Public keys for signatures by id; secret ones, and those without id, are passed over."""
+    """Decode public signature keys by id. Secret keys and keys without an id are skipped."""
     keys: dict[str, PublicKey] = {}
     for each in msgspec.json.decode(text, type=_KeySet).keys[:_MOST_KEYS]:
         key_id: Any = each.get("kid")

@@ -22,20 +22,20 @@ _MOST_NAME_LETTERS: Final = 255
 _MOST_SCOPES: Final = 100
 _MOST_TOKENS: Final = 10_000
 _BELIEVED_SECONDS: Final = 60.0
-"""How long a token that was checked is not checked again."""
+"""How long a verified token is cached."""
 _HEADERS: Final = frozenset({"alg", "typ", "kid", "x5t", "x5t#S256"})
-"""Others ask for something: keys out of the token, or rules that we do not know."""
+"""Other headers are rejected: they embed keys in the token, or require unknown rules."""
 _TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 _ASYMMETRIC: Final = frozenset({"RS256", "ES256", "EdDSA"})
 _REQUIRED: Final = ["exp", "iss", "aud", "sub"]
 
 
 class _Malformed(ValueError):
-    """Not a token as we take them."""
+    """A malformed token."""
 
 
 class Jwts:
-    """Checks tokens, and remembers for a while those that it has checked."""
+    """Verifies tokens, and caches the verified ones for a while."""
 
     def __init__(self, settings: Settings) -> None:
         self._algorithms = frozenset(settings.jwt_algorithm_names)
@@ -52,30 +52,30 @@ class Jwts:
 
     def _check_settings(self) -> None:
         if not self._issuer or not self._audience:
-            raise errors.BadSettings("tokens need JWT_ISSUER and JWT_AUDIENCE")
+            raise errors.BadSettings("QUEEN_AUTH=jwt needs JWT_ISSUER and JWT_AUDIENCE")
         if self._algorithms == frozenset({"HS256"}):
             if self._secret is None or self._key is not None or self._jwks is not None:
-                raise errors.BadSettings("HS256 goes with JWT_SECRET and no other key")
+                raise errors.BadSettings("HS256 needs JWT_SECRET, and no other key")
             if len(self._secret.encode()) < 32:
                 raise errors.BadSettings("JWT_SECRET must have at least 32 bytes")
             return
         if not self._algorithms or not self._algorithms <= _ASYMMETRIC:
             raise errors.BadSettings(
-                "JWT_ALGORITHMS must be HS256 alone, or some of RS256, ES256, EdDSA"
+                "JWT_ALGORITHMS must be only HS256, or some of RS256, ES256, EdDSA"
             )
         if self._secret is not None or (self._key is None) == (self._jwks is None):
             raise errors.BadSettings(
-                "RS256, ES256 and EdDSA go with one of JWT_PUBLIC_KEY and JWT_JWKS_URL"
+                "RS256, ES256 and EdDSA need either JWT_PUBLIC_KEY or JWT_JWKS_URL"
             )
         if self._key is not None and algorithm_of(self._key) not in self._algorithms:
-            raise errors.BadSettings("JWT_PUBLIC_KEY does not go with JWT_ALGORITHMS")
+            raise errors.BadSettings("the algorithm of JWT_PUBLIC_KEY is not in JWT_ALGORITHMS")
 
     async def close(self) -> None:
         if self._jwks is not None:
             await self._jwks.close()
 
     async def caller(self, text: str) -> Caller:
-        """Who a token speaks for; raises Unauthorized."""
+        """Return the caller of a token; raises Unauthorized."""
         digest = hashlib.sha256(text.encode("latin-1", "replace")).digest()
         verified = self._verified.get(digest)
         if verified is not None and verified[1] > time.time():
@@ -95,7 +95,7 @@ class Jwts:
             raise _Malformed("another algorithm")
         type_ = header.get("typ", "JWT")
         if not isinstance(type_, str) or type_.lower() not in _TYPES or header.keys() - _HEADERS:
-            raise _Malformed("a header that is not known")
+            raise _Malformed("unknown header")
         key = await self._key_for(header)
         if self._secret is None and algorithm_of(key) != algorithm:
             raise _Malformed("the key is for another algorithm")
@@ -103,7 +103,7 @@ class Jwts:
         jwt.decode(
             text,
             key,
-            algorithms=[algorithm],  # One of the settings, and the one that this key is for.
+            algorithms=[algorithm],  # A configured one, and the one of this key.
             issuer=self._issuer,
             audience=self._audience,
             leeway=self._leeway,
@@ -127,7 +127,7 @@ class Jwts:
 
 
 def _parts(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and claims, as strictly as they can be read."""
+    """Decode header and claims, as strictly as possible."""
     if len(text) > _MOST_LETTERS or not text.isascii():
         raise _Malformed("too long")
     parts = text.split(".")
@@ -142,7 +142,7 @@ def _parts(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def _decoded(part: str) -> bytes:
     raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
     if base64.urlsafe_b64encode(raw).rstrip(b"=") != part.encode():
-        raise _Malformed("two ways to write the same token")
+        raise _Malformed("not in canonical form")
     return raw
 
 
@@ -150,8 +150,8 @@ def _object(raw: bytes) -> dict[str, Any]:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            # Which of the two counts is what forgers try to have us disagree about.
-            raise _Malformed("a name is there twice")
+            # Forgeries use this to make two parsers disagree about the value.
+            raise _Malformed("duplicate name")
         return found
 
     def refuse(text: str) -> float:
@@ -167,13 +167,13 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 
 def _check_types(claims: dict[str, Any]) -> None:
-    """Instants are numbers and names are strings: what PyJWT would convert is refused."""
+    """Raise unless timestamps are numbers and names are strings: PyJWT would convert them."""
     for name in ("exp", "nbf", "iat"):
         value = claims.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise _Malformed(f"{name} is not a number")
         if not math.isfinite(value) or not 0 <= value < 2**53:
-            raise _Malformed(f"{name} is no instant")
+            raise _Malformed(f"{name} is not a timestamp")
     if "exp" not in claims or not isinstance(claims.get("iss"), str):
         raise _Malformed("exp and iss are required")
     name = claims.get("sub")
@@ -190,16 +190,16 @@ def _roles_of(claims: dict[str, Any], claim: str | None) -> list[str]:
         roles = [roles] if isinstance(roles, str) else roles
     elif "role" in claims:
         if "roles" in claims:
-            raise _Malformed("role and roles")
+            raise _Malformed("both role and roles are given")
         roles = [claims["role"]]
     try:
         return msgspec.convert(roles, list[str])
     except msgspec.ValidationError as error:
-        raise _Malformed("roles are strings") from error
+        raise _Malformed("roles must be strings") from error
 
 
 def _at(claims: dict[str, Any], claim: str) -> Any:  # noqa: ANN401 - of JSON
-    """A claim by its name, which may have dots, or by a path; nothing is no role."""
+    """Return a claim by name, which may contain dots, or by path; [] if it does not exist."""
     if claim in claims:
         return claims[claim]
     found: Any = claims
@@ -209,19 +209,19 @@ def _at(claims: dict[str, Any], claim: str) -> Any:  # noqa: ANN401 - of JSON
 
 
 def _permissions_of(roles: list[str], prefix: str) -> frozenset[Permission]:
-    """What roles with the prefix allow; the others are of other applications."""
+    """Return the permissions of roles with the prefix. Others belong to other applications."""
     ours = [role.removeprefix(prefix) for role in roles if role.startswith(prefix)]
     return frozenset(each for role in ours for each in ROLES.get(role, frozenset()))
 
 
 def shares_roles(settings: Settings) -> bool:
-    """Whether a role that another application gave, such as admin, counts here as well."""
+    """Whether a role of another application, such as admin, is also valid here."""
     is_default = settings.jwt_roles_claim is None and not settings.jwt_roles_prefix
     return "jwt" in settings.auth_kinds and is_default
 
 
 def _scopes_of(claims: dict[str, Any]) -> tuple[Scope, ...] | None:
-    """None, which is every queue, only where the token does not speak of scopes at all."""
+    """Return the scopes; None, which means every queue, only without a ``scopes`` claim."""
     if "scopes" not in claims:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Keys for outages: every valid key, in a file of the buffer directory, as of a second ago."""
+"""API keys for outages: all valid keys, in a file of the buffer directory."""
 
 import asyncio
 import contextlib
@@ -22,11 +22,11 @@ _NAME: Final = "keys.json"
 _MOST_KEYS: Final = 10_000
 _REFRESH_SECONDS: Final = 1.0
 _SHARE: Final = 20
-"""A refresh that takes long is followed by a pause this many times as long."""
+"""A slow refresh is followed by a pause of this many times its duration."""
 
 
 class KnownKey(msgspec.Struct, frozen=True):
-    """What a server needs to know of a key; SHA-256 of its secrets, never a secret."""
+    """A key with the SHA-256 of its secrets, but without the secrets."""
 
     id: str
     digest: bytes
@@ -61,8 +61,9 @@ class KnownKeys(PeriodicTask):
     """
     The file, which all processes of a server share.
 
-    One process keeps it up to date, and any process that changes a key does so before it responds.
-    Whoever can write this directory can add pushes to the buffer anyway, so it is not signed.
+    One process keeps it up to date, and a process that changes a key updates it before it responds.
+    The file is not signed: write access to the directory already allows adding pushes to the
+    buffer.
     """
 
     def __init__(self, stored: StoredKeys, directory: Path) -> None:
@@ -72,7 +73,7 @@ class KnownKeys(PeriodicTask):
         self._keys: dict[str, KnownKey] = {}
         self._since: int | None = None
         self._signature: tuple[int, int, int] | None = None
-        """Of the file that the keys were written to or read from."""
+        """Signature of the file that the keys were written to or read from."""
         self._refreshing = asyncio.Lock()
 
     async def refresh(self) -> None:
@@ -81,7 +82,7 @@ class KnownKeys(PeriodicTask):
             try:
                 await self._refresh()
             except errors.QueenError:
-                # It may come back as another one, restored or promoted.
+                # The database may return as another one, restored or promoted.
                 self._since = None
             except OSError as error:
                 self._since = None
@@ -92,16 +93,16 @@ class KnownKeys(PeriodicTask):
         try:
             await self.refresh()
         except Exception as error:
-            # Whatever it was, the next round may find it gone.
+            # The next round may succeed.
             self._since = None
             logs.get().error(Event.KEYS_NOT_SAVED, error=error)
         return max(_REFRESH_SECONDS, _SHARE * (time.monotonic() - began_at))
 
     async def row(self, id_: str) -> Mapping[str, Any] | None:
         """
-        A key as the database would return it; None if there was no such key.
+        Return a key as the database would; None if it did not exist.
 
-        Raises FileNotFoundError if there is no file that can be read.
+        Raises FileNotFoundError if no readable file exists.
         """
         if self._sign() != self._signature:
             await asyncio.to_thread(self._read)
@@ -122,11 +123,11 @@ class KnownKeys(PeriodicTask):
         if is_changed or self._sign() != self._signature:
             await asyncio.to_thread(self._write, keys)
         self._keys = keys
-        # So many changes that some may have been left out: all are read next.
+        # The limit was reached, so some changes may be missing: read all keys next time.
         self._since = snapshot if since is None or len(rows) < _MOST_KEYS else None
 
     def _write(self, keys: dict[str, KnownKey]) -> None:
-        """Replace the file, durably, by another one: whoever reads it finds it whole."""
+        """Replace the file durably and atomically."""
         data = msgspec.json.encode(_File(list(keys.values())))
         path = self._path.with_suffix(f".{os.getpid()}.tmp")
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -157,7 +158,7 @@ class KnownKeys(PeriodicTask):
         self._since = None
 
     def _sign(self) -> tuple[int, int, int] | None:
-        """Which file is there now."""
+        """Return the identity of the current file."""
         try:
             found = self._path.stat()
         except OSError:

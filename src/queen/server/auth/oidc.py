@@ -1,4 +1,4 @@
-"""Sign-in to the dashboard: the OpenID Connect discovery document of the issuer."""
+"""Sign-in to the dashboard: the issuer's OpenID Connect discovery document."""
 
 import re
 from typing import Final, Literal
@@ -12,7 +12,7 @@ from queen.settings import Settings
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _HOST: Final = re.compile(r"[a-z0-9.-]+(:[0-9]+)?", re.ASCII)
-"""What may stand in a Content-Security-Policy."""
+"""Characters that are safe in a Content-Security-Policy."""
 
 
 class Endpoints(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Endpoints(msgspec.Struct, frozen=True):
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the dashboard needs to sign in; without endpoints, the issuer does not respond."""
+    """Data for the dashboard's sign-in. Without endpoints, the issuer is unavailable."""
 
     name: str
     issuer: str
@@ -41,7 +41,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Oidc:
-    """The endpoints of the issuer."""
+    """The issuer's endpoints."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -49,7 +49,7 @@ class Oidc:
         if "jwt" not in settings.auth_kinds:
             raise errors.BadSettings("OIDC_CLIENT_ID needs QUEEN_AUTH=jwt or keys,jwt")
         if "openid" not in settings.oidc_scopes.split():
-            raise errors.BadSettings("OIDC_SCOPES must have openid in it")
+            raise errors.BadSettings("OIDC_SCOPES must include openid")
         self._endpoints = CachedDocument(
             self._issuer.rstrip("/") + _WELL_KNOWN,
             self._read,
@@ -76,10 +76,10 @@ class Oidc:
         )
 
     def _read(self, text: bytes) -> Endpoints:
-        """Decode the endpoints of this issuer, and check that a page may open them."""
+        """Decode the issuer's endpoints, and check that they are safe for the page."""
         endpoints = msgspec.json.decode(text, type=Endpoints)
         if endpoints.issuer != self._issuer:
-            raise ValueError("this is another issuer")
+            raise ValueError("the document is of another issuer")
         for url in (
             endpoints.authorization_endpoint,
             endpoints.token_endpoint,
@@ -89,5 +89,5 @@ class Oidc:
                 continue
             parts = urlsplit(url)
             if parts.scheme != "https" or not _HOST.fullmatch(parts.netloc.lower()):
-                raise ValueError("an endpoint is no address of https")
+                raise ValueError("an endpoint is not an https URL")
         return endpoints

@@ -1,4 +1,4 @@
-"""Browsers: which pages may call, under which names, and which headers they get."""
+"""Browser requests: allowed origins and host names, and response headers."""
 
 import contextlib
 import ipaddress
@@ -30,11 +30,11 @@ PAGE_HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
 }
-"""What pages of ours carry besides: nothing of others runs in them, and nobody frames them."""
+"""Headers of dashboard pages: no foreign scripts, and no framing."""
 
 
 def page_headers(origin: str | None = None) -> Mapping[str, str]:
-    """The same for a page that may also call one other origin."""
+    """Return the headers of a page that may also call another origin."""
     if origin is None:
         return PAGE_HEADERS
     policy = PAGE_HEADERS["Content-Security-Policy"]
@@ -45,7 +45,7 @@ def page_headers(origin: str | None = None) -> Mapping[str, str]:
 
 
 class Origins:
-    """Tells our own pages from those of others, which a browser would let call loopback too."""
+    """Distinguishes Queen's own pages from those of other sites, also on loopback."""
 
     def __init__(self, settings: Settings) -> None:
         origins = words(settings.cors_allowed_origins)
@@ -53,11 +53,13 @@ class Origins:
         if self._allows_all and not settings.auth_kinds:
             raise errors.BadSettings(
                 "CORS_ALLOWED_ORIGINS=* without authentication would let any web page drain a "
-                "queue: name the origins, or set QUEEN_AUTH"
+                "queue. List the origins, or set QUEEN_AUTH."
             )
         self._origins = frozenset(_normal(each) for each in origins if each != "*")
         if None in self._origins:
-            raise errors.BadSettings("CORS_ALLOWED_ORIGINS has what is no origin, as https://a.b")
+            raise errors.BadSettings(
+                "CORS_ALLOWED_ORIGINS must list origins, for example https://a.b"
+            )
         self._is_proxied = settings.behind_proxy
         self._hosts: frozenset[str] | None = None
         self._takes_addresses = False
@@ -75,7 +77,7 @@ class Origins:
             if settings.tls_certificate is not None or settings.behind_proxy
             else (_NO_SNIFF,)
         )
-        """What every answer carries."""
+        """Headers of every response."""
         self._preflight: Final = {
             "Access-Control-Allow-Methods": settings.cors_allowed_methods,
             "Access-Control-Allow-Headers": settings.cors_allowed_headers,
@@ -103,12 +105,12 @@ class Origins:
         if origin is not None:
             if not self._is_own(origin, host, header, scheme) and not self.allows(origin):
                 raise errors.OriginRefused(
-                    f"pages of {origin[:100]} may not call; see CORS_ALLOWED_ORIGINS"
+                    f"pages of {origin[:100]} may not call this; see CORS_ALLOWED_ORIGINS"
                 )
             return
         site = header(b"sec-fetch-site")
         if site is None and is_taking and self._hosts is not None and _is_browser(header):
-            # Over plain HTTP a browser does not say which site asks: it may be an image there.
+            # Over plain HTTP, browsers omit Sec-Fetch-Site. It may be an image on another site.
             raise errors.OriginRefused(
                 "A browser may not take messages with GET from a server without authentication, "
                 "because any web page could make it do so. Use POST."
@@ -117,7 +119,7 @@ class Origins:
             return
         if is_page and header(b"sec-fetch-mode") == "navigate":
             return
-        raise errors.OriginRefused("a page of another site may not call")
+        raise errors.OriginRefused("pages of other sites may not call this server")
 
     def allows(self, origin: str) -> bool:
         """Whether pages of an origin may call across origins."""
@@ -126,7 +128,7 @@ class Origins:
         return bool(self._origins) and _normal(origin) in self._origins
 
     def cors(self, origin: str | None) -> tuple[Header, ...]:
-        """What lets the page of an allowed origin read the answer."""
+        """Return the headers that let an allowed origin read the response."""
         if origin is None or not self.allows(origin):
             return ()
         return (
@@ -136,15 +138,15 @@ class Origins:
         )
 
     def preflight(self, origin: str | None) -> Mapping[str, str]:
-        """The answer to a browser that asks whether it may ask."""
+        """Return the headers of the response to a CORS preflight request."""
         if origin is None or not self.allows(origin):
             raise errors.OriginRefused(
-                f"pages of {(origin or '?')[:100]} may not call; see CORS_ALLOWED_ORIGINS"
+                f"pages of {(origin or '?')[:100]} may not call this; see CORS_ALLOWED_ORIGINS"
             )
         return self._preflight
 
     def _check_host(self, host: str) -> None:
-        """A name that is not ours leads here by somebody's trick with DNS."""
+        """Reject unknown host names, which DNS rebinding attacks use."""
         name = _host_name(host)
         assert self._hosts is not None
         is_known = name in self._hosts or name.endswith(".localhost")
@@ -154,7 +156,7 @@ class Origins:
                 is_known = True
         if not is_known:
             raise errors.OriginRefused(
-                f"this server is not called {name[:100]!r}; see QUEEN_ALLOWED_HOSTS"
+                f"{name[:100]!r} is not a host name of this server; see QUEEN_ALLOWED_HOSTS"
             )
         self._known_hosts[host] = None
 
@@ -171,13 +173,13 @@ class Origins:
 
 
 def _is_browser(header: Callable[[bytes], str | None]) -> bool:
-    """Every browser sends both, and no page can change that; programs send one at most."""
+    """Whether both headers are set. Browsers always send both, programs usually don't."""
     agent = header(b"user-agent") or ""
     return agent.startswith("Mozilla/") and header(b"accept-language") is not None
 
 
 def _normal(origin: str) -> str | None:
-    """Scheme, host and port of an origin; None for what is none."""
+    """Return scheme, host and port of an origin; None if it is invalid."""
     try:
         parts = urlsplit(origin.lower())
         port = parts.port or _PORTS.get(parts.scheme)

@@ -16,7 +16,7 @@ from queen.wire.access import Scope
 
 
 class Permission(StrEnum):
-    """What a call needs; the contract says which role has which."""
+    """A permission. The contract lists the permissions of each role."""
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -30,7 +30,7 @@ class Permission(StrEnum):
 AUDITED: Final = frozenset(
     {Permission.CONFIGURE, Permission.OPERATE, Permission.DESTROY, Permission.ADMIN}
 )
-"""A call that needs one of these leaves a record."""
+"""Calls that need one of these are recorded in the audit log."""
 
 ROLES: Final[Mapping[str, frozenset[Permission]]] = MappingProxyType(
     {
@@ -46,7 +46,7 @@ _SPECIAL: Final = re.compile(r"[\\%_]")
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether ``*`` in the pattern can stand for letters such that it is the name; no regex."""
+    """Whether a name matches a pattern in which only ``*`` is special."""
     first, *rest = pattern.split("*")
     if not rest:
         return pattern == name
@@ -65,7 +65,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def _like(pattern: str | None) -> str:
-    """The pattern as one of LIKE: ``*`` is its only wildcard; None matches every name."""
+    """Convert a pattern to one of LIKE; None matches every name."""
     if pattern is None:
         return "%"
     return _SPECIAL.sub(r"\\\g<0>", pattern).replace("*", "%")
@@ -80,48 +80,50 @@ def _is_utf8(text: str) -> bool:
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who was let in."""
+    """An authenticated caller."""
 
     name: str
     kind: Literal["anonymous", "key", "jwt"] = "anonymous"
     permissions: frozenset[Permission]
     scopes: tuple[Scope, ...] | None = None
-    """None: every queue. Such a caller costs no look-up."""
+    """None: every queue, without a lookup."""
     requests_per_second: float | None = None
     key_id: str | None = None
     digest: bytes | None = None
-    """SHA-256 of the key that let it in: a key has two while it is rotated with grace."""
+    """SHA-256 of its API key. A key that is rotated with grace has two."""
     until: float | None = None
-    """When the token that said so ends, in seconds since 1970."""
+    """Expiry of its token, in seconds since 1970."""
 
     @property
     def producer_scope(self) -> str:
         """
-        Which callers share producer ids with this one: those with the same scopes.
+        The callers that share producer ids with this one: those with the same scopes.
 
-        Not those with the same key: a request whose answer got lost is often repeated with another
-        key, after a key was replaced or by the second of two servers.
+        The key does not matter: after a lost response, a request is often repeated with another
+        key, because the key was replaced or the second of two servers sends it.
         """
         return _producer_scope(self.scopes)
 
     def require(self, permission: Permission) -> None:
-        """Raise Forbidden unless the caller may do this at all."""
+        """Raise Forbidden unless the caller has this permission."""
         if permission not in self.permissions:
             raise errors.Forbidden(f"{self.name} lacks the permission to {permission}")
 
     def covers(self, role: str | None, permissions: Sequence[str] | None) -> bool:
-        """Whether the caller may do all that a key with these may; an unknown role may do more."""
+        """Whether the caller has all permissions of such a key. An unknown role may have more."""
         if role is not None:
             return role in ROLES and ROLES[role] <= self.permissions
         return self.permissions.issuperset(permissions or ())
 
     def require_unscoped(self) -> None:
-        """Raise Forbidden for a caller with scopes: this is about the whole server."""
+        """Raise Forbidden for a caller with scopes, because this concerns the whole server."""
         if self.scopes is not None:
-            raise errors.Forbidden(f"{self.name} may not do this: its scopes are some queues alone")
+            raise errors.Forbidden(
+                f"{self.name} may not do this, because it is limited to some queues"
+            )
 
     def sees(self, queue: str, namespace: str | None) -> bool:
-        """Whether a queue is in scope; None: its namespace is not known, its name must do."""
+        """Whether a queue is in scope. None: its namespace is unknown, so only the name counts."""
         if self.scopes is None:
             return True
         return any(
@@ -135,15 +137,15 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def patterns(self) -> list[str] | None:
-        """The scopes as ``queen.sees`` takes them, for statements that list; None: every queue."""
+        """Return the scopes as patterns for ``queen.sees``; None: every queue."""
         if self.scopes is None:
             return None
         patterns = [f"{_like(scope.queue)}\n{_like(scope.namespace)}" for scope in self.scopes]
-        # PostgreSQL cannot store what is left out here, so no name has it.
+        # PostgreSQL cannot store such names, so these patterns match no queue.
         return [each for each in patterns if "\0" not in each and _is_utf8(each)]
 
     def may_name(self, queue: str, namespace: str) -> bool:
-        """Whether a queue may be put into a namespace: a scope of queues alone does not say so."""
+        """Whether a queue may be moved into a namespace: needs a scope with a namespace."""
         return self.scopes is None or any(
             scope.namespace is not None
             and matches(scope.namespace, namespace)
@@ -152,7 +154,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def sees_all_of(self, namespace: str) -> bool:
-        """Whether every queue of a namespace is in scope, also those that come to be."""
+        """Whether every queue of a namespace is in scope, including future ones."""
         return self.scopes is None or any(
             scope.queue in (None, "*")
             and (scope.namespace is None or matches(scope.namespace, namespace))
@@ -169,14 +171,14 @@ def _producer_scope(scopes: tuple[Scope, ...] | None) -> str:
 
 
 ANYBODY: Final = Caller(name="anonymous", permissions=frozenset(Permission))
-"""Whoever reaches a server without authentication, which listens on loopback alone."""
+"""The caller on a server without authentication, which listens on loopback by default."""
 
 NOBODY: Final = Caller(name="anonymous", permissions=frozenset())
-"""Who did not say who it is, on a route that is public."""
+"""An unauthenticated caller of a public route."""
 
 
 def permissions_of(role: str | None, names: Sequence[str] | None) -> frozenset[Permission]:
-    """What a role, or a list of permissions, allows."""
+    """Return the permissions of a role, or of a list of names."""
     if role is not None:
         return ROLES.get(role, frozenset())
     return frozenset(Permission(name) for name in names or ())

@@ -1,4 +1,4 @@
-"""Check that the objects a request names are in its caller's scopes: all are, without scopes."""
+"""Check that the objects of a request are in its caller's scopes, if it has any."""
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
@@ -11,12 +11,12 @@ from queen.wire.messages import Acknowledgment
 
 
 def outside(caller: Caller) -> errors.Forbidden:
-    """The error is the same whether the object exists or not."""
-    return errors.Forbidden(f"{caller.name} may not do this here: it is outside its scopes")
+    """Return the same error whether the object exists or not."""
+    return errors.Forbidden(f"{caller.name} may not do this: the object is outside its scopes")
 
 
 async def visible(engine: Engine, caller: Caller, names: Iterable[str]) -> set[str]:
-    """Return those of the queues that the caller may see."""
+    """Return the queues that the caller may see."""
     wanted = set(names)
     if caller.scopes is None:
         return wanted
@@ -25,12 +25,12 @@ async def visible(engine: Engine, caller: Caller, names: Iterable[str]) -> set[s
         try:
             known = await engine.catalogue.queues(rest)
         except (errors.DatabaseUnavailable, errors.OutcomeUnknown) as error:
-            # A push may go to disk: its queue stays where it was while nobody can move it.
+            # The push may go to disk. Queues cannot move to another namespace during an outage.
             known = engine.catalogue.remembered(rest)
             if unknown := sorted(rest - set(known)):
                 raise errors.DatabaseUnavailable(
                     f"The database is unavailable, and the namespace of queue {unknown[0]} is not"
-                    " known here. Until it is back, only scopes by queue name cover that queue."
+                    " cached here. During the outage, only scopes by queue name cover that queue."
                 ) from error
         seen |= {
             name
@@ -56,7 +56,7 @@ async def require_scope(
     namespace: str | None,
     is_made: bool,
 ) -> None:
-    """A queue, where it is and where it is to be; or all queues of a namespace."""
+    """Raise Forbidden unless a queue, before and after, or a whole namespace is in scope."""
     if caller.scopes is None:
         return
     if queue is None:
@@ -73,12 +73,12 @@ async def require_scope(
         raise outside(caller)
     is_moved = namespace and namespace != (known.namespace if known is not None else "")
     if is_moved and not caller.may_name(queue, namespace or ""):
-        # Whoever pops by that namespace would be given messages of a stranger.
+        # Consumers of that namespace would receive another tenant's messages.
         raise outside(caller)
 
 
 async def require_partitions(engine: Engine, caller: Caller, ids: Iterable[int]) -> None:
-    """A partition that does not exist is outside of every scope."""
+    """Raise Forbidden unless all partitions are in scope. Missing ones are not."""
     if caller.scopes is None:
         return
     wanted = set(ids)
@@ -89,7 +89,7 @@ async def require_partitions(engine: Engine, caller: Caller, ids: Iterable[int])
 
 
 async def require_leases(engine: Engine, caller: Caller, lease_ids: Iterable[str]) -> None:
-    """A lease that is lost is the engine's to refuse: only its holder knows its token."""
+    """Raise Forbidden unless all leases are in scope. The engine rejects lost ones."""
     if caller.scopes is None:
         return
     wanted: set[tuple[int, UUID]] = set()
@@ -106,7 +106,7 @@ async def require_leases(engine: Engine, caller: Caller, lease_ids: Iterable[str
 async def require_acks(
     engine: Engine, caller: Caller, acknowledgments: Sequence[Acknowledgment]
 ) -> None:
-    """Each must say where its message is: a transactionId alone may be another's."""
+    """Raise Forbidden unless each names a message in scope: a transactionId is ambiguous."""
     if caller.scopes is None:
         return
     partition_ids: set[int | None] = set()
@@ -123,7 +123,7 @@ async def require_acks(
             raise outside(caller)
         leases.append(each.lease_id)
         if place := place_of(each.transaction_id or ""):
-            # Where the lease is lost, the id that a transactionId may be is looked at.
+            # If the lease is lost, the engine also accepts an id in place of a transactionId.
             partition_ids.add(place.partition_id)
     if None in partition_ids:
         raise outside(caller)

@@ -12,14 +12,14 @@ from queen.server.auth.permissions import Caller
 from queen.telemetry import Event
 
 CHECK_SECONDS: Final = 0.4
-"""A revocation is noticed this much later at most, plus one statement; one second is promised."""
-REASON: Final = "The key was revoked, rotated or has expired, or the token has expired."
+"""Interval of the checks. Documentation promises one second, including the statement."""
+REASON: Final = "The API key was revoked, rotated or has expired, or the token has expired."
 
 End = Callable[[], None]
 
 
 class _Group(NamedTuple):
-    """All that waits with the same key or token: checked once for all."""
+    """All waiting calls with the same key or token, checked together."""
 
     caller: Caller
     ends: set[End]
@@ -27,10 +27,10 @@ class _Group(NamedTuple):
 
 class Revocations:
     """
-    Callers that wait, by the secret or token that let them in.
+    Waiting callers, by their secret or token.
 
-    One task checks all of them, with one statement, and runs only while somebody waits. NOTIFY
-    would be quicker but does not pass PgBouncer (decision 0010).
+    One task checks all of them with one statement, and runs only while a call waits. NOTIFY would
+    be faster, but does not work through PgBouncer (decision 0010).
     """
 
     def __init__(self, keys: Keys | None) -> None:
@@ -55,7 +55,7 @@ class Revocations:
             self._task = asyncio.create_task(self._check_while_waiting())
 
     def remove(self, caller: Caller, end: End) -> None:
-        """The caller waits no longer."""
+        """Stop checking this caller."""
         credential = caller.digest or caller.until
         group = None if credential is None else self._groups.get(credential)
         if credential is not None and group is not None:
@@ -76,7 +76,7 @@ class Revocations:
                 try:
                     await self._check()
                 except Exception as error:
-                    # Whatever it was, the next check may find it gone.
+                    # The next check may succeed.
                     logs.get().error(Event.UNEXPECTED, error=error)
         finally:
             self._task = None

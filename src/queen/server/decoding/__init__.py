@@ -1,1 +1,1 @@
-"""Decodes JSON to structs, with bounded work and memory and a pointer to each error."""
+"""Decode JSON to structs, with bounded work and memory and a pointer to each error."""

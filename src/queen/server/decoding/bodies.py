@@ -1,9 +1,9 @@
 """
-Large request bodies to structs, with bounded work and memory.
+Decode large request bodies to structs, with bounded work and memory.
 
-A body of 64 MiB can hold millions of items, and to build them all takes seconds and hundreds of
-megabytes. So a body with many values is decoded level by level: its lists and objects stay raw
-JSON at first, lists are counted while they are split, and only then items are built, in steps.
+A body of 64 MiB can hold millions of items, and building all of them takes seconds and hundreds of
+megabytes. A body with many values is therefore decoded level by level: lists and objects first stay
+raw JSON, lists are counted while they are split, and only then items are built, in steps.
 """
 
 import asyncio
@@ -29,26 +29,26 @@ from queen.server.decoding.raw_twins import (
 )
 
 DIRECT_BYTES: Final = 2**14
-"""A body up to this size cannot hold enough values to matter."""
+"""Up to this size, a body is too small to need limits."""
 _DIRECT_VALUES: Final = 100_000
-"""This many are built in less than 100 ms, and take 20 MB at most."""
+"""This many values are built in less than 100 ms, and take at most 20 MB."""
 _ITEM_VALUES: Final = 64
-"""An item with more values is decoded level by level, too: most are of its payload."""
+"""Items with more values are decoded level by level too: most belong to the payload."""
 _OBJECT_VALUES: Final = 200_000
-"""An object whose members are no fields, such as headers or a schema, is built at once."""
+"""Limit of an object without fields, such as headers or a schema. It is built in one step."""
 _VALUE_BYTES: Final = 100
-"""Memory that a value takes when it is built, estimated."""
+"""Estimated memory of a decoded value."""
 _FLAT_VALUES: Final = 4
-"""An item with only names and a payload has this many."""
+"""Values of an item with only names and a payload."""
 _SEARCHED_VALUES: Final = 50_000
 _SEARCHED_BYTES: Final = 2**23
 _VALUES_PER_ITEM: Final = 100
 _MOST_VALUES: Final = 16_000_000
-"""msgspec skips this many in 0.1 s. A body with more is not read at all."""
+"""msgspec skips this many in 0.1 s. A body with more is rejected unread."""
 _STEP_BYTES: Final = 2**20
 _MOST_FIELDS: Final = 20_000
 _LETTER: Final = re.compile(rb"\\u00[4-7]")
-"""A letter that is escaped, so that a search for the name of a field would miss it."""
+"""An escaped letter, which could hide the name of a field from a search."""
 _FIRST: Final = re.compile(rb"[ \t\r\n]*(.)", re.DOTALL)
 
 Hold = Callable[[int], None]
@@ -68,7 +68,7 @@ class Bodies:
         decoding = _Decoding(self, self._max_items, hold)
         found = await decoding.build(raw, type_, "", _DIRECT_VALUES)
         for field in twin_of(type_).fields:
-            # Lists that were built at once have not been counted.
+            # Lists that were built in one step have not been counted.
             value = getattr(found, field.name)
             if isinstance(value, list | tuple) and len(cast("list[Any]", value)) > self._max_items:
                 raise self._too_many(f"/{field.wire_name}")
@@ -89,7 +89,7 @@ class Bodies:
 
     @functools.cached_property
     def _few(self) -> "msgspec.json.Decoder[Any]":
-        """Decode a list. Only for structs as arrays does msgspec check the length as it reads."""
+        """Decode a list with a length limit. msgspec checks it early only for structs as arrays."""
         optional = msgspec.Raw | msgspec.UnsetType
         fields = [(f"_{n}", optional, msgspec.UNSET) for n in range(self._max_items)]
         few = msgspec.defstruct("Few", fields, array_like=True, forbid_unknown_fields=True)
@@ -112,7 +112,7 @@ class _Decoding:
         self._pace = Pace()
 
     async def build(self, raw: Text, hint: Any, where: str, most: int) -> Any:  # noqa: ANN401 - of the hint
-        """Build a value of this type: at once if it holds few values, else level by level."""
+        """Build a value of this type: in one step if it has few values, else level by level."""
         first = _FIRST.match(raw)
         kinds, is_plain = alternatives(hint)
         if msgspec.Raw in kinds or first is None or first[1] not in b"[{":
@@ -138,10 +138,10 @@ class _Decoding:
 
     def _count_flat(self, raw: Text, hint: type[Any]) -> int | None:
         """
-        Return the largest number of items that a body may have, if all are flat; else None.
+        Return the largest number of items in a body, if all of them are flat; else None.
 
-        Flat items hold no list or object but raw JSON. There are no more of them than there are
-        names of a field that each must have.
+        Flat items contain no list or object except raw JSON. Their number is at most the number of
+        occurrences of a required field.
         """
         if len(raw) > _SEARCHED_BYTES:
             return None
@@ -160,7 +160,7 @@ class _Decoding:
         self._hold(values * _VALUE_BYTES)
 
     async def _count(self, raw: Text) -> int:
-        """Values that this JSON holds besides the first of each level: their commas."""
+        """Count the values of this JSON by their commas, without the first one of each level."""
         if len(raw) <= _STEP_BYTES:
             return bytes(raw).count(b",")
         values = 0
@@ -213,7 +213,7 @@ class _Decoding:
 
 
 def _flat_items(text: bytes, field: Field) -> int | None:
-    """Return the largest number of items that a list may have, if all are flat; else None."""
+    """Return the largest number of items in a list, if all of them are flat; else None."""
     if typing.get_origin(field.hint) is not list:
         return None
     (item,) = typing.get_args(field.hint)
@@ -227,7 +227,7 @@ def _flat_items(text: bytes, field: Field) -> int | None:
 
 
 async def _check_density(raw: bytes) -> None:
-    """Raise BodyTooLarge for too many values: each costs time, even if it stays raw JSON."""
+    """Raise BodyTooLarge for too many values, which cost time even as raw JSON."""
     if len(raw) <= _MOST_VALUES:
         return
     values = 0
@@ -243,7 +243,7 @@ async def _check_density(raw: bytes) -> None:
 
 
 async def _check_text(raw: bytes) -> None:
-    """Raise BadRequest unless this is UTF-8, a step at a time."""
+    """Raise BadRequest unless this is UTF-8. Checks in steps."""
     if raw.isascii():
         return
     pace = Pace()

@@ -1,4 +1,4 @@
-"""Decode JSON at once, with one cached decoder per type."""
+"""Decode JSON in one step, with one cached decoder per type."""
 
 from typing import Any, Final
 
@@ -8,12 +8,12 @@ from queen import errors
 from queen.server.decoding.violations import refused
 
 Text = bytes | msgspec.Raw
-"""JSON. Raw JSON is a view of the body, so no level copies it."""
+"""JSON. Raw parts are views of the body, so no level copies it."""
 _DECODERS: Final[dict[Any, "msgspec.json.Decoder[Any]"]] = {}
 
 
 def decode(raw: Text, hint: Any, where: str = "") -> Any:  # noqa: ANN401 - whatever the hint is
-    """Decode at once. Raises BadRequest, with ``where`` before the pointer to what is wrong."""
+    """Decode in one step. Raises BadRequest with a pointer that starts with ``where``."""
     decoder = _DECODERS.get(hint)
     if decoder is None:
         decoder = _DECODERS[hint] = msgspec.json.Decoder(hint)
@@ -24,4 +24,4 @@ def decode(raw: Text, hint: Any, where: str = "") -> Any:  # noqa: ANN401 - what
     except msgspec.DecodeError as error:
         raise errors.BadRequest(f"the body is not JSON in UTF-8: {error}") from error
     except RecursionError as error:
-        raise errors.BadRequest("the body is nested too deep") from error
+        raise errors.BadRequest("the body is nested too deeply") from error

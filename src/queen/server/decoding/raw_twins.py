@@ -1,4 +1,4 @@
-"""Twins of structs in which lists and objects stay raw JSON, to decode a body level by level."""
+"""Twins of structs in which lists and objects stay raw JSON, to decode level by level."""
 
 import functools
 import types
@@ -22,7 +22,7 @@ class Field(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """Its name as it stands in JSON."""
+        """Its name as JSON."""
         return b'"%b"' % self.wire_name.encode()
 
 
@@ -63,7 +63,7 @@ def twin_of(type_: type[Any]) -> RawTwin:
 
 
 def tagged_type(raw: Text, types_: list[type[Any]], where: str) -> type[Any]:
-    """Return the one of several structs that the tag names."""
+    """Return the struct that the tag names."""
     if len(types_) == 1:
         return types_[0]
     field = types_[0].__struct_config__.tag_field
@@ -78,13 +78,13 @@ def tagged_type(raw: Text, types_: list[type[Any]], where: str) -> type[Any]:
 
 @functools.cache
 def _peek(tag_field: str) -> type[Any]:
-    """Define a struct of only the tag, once per name: the decoder of each type is cached."""
+    """Define a struct with only the tag, once per name, because decoders are cached by type."""
     fields = [("tag", Any, msgspec.field(default=None, name=tag_field))]
     return msgspec.defstruct("Peek", fields)
 
 
 def alternatives(hint: Any) -> tuple[list[Any], bool]:  # noqa: ANN401 - a type
-    """Return the types that a value may have; False if a limit applies to the whole value."""
+    """Return the possible types of a value; False if a limit applies to the whole value."""
     if typing.get_origin(hint) is Annotated:
         return alternatives(typing.get_args(hint)[0])[0], False
     if typing.get_origin(hint) not in (Union, types.UnionType):

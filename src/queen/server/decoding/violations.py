@@ -1,4 +1,4 @@
-"""Errors of requests with the wrong shape, with a JSON pointer."""
+"""Errors for requests with the wrong shape, with a JSON pointer."""
 
 import re
 from typing import Final
@@ -13,14 +13,14 @@ _FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(
 
 
 def refused(error: msgspec.ValidationError, where: str) -> errors.RequestError:
-    """A value of the wrong shape, with a JSON pointer to it."""
+    """Convert an error of msgspec, with a JSON pointer."""
     what, _, path = str(error).partition(" - at `$")
-    # `[...]` stands for the key of an object: which one is not said.
+    # `[...]` stands for an unknown key of an object.
     pointer = where + _STEP.sub(r"/\1\2", path.rstrip("`").replace("[...]", ""))
     if (named := _FIELD.fullmatch(what)) is not None:
         pointer += f"/{named[2]}"
         what = "required" if named[1] == "missing required" else "unknown"
-    # An option that is not known, or not with this value, is told apart from a broken request.
+    # Invalid options have their own error class.
     ours = errors.InvalidOption if pointer.startswith("/options/") else errors.BadRequest
     return ours(
         f"{pointer or 'the request'}: {what}", errors=[Detail(pointer=pointer, detail=what)]

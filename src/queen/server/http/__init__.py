@@ -1,1 +1,1 @@
-"""Bytes to structs and back: protocol, routing, request bodies, responses and problems."""
+"""HTTP: protocol, routing, request bodies, responses and problem documents."""

@@ -14,7 +14,7 @@ _JSON: Final = (b"content-type", b"application/json")
 
 
 class Answer:
-    """The response of a handler: a struct, or bytes that are JSON already."""
+    """The response of a handler: a struct, or encoded JSON."""
 
     __slots__ = ("body", "cache", "error", "headers", "media_type", "status", "undo")
 
@@ -31,11 +31,11 @@ class Answer:
     ) -> None:
         self.status = status
         self.undo = undo
-        """Called if the client has disconnected and did not get this."""
+        """Called if the client disconnected before it received this."""
         self.cache = cache
         self.error = error
         """The type of the error that this reports, for metrics and logs. The error itself would
-        keep its frames, the body in them, and through them this answer."""
+        keep its frames in memory, with the request body."""
         self.body = body if isinstance(body, bytes) or body is None else _ENCODE(body)
         self.headers = headers
         self.media_type = media_type
@@ -50,10 +50,9 @@ async def reply(
     is_head: bool = False,
 ) -> None:
     """
-    Send an answer, or undo it if the client has disconnected.
+    Send a response, or undo it if the client has disconnected.
 
-    ``exchange``: None if the server that runs this app is not ours. ``headers``: those that every
-    answer has.
+    ``exchange``: None if the app runs on another server. ``headers``: those of every response.
     """
     body: bytes = answer.body or b""
     lines = [(b"cache-control", answer.cache), *headers]
@@ -65,7 +64,7 @@ async def reply(
         lines.append(_JSON)
     for name, value in (answer.headers or {}).items():
         if "\r" in value or "\n" in value:
-            raise ValueError(f"header {name} would end before its value does")
+            raise ValueError(f"the value of header {name} contains a line break")
         lines.append((name.lower().encode(), value.encode("latin-1", "replace")))
     if exchange is None:
         await send({"type": "http.response.start", "status": answer.status, "headers": lines})

@@ -34,7 +34,7 @@ def parse_query(text: bytes, type_: type[T]) -> T:
         raise errors.BadRequest(f"the query string: {error}") from error
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise errors.BadRequest("a parameter is given twice")
+        raise errors.BadRequest("the query string has a parameter twice")
     try:
         found = msgspec.convert(values, type_, strict=False)
     except msgspec.ValidationError as error:
@@ -70,7 +70,7 @@ async def read_body(
     """Read a JSON body of at most this many bytes, and decompress it."""
     length = header(b"content-length")
     if length is not None and length.isdigit() and int(length) > most:
-        raise errors.BodyTooLarge(f"the body has {length} bytes; at most {most} fit")
+        raise errors.BodyTooLarge(f"the body has {length} bytes; the limit is {most}")
     is_packed = _is_packed(header)
     body = None if exchange is None else exchange.take_body()
     is_more = False
@@ -81,7 +81,7 @@ async def read_body(
     if not is_packed and not is_more:
         share.take(len(body))
         if len(body) > most:
-            raise errors.BodyTooLarge(f"the body has {len(body)} bytes; at most {most} fit")
+            raise errors.BodyTooLarge(f"the body has {len(body)} bytes; the limit is {most}")
         return body
     whole = _Inflated(most, share) if is_packed else _Body(most, share)
     await whole.add(body)
@@ -102,7 +102,7 @@ async def _receive_part(receive: Receive) -> tuple[bytes, bool]:
 def _is_packed(header: Header) -> bool:
     encoding = (header(b"content-encoding") or "identity").strip().lower()
     if encoding not in ("identity", "gzip"):
-        raise errors.UnsupportedMediaType(f"Content-Encoding {encoding} is not known; use gzip")
+        raise errors.UnsupportedMediaType(f"Content-Encoding {encoding} is not supported; use gzip")
     return encoding == "gzip"
 
 
@@ -115,7 +115,7 @@ def _is_json(header: Header) -> bool:
 
 
 class _Body:
-    """A body in parts, up to a size. It grows in place, so it is in memory once."""
+    """A body received in parts, up to a size. It grows in place, to be in memory only once."""
 
     def __init__(self, most: int, share: Share) -> None:
         self._whole = io.BytesIO()
@@ -144,7 +144,7 @@ class _Inflated(_Body):
         self._stream = zlib.decompressobj(wbits=31)
 
     async def add(self, data: bytes) -> None:
-        """Decompress in steps, and let other tasks run in between: a small part may hold much."""
+        """Decompress in steps, with other tasks in between: a small part may expand a lot."""
         while True:
             try:
                 step = self._stream.decompress(data, _INFLATED_BYTES)
@@ -152,13 +152,13 @@ class _Inflated(_Body):
                 raise errors.BadRequest(f"the body is not gzip: {error}") from error
             self._write(step)
             data = self._stream.unconsumed_tail
-            # All input may have been read while a step's worth of output is still to be written.
+            # All input may be read while decompressed output is still pending.
             if not data and len(step) < _INFLATED_BYTES:
                 return
             await asyncio.sleep(0)
 
     def end(self) -> bytes:
-        """Raises BadRequest unless one stream came, to its end."""
+        """Return the body. Raises BadRequest unless it is one complete gzip stream."""
         if not self._stream.eof or self._stream.unused_data:
-            raise errors.BadRequest("the body is not one whole gzip stream")
+            raise errors.BadRequest("the body is not one complete gzip stream")
         return super().end()

@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 API: Final = "/api/v1"
 Operation = Literal["send", "receive", "settle", "transaction"]
-"""Operations that the messaging conventions of OpenTelemetry name."""
+"""Operations by the messaging conventions of OpenTelemetry."""
 _PROCESS: Final = f"r-{secrets.token_hex(6)}-"
 _NUMBERS: Final = itertools.count(1)
-"""Ids of requests that came without one: no other process has the same."""
+"""Prefix of generated request ids, unique per process."""
 _EMPTY_BYTES: Final = 256
 """Enough for an empty object, or for an unknown field that the error can name."""
 _TRACEPARENT: Final = re.compile(
@@ -46,35 +46,35 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
-    """With names in braces, each one percent-encoded segment: ``/pop/queue/{queue}``."""
+    """Each name in braces is one percent-encoded segment: ``/pop/queue/{queue}``."""
     handler: Handler
     summary: str
     tag: str = ""
     """Its section in the OpenAPI document; if empty, the name of the handler's module."""
     permission: Permission | None
-    """Required of the caller; None: the handler checks, or the route needs none."""
+    """The caller's required permission; None: the handler checks, or none is required."""
     is_public: bool = False
     """Needs no authentication."""
     is_payload_view: bool = False
     """Shows payloads to people, which the audit log records."""
     is_shared: bool = False
-    """May be answered from the response cache, if the request allows it."""
+    """May be served from the response cache, if the request allows it."""
     span: Operation | None = None
     """The operation of its span; None: it has no span."""
     is_probe: bool = False
-    """Polled by machines, some with parameters of their own: never logged."""
+    """Polled by machines, some with their own parameters; never logged."""
     body: type[Any] | None = None
     """None: any body but an empty object is rejected."""
     query: type[Any] | None = None
     """None: every parameter is rejected, except for probes."""
     headers: Mapping[str, str] = {}
-    """Request headers of this route only, and what they mean."""
+    """Request headers of this route, with their descriptions."""
     answers: Mapping[int, type[Any] | None] = {}
-    """Status to struct; None where the answer has no body or is not JSON."""
+    """Status to struct; None if the response has no body or is not JSON."""
     is_text_too: bool = False
-    """Answers in plain text, unless there is JSON and the request accepts it."""
+    """Responds in plain text, unless JSON is available and the request accepts it."""
     problems: tuple[type[errors.QueenError], ...] = ()
-    """Errors besides those of every route."""
+    """Errors in addition to those of every route."""
 
 
 class _Nothing(Request, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class _Nothing(Request, frozen=True, kw_only=True):
 
 
 class Call:
-    """A request that is being answered."""
+    """A request in progress."""
 
     __slots__ = (
         "_headers",
@@ -114,9 +114,9 @@ class Call:
         self.span: Span | None = None
         """None if tracing is off."""
         self.share = Share(state.requests)
-        """Memory of its body, and of the values in it."""
+        """Memory of its body, and of the decoded values."""
         self.spent: list[float] | None = None
-        """Seconds that its statements took, if the answer reports them."""
+        """Duration of its statements in seconds, if the response reports it."""
         self._receive = receive
         self._headers: dict[bytes, bytes] | None = None
         self.caller: Caller
@@ -149,15 +149,15 @@ class Call:
         after: object = None,
         revealed: list[str] | None = None,
     ) -> None:
-        """Add to the audit record: the queue, and its state before and after; never payloads."""
+        """Add the queue and its state before and after to the audit record; never payloads."""
         added = {"queue": queue, "before": before, "after": after, "revealed": revealed}
         self.audited = {**self.audited, **{k: v for k, v in added.items() if v is not None}}
 
     def reveal(self, is_requested: bool) -> Sealer | None:
         """
-        Return what decrypts payloads if the request wants that; None: they are masked.
+        Return the decrypter if the request asks to reveal payloads; None: they are masked.
 
-        A caller that may consume a payload can read it anyway. Raises Forbidden for others.
+        Callers that may consume a payload can read it anyway. Raises Forbidden for others.
         """
         if not is_requested:
             return None
@@ -166,7 +166,7 @@ class Call:
         return self.state.engine.seals
 
     def revealed(self, id_: str) -> None:
-        """Add an encrypted message that is shown to the audit record."""
+        """Add a revealed message to the audit record."""
         self.audited["revealed"].append(id_)
 
     def query(self, type_: type[T]) -> T:
@@ -182,7 +182,7 @@ class Call:
         return read_body(self.header, self._receive, self.exchange, self.share, most)
 
     async def refuse_unknown(self, route: Route) -> None:
-        """Raise BadRequest for parameters, or a body, if the route takes none."""
+        """Raise BadRequest for parameters, or a body, if the route has none."""
         if route.query is None and self.scope["query_string"]:
             self.query(_Nothing)
         if route.body is None and (
@@ -192,15 +192,15 @@ class Call:
             await self._refuse_body()
 
     async def _refuse_body(self) -> None:
-        """Raise BadRequest unless the body is an empty object; a large one is not even read."""
+        """Raise BadRequest unless the body is an empty object. Large ones are not read."""
         try:
             if self.header(b"content-encoding") is not None:
-                raise errors.BadRequest("this route takes no request body")
+                raise errors.BadRequest("this route does not accept a request body")
             raw = await self._read_body(_EMPTY_BYTES)
         except (errors.BadRequest, errors.BodyTooLarge) as error:
             if self.exchange is not None:
                 self.exchange.close_after_answer()
-            raise errors.BadRequest("this route takes no request body") from error
+            raise errors.BadRequest("this route does not accept a request body") from error
         if raw:
             decode(raw, _Nothing)
 
@@ -224,12 +224,12 @@ class Call:
         )
 
     def require_acks(self, acknowledgments: Sequence[Acknowledgment]) -> Awaitable[None]:
-        """Raise Forbidden unless the caller may settle these messages."""
+        """Raise Forbidden unless the caller may acknowledge these messages."""
         self.caller.require(Permission.CONSUME)
         return queue_scopes.require_acks(self.state.engine, self.caller, acknowledgments)
 
     def require_leases(self, lease_ids: Sequence[str]) -> Awaitable[None]:
-        """Raise Forbidden unless the caller may hold these leases."""
+        """Raise Forbidden unless the caller may use these leases."""
         self.caller.require(Permission.CONSUME)
         return queue_scopes.require_leases(self.state.engine, self.caller, lease_ids)
 
@@ -243,7 +243,7 @@ class Call:
         return error if self.caller.scopes is None else queue_scopes.outside(self.caller)
 
     def visible(self, names: Iterable[str]) -> Awaitable[set[str]]:
-        """Return those of the queues that the caller may see."""
+        """Return the queues that the caller may see."""
         return queue_scopes.visible(self.state.engine, self.caller, names)
 
 

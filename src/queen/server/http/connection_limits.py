@@ -4,7 +4,7 @@ from ipaddress import ip_address
 from typing import Final
 
 _PREFIX_BITS: Final = 64
-"""Of an IPv6 address: whoever has one has all that begin so."""
+"""Length of an IPv6 prefix, because one user has all addresses of a prefix."""
 
 
 class ConnectionLimits:
@@ -16,7 +16,7 @@ class ConnectionLimits:
         self._open: dict[str, int] = {}
 
     def enter(self, client: tuple[str, int] | None) -> bool:
-        """A connection is made; False when its address has too many. It must `leave` either way."""
+        """Count a new connection; False if its address has too many. `leave` is required anyway."""
         if not self._most or client is None:
             return True
         name = _named(client[0])
@@ -24,7 +24,7 @@ class ConnectionLimits:
         return count <= self._most
 
     def leave(self, client: tuple[str, int] | None) -> None:
-        """A connection is over."""
+        """Count a closed connection."""
         if not self._most or client is None:
             return
         name = _named(client[0])

@@ -1,4 +1,4 @@
-"""Keyset pagination: the last page costs as much as the first."""
+"""Keyset pagination, in which every page costs the same."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime
@@ -16,25 +16,25 @@ Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Priority = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Level = Annotated[int, msgspec.Meta(ge=-1, le=9)]
 DUE = tuple[datetime, Int]
-"""A place among messages that are not due yet."""
+"""A position in the list of scheduled messages."""
 LARGEST = 1e300
-"""Before it come all places of a list that is sorted by a figure, the largest first."""
+"""Start of a list that is sorted by a number, the largest first."""
 FIRST_DUE = (datetime(1, 1, 1, tzinfo=UTC), 0)
 
 
 def limit_of(call: Call, query: PageQuery) -> int:
-    """How many entries a page has; too many are lowered to what the server allows."""
+    """Return the page size, up to the server's limit."""
     settings = call.state.settings
     return min(query.limit or settings.api_default_limit, settings.api_max_limit)
 
 
 def cursor_to(*place: object) -> str:
-    """A place in an order as an opaque string."""
+    """Encode a position as an opaque string."""
     return urlsafe_b64encode(msgspec.json.encode(place)).rstrip(b"=").decode()
 
 
 def place_of(cursor: str | None, type_: type[T], start: T) -> T:
-    """The place that a cursor names, or the start of the list."""
+    """Decode the position of a cursor; without one, the start of the list."""
     if cursor is None:
         return start
     try:
@@ -45,4 +45,4 @@ def place_of(cursor: str | None, type_: type[T], start: T) -> T:
                 in_utc(each, "/cursor")
         return place
     except (ValueError, UnicodeError, msgspec.DecodeError) as error:
-        raise errors.BadRequest("the cursor is not one of this list") from error
+        raise errors.BadRequest("invalid cursor: it does not belong to this list") from error

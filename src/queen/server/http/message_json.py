@@ -19,18 +19,18 @@ _PLAIN_TAIL: Final = b',"headers":{},"traceId":null}'
 
 
 def popped(deliveries: Iterable[Delivery], queues: Mapping[str, Queue]) -> bytes:
-    """The answer to a pop, message by message."""
+    """Encode the response of a pop, message by message."""
     chunks: list[bytes] = []
     for delivery in deliveries:
         _splice(chunks, delivery, _shared(delivery, queues.get(delivery.queue)))
-    # Each message begins with the comma that the first one must not have.
+    # Each message begins with a comma, which the first one must not have.
     chunks[0] = b'{"messages":[' + chunks[0][1:]
     chunks.append(b"]}")
     return b"".join(chunks)
 
 
 def popped_runs(deliveries: Iterable[Delivery], queues: Mapping[str, Queue]) -> bytes:
-    """The answer to a pop, run by run."""
+    """Encode the response of a pop, run by run."""
     chunks: list[bytes] = []
     for delivery in deliveries:
         shared = _shared(delivery, queues.get(delivery.queue))
@@ -54,7 +54,7 @@ def _run(delivery: Delivery, run: Run, first: int, end: int, shared: bytes) -> b
 
 
 def _shared(delivery: Delivery, queue: Queue | None) -> bytes:
-    """What messages of a delivery have in common."""
+    """Encode the common fields of a delivery's messages."""
     options = b"{}"
     if queue is not None:
         options = b'{"leaseTime":%b,"retryLimit":%d}' % (
@@ -102,7 +102,7 @@ def _splice(chunks: list[bytes], delivery: Delivery, shared: bytes) -> None:
 
 
 def pushed(result: PushResult) -> bytes:
-    """The answer to a push."""
+    """Encode the response of a push."""
     if (place := result.plain()) is not None:
         shard, partition_id, base, count = place
         tail = b'"status":"queued","partitionId":"%b","code":null,"error":null,"offset":' % (
@@ -120,13 +120,13 @@ def pushed(result: PushResult) -> bytes:
 
 
 def acknowledged(answers: Sequence[Acknowledged]) -> bytes:
-    """The answer to several acknowledgments."""
+    """Encode the response of several acknowledgments."""
     results: list[bytes] = []
     is_success = True
     last: Acknowledged | None = None
     tail = b""
     for index, answer in enumerate(answers):
-        # Most differ from the one before by their name alone, or not at all.
+        # Consecutive results mostly differ only in their name, or not at all.
         if last is None or answer != last:
             tail = _ENCODE(answer)[1:]
             is_success = is_success and answer.success
@@ -139,7 +139,7 @@ def acknowledged(answers: Sequence[Acknowledged]) -> bytes:
 
 
 def instant(at: datetime) -> bytes:
-    """RFC 3339 in UTC, to the millisecond."""
+    """Format a timestamp as RFC 3339 in UTC, in milliseconds."""
     at = at.astimezone(UTC)
     return b"%04d-%02d-%02dT%02d:%02d:%02d.%03dZ" % (
         at.year,

@@ -31,17 +31,17 @@ _OF_CALLERS: Final = (
 )
 _OF_BODIES: Final = (errors.BodyTooLarge, errors.TooManyBytes, errors.UnsupportedMediaType)
 _SHARED: Final = {
-    "Cache-Control": "`max-age=N`: what another caller was answered up to N seconds ago will do"
+    "Cache-Control": "`max-age=N`: accept a cached response that is up to N seconds old"
 }
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
-    """OpenAPI 3.1 of these routes."""
+    """Build the OpenAPI 3.1 document of these routes."""
     routes = list(routes)
     types = [*dict.fromkeys(each for route in routes for each in _types(route)), Problem]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
-    # What msgspec 0.22 leaves behind here crashes Python's last collection, at the exit, in a third
-    # of all runs: it is never to be collected.
+    # msgspec 0.22 leaves objects behind that crash Python's last garbage collection, at exit, in a
+    # third of all runs. Frozen objects are never collected.
     gc.freeze()
     shown = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}

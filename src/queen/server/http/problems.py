@@ -11,7 +11,7 @@ _MEMBERS: Final = {"errors", "failed_index", "messages", "settled"}
 
 
 def problem(error: errors.QueenError, request_id: str | None = None) -> Problem:
-    """Describe an error as the contract defines it."""
+    """Convert an error to the problem document of the contract."""
     detail = str(error) or error.default_message
     return Problem(
         type=f"urn:queen:{error.code}",
@@ -27,7 +27,7 @@ def problem(error: errors.QueenError, request_id: str | None = None) -> Problem:
 
 
 def refusal(error: errors.QueenError, request_id: str) -> Answer:
-    """Answer with an error."""
+    """Build the response for an error."""
     headers: dict[str, str] = {}
     if isinstance(error, errors.ServiceError | errors.OutcomeUnknown):
         headers["Retry-After"] = str(error.members.get("retry_after", 1))

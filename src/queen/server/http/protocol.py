@@ -1,4 +1,4 @@
-"""uvicorn's protocol, with deadlines, bounded headers and notice of clients that disconnect."""
+"""uvicorn's protocol, with deadlines, bounded headers and detection of disconnects."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ from queen.server.memory_budget import Unsent
 from queen.settings import Settings
 
 _JOINED_BYTES: Final = 2**16
-"""Larger bodies are not copied to be sent with their headers at once."""
+"""Larger bodies are not copied together with their headers."""
 
 
 class Socket(WebSocketsSansIOProtocol):
@@ -34,13 +34,13 @@ class Socket(WebSocketsSansIOProtocol):
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if not self.close_sent:
-            # The app begins in a later turn of the loop.
+            # The app starts in a later iteration of the loop.
             self.scope[ABORT] = self.transport.abort  # pyright: ignore[reportGeneralTypeIssues] - a key of ours
 
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
-            # A rejection is a response too: uvicorn must not log that one is missing.
+            # A rejection is also a response: uvicorn must not log that it is missing.
             self.handshake_complete = True
 
 
@@ -76,10 +76,10 @@ class Cycle(RequestResponseCycle):
         if len(body) <= _JOINED_BYTES:
             self.transport.write(b"".join([*head, body]))
         else:
-            # Without a copy: it may lie in the transport for long.
+            # Without a copy, because it may wait in the transport for a long time.
             self.transport.write(b"".join(head))
             self.transport.write(body)
-        # A write that fails at once closes the transport; connection_lost is called later.
+        # If a write fails immediately, the transport closes, and connection_lost is called later.
         is_reset = self.transport.is_closing()
         self.message_event.set()
         if not self.keep_alive:
@@ -97,8 +97,8 @@ class Protocol(HttpToolsProtocol):
     """
     A connection with deadlines.
 
-    There is no timer per request: a connection that reads, writes or rests notes since when, and
-    one sweep per second checks all connections.
+    There is no timer per request. Each connection records since when it reads, writes or is idle,
+    and one sweep per second checks all of them.
     """
 
     settings: Settings
@@ -114,21 +114,21 @@ class Protocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._since: float | None = None
-        """When the request that is being read began; None between requests."""
+        """Start time of the request that is being read; None between requests."""
         self._is_reading_headers = True
         self._header_bytes = 0
         self._writing_since: float | None = None
         self._resting_since: float | None = None
         self._disconnect = Disconnect()
         self._answering: RequestResponseCycle | None = None
-        """The request that the app answers now, or answered last."""
+        """The current or last request of the app."""
         self._is_aborted = False
         self._is_refused = False
-        """Nothing more is read: the connection is, or will be, closed."""
+        """No more input is read: the connection is, or will be, closed."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
         super().connection_made(transport)
-        # A connection that never sends anything is as slow as one that sends half.
+        # A connection that never sends data is treated like one that sends slowly.
         self._since = time.monotonic()
         if len(self.connections) > self.settings.max_connections:
             self._refuse(errors.Overloaded("this process has too many connections"))
@@ -136,7 +136,7 @@ class Protocol(HttpToolsProtocol):
             self._refuse(errors.RateLimited("this address has too many connections"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Closed without an error, the transport has sent all that it had.
+        # If the transport closed without an error, it has sent everything.
         self._disconnect.is_cut = self.flow.write_paused and (exc is not None or self._is_aborted)
         super().connection_lost(exc)
         self.unsent.forget(self)
@@ -152,12 +152,12 @@ class Protocol(HttpToolsProtocol):
         self.unsent.forget(self)
 
     def abort(self) -> None:
-        """End this connection at once; what its client has not read is dropped."""
+        """Close this connection immediately, and drop unread responses."""
         self._is_aborted = True
         self.transport.abort()
 
     def handle_websocket_upgrade(self) -> None:
-        # It is another protocol's from now on, and one of WS_MAX_CONNECTIONS.
+        # From now on, another protocol owns it, and it counts towards WS_MAX_CONNECTIONS.
         self.limits.leave(self.client)
         super().handle_websocket_upgrade()
 
@@ -171,7 +171,7 @@ class Protocol(HttpToolsProtocol):
         self._resting_since = None
         was_reading = self._is_reading_headers
         super().data_received(data)
-        # What began or ended within this chunk is no header without end.
+        # Headers that start or end in this chunk are not endless.
         if was_reading and self._is_in_headers():
             self._header_bytes += len(data)
             if self._header_bytes > self.settings.max_header_bytes:
@@ -192,7 +192,7 @@ class Protocol(HttpToolsProtocol):
             "headers": self.headers,
             "state": self.app_state,
         }
-        self.scope = scope  # The rest follows the headers.
+        self.scope = scope  # The rest follows after the headers.
         self._is_reading_headers = True
         self._header_bytes = 0
         if self._since is None:
@@ -215,7 +215,7 @@ class Protocol(HttpToolsProtocol):
         if parser.should_upgrade() and self._should_upgrade():
             return
         if not url.startswith(b"/") or b"#" in url:
-            raise ValueError("the target of a request is a path")  # Answered as a bad request.
+            raise ValueError("the target of a request must be a path")  # Becomes a 400 response.
         raw_path, _, query = url.partition(b"?")
         path = raw_path.decode("ascii")
         scope["path"] = unquote(path) if "%" in path else path
@@ -224,7 +224,7 @@ class Protocol(HttpToolsProtocol):
         self._begin()
 
     def _begin(self) -> None:
-        """Let the app answer this request, after those that came before it."""
+        """Start this request in the app, after earlier ones."""
         parser = self.parser
         assert parser is not None
         version = parser.get_http_version()
@@ -279,10 +279,10 @@ class Protocol(HttpToolsProtocol):
         self._refuse(errors.BadRequest(msg))
 
     def sweep(self, now: float) -> None:
-        """End this connection if its client takes too long to send, to read, or to ask again."""
+        """Close this connection if its client is too slow to send, to read, or to send again."""
         transport = self.transport
         if self.pipeline:
-            # Its next request is not read on while the first is being answered.
+            # The next request is not read while the first one is in progress.
             self._since = now
         if not transport.is_closing():
             if self._since is not None:
@@ -315,7 +315,7 @@ class Protocol(HttpToolsProtocol):
         return f"the headers have more than {self.settings.max_header_bytes} bytes"
 
     def _refuse(self, error: errors.QueenError) -> None:
-        """Respond without the app, and close, after requests that the app is answering."""
+        """Respond without the app and close, after requests in progress."""
         if self._is_refused or self.transport.is_closing():
             return
         self._is_refused = True
@@ -323,7 +323,7 @@ class Protocol(HttpToolsProtocol):
         if self._close_behind():
             return
         cycle = self.cycle
-        # None before the first request. A client that got a response, or a part, gets no more.
+        # None before the first request. A client that received a part of a response gets no more.
         if cycle is None or not (cycle.more_body and cycle.response_started):  # pyright: ignore[reportUnnecessaryComparison] - None at first
             body = msgspec.json.encode(problem(error))
             self.transport.write(
@@ -337,13 +337,13 @@ class Protocol(HttpToolsProtocol):
 
     def _close_behind(self) -> bool:
         """
-        Let requests that came whole be answered, the last one with the end of the connection.
+        Finish requests that were received completely, and close after the last one.
 
-        False if there is none. They may have been applied, so a refusal of what came after them
-        must not stand where their answers belong.
+        False if there are none. They may have been applied, so the rejection of a later request
+        must not take the place of their responses.
         """
         if self.pipeline and self.pipeline[0][0].more_body:
-            self.pipeline.popleft()  # Half a request behind others: it never begins.
+            self.pipeline.popleft()  # An incomplete request after others never starts.
             last = self.pipeline[0][0] if self.pipeline else self._answering
         else:
             last = self.cycle

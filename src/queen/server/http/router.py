@@ -18,7 +18,7 @@ class _Node:
 
 
 class Router:
-    """Find routes by the raw path: a name may hold a percent-encoded slash."""
+    """Finds routes by the raw path, because a name may contain an encoded slash."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
@@ -32,12 +32,12 @@ class Router:
                         node.wildcard = _Node()
                         node.wildcard.name = part[1:-1]
                     if node.wildcard.name != part[1:-1]:
-                        raise ValueError(f"{route.path}: {part} has another name elsewhere")
+                        raise ValueError(f"{route.path}: {part} has another name in another route")
                     node = node.wildcard
                 else:
                     node = node.children.setdefault(part, _Node())
             if route.method in node.routes:
-                raise ValueError(f"{route.method} {route.path} is there twice")
+                raise ValueError(f"{route.method} {route.path} is defined twice")
             node.routes[route.method] = route
             if "{" not in route.path:
                 self._plain[route.method, route.path.encode()] = route
@@ -53,15 +53,15 @@ class Router:
                 return route, names
             allowed |= set(node.routes)
         if not allowed:
-            raise errors.NoSuchRoute(f"there is nothing under {readable(raw_path)}")
+            raise errors.NoSuchRoute(f"the path {readable(raw_path)} does not exist")
         allow = ", ".join(sorted(allowed))
         raise errors.MethodNotAllowed(
-            f"{method} does not go with {readable(raw_path)}; try {allow}", allow=allow
+            f"{method} is not supported for {readable(raw_path)}; use {allow}", allow=allow
         )
 
 
 def _nodes(node: _Node, parts: list[str]) -> Iterator[tuple[_Node, dict[str, str]]]:
-    """Yield the nodes where a path may end. Fixed segments come first: a name may equal one."""
+    """Yield the nodes that a path may end at, fixed segments first, because names may equal one."""
     if not parts:
         yield node, {}
         return
@@ -74,7 +74,7 @@ def _nodes(node: _Node, parts: list[str]) -> Iterator[tuple[_Node, dict[str, str
 
 
 def _split(raw_path: bytes) -> list[str]:
-    """Return the segments of a path: split, then decoded, so that names may hold a slash."""
+    """Split a path into segments, then decode them, so that names may contain a slash."""
     try:
         parts = [
             (unquote_to_bytes(part) if b"%" in part else part).decode("utf-8")
@@ -83,10 +83,10 @@ def _split(raw_path: bytes) -> list[str]:
     except UnicodeDecodeError as error:
         raise errors.BadRequest("the path is not UTF-8") from error
     if b"%00" in raw_path and any("\x00" in part for part in parts):
-        raise errors.BadRequest("the path has a NUL character")
+        raise errors.BadRequest("the path contains a NUL character")
     return parts
 
 
 def readable(raw_path: bytes) -> str:
-    """Return a path as the text of an error."""
+    """Return a path as text for an error."""
     return raw_path[:200].decode("ascii", "replace")

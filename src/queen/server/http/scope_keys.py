@@ -4,19 +4,19 @@ import asyncio
 from typing import Any, Final, Protocol
 
 DISCONNECT: Final = "queen.disconnect"
-"""The Disconnect of the connection."""
+"""The `Disconnect` of the connection."""
 ABORT: Final = "queen.abort"
 """In the scope of a WebSocket: a function that ends the connection without a close frame."""
 EXCHANGE: Final = "queen.exchange"
-"""The Exchange. `Call` removes it: it refers to the scope, and would keep it in memory."""
+"""The `Exchange`. `Call` removes it: it refers to the scope, and would keep it in memory."""
 
 
 class ClientGone(Exception):
-    """The client closed its connection before its request was complete or answered."""
+    """The client disconnected before the request or the response was complete."""
 
 
 class Disconnect:
-    """Cancels the task that waits on behalf of a client when this client disconnects."""
+    """Cancels the task that waits on behalf of a client when the client disconnects."""
 
     __slots__ = ("has_happened", "is_cut", "task")
 
@@ -24,7 +24,7 @@ class Disconnect:
         self.task: asyncio.Task[Any] | None = None
         self.has_happened = False
         self.is_cut = False
-        """Whether the client disconnected before it had read everything sent to it."""
+        """Whether the client disconnected before it read everything."""
 
     def notify(self) -> None:
         self.has_happened = True
@@ -34,7 +34,7 @@ class Disconnect:
 
 
 class Exchange(Protocol):
-    """One request and its response, without ASGI messages: they cost a fifth of a small request."""
+    """One request and its response without ASGI messages, which cost 20 % of a small request."""
 
     def take_body(self) -> bytes | None:
         """Return the body if it is complete; None if it must be received."""
@@ -43,7 +43,7 @@ class Exchange(Protocol):
         self, status: int, headers: bytes, body: bytes, *, is_awaited: bool = False
     ) -> bool:
         """
-        Send a response, its headers already as lines, and end the exchange.
+        Send a response with encoded headers, and end the exchange.
 
         Returns False if the client disconnected before. With ``is_awaited``, waits until most of
         the response is sent, and returns False also if the client disconnects meanwhile.

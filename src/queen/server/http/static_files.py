@@ -1,4 +1,4 @@
-"""The files of the dashboard, and its page for every path that is not a route."""
+"""The files of the dashboard, and its page for every other path."""
 
 import gzip
 import hashlib
@@ -19,9 +19,9 @@ from queen.server.http.router import readable
 from queen.settings import Settings
 
 FOLDER: Final = Path(__file__).parents[1] / "dashboard"
-"""What `make dashboard` builds; a wheel has it."""
+"""The output of `make dashboard`, which is part of the wheel."""
 _OF_ROUTES: Final = (b"api", b"ws", b"metrics", b"livez", b"readyz", b"health")
-"""First words of paths that are never pages: who asks there gets a problem."""
+"""First segments of paths that are never pages: they return a problem document."""
 _FOR_EVER: Final = b"public, max-age=31536000, immutable"
 _ASK_FIRST: Final = b"no-cache"
 _INDEX: Final = "index.html"
@@ -31,21 +31,21 @@ _ABSENT: Final = """\
 <meta charset="utf-8">
 <title>Queen</title>
 <h1>The dashboard is not built</h1>
-<p>This server runs from a source checkout: <code>make dashboard</code>, then start it again.</p>
-<p>The API is there: <a href="./api/v1/openapi.json">its contract</a>.</p>
+<p>This server runs from a source checkout. Run <code>make dashboard</code> and restart it.</p>
+<p>The API is available: see <a href="./api/v1/openapi.json">its OpenAPI document</a>.</p>
 """
 
 
 class _File:
-    """One file as it is sent."""
+    """One file with its response headers."""
 
     def __init__(self, name: str, body: bytes, headers: Mapping[str, str] = PAGE_HEADERS) -> None:
         self.media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
         if self.media_type.startswith("text/"):
             self.media_type += "; charset=utf-8"
-        # The names of all others hold a hash of what is in them.
+        # Names of assets contain a hash of their contents.
         self.cache: Final = _FOR_EVER if name.startswith("assets/") else _ASK_FIRST
-        # Weak: the packed form says the same in other bytes.
+        # Weak, because the compressed form has the same contents in other bytes.
         self.etag: Final = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
         self.body: Final = body
         self._headers: Final = headers
@@ -63,7 +63,7 @@ class _File:
 
 
 def _names(if_none_match: str | None, etag: str) -> bool:
-    """Whether a client says that it has this, among others."""
+    """Whether the client has this version already."""
     if if_none_match is None:
         return False
     known = {each.strip().removeprefix("W/") for each in if_none_match.split(",")}
@@ -85,8 +85,8 @@ class StaticFiles:
     """
     The built dashboard in memory.
 
-    Its pages are made in the browser: each path that is neither a route nor a file gets the same
-    document, if somebody asks for a document.
+    The browser renders its pages. Each path that is neither a route nor a file returns the same
+    document, if the request accepts HTML.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class StaticFiles:
         self._index = self._build_index()
 
     def _build_index(self) -> _File:
-        """Render the page; its policy lets it request tokens from the OIDC provider."""
+        """Render the page. Its policy allows requests to the OIDC provider's token endpoint."""
         provider = self._provider
         endpoints = None if provider is None else provider.endpoints
         return _File(
@@ -124,7 +124,7 @@ class StaticFiles:
     async def find(
         self, method: str, raw_path: bytes, header: Callable[[bytes], str | None]
     ) -> Answer:
-        """A file, or the document of every page; raises NoSuchRoute."""
+        """Return a file, or the document of every page; raises NoSuchRoute."""
         first = raw_path.split(b"/", 2)[1] if raw_path.startswith(b"/") else b""
         if method in ("GET", "HEAD") and first not in _OF_ROUTES:
             name = raw_path[1:].decode("ascii", "replace")
@@ -136,7 +136,7 @@ class StaticFiles:
                 if not self.is_built:
                     answer.status = 404
                 return answer
-        raise errors.NoSuchRoute(f"there is nothing under {readable(raw_path)}")
+        raise errors.NoSuchRoute(f"the path {readable(raw_path)} does not exist")
 
 
 def _render(text: str, settings: Settings, provider: Provider | None) -> str:
@@ -156,7 +156,7 @@ def _render(text: str, settings: Settings, provider: Provider | None) -> str:
 
 
 def without_prefix(scope: Scope, prefix: str) -> None:
-    """Take the prefix off a path that has it; a proxy may have done so already."""
+    """Remove the prefix from a path, unless a proxy already did."""
     path, raw = scope["path"], scope["raw_path"] or scope["path"].encode()
     if path == prefix:
         path, raw = path + "/", raw + b"/"

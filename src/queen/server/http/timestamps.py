@@ -12,14 +12,14 @@ from queen.wire.problems import Detail
 
 _Check = Callable[[Any, str], object]
 _CHECKS: Final[dict[type, tuple[tuple[str, str, _Check], ...]]] = {}
-"""By struct: the fields that hold instants or structs with some, their names on the wire, how."""
+"""By struct: the fields with timestamps, their names on the wire, and their checks."""
 
 
 def check(struct: object, where: str = "") -> None:
     """
-    Raise BadRequest if an instant of this struct, or of one in it, has no UTC.
+    Raise BadRequest if a timestamp of this struct, or of a nested one, is out of range in UTC.
 
-    Items in lists are not looked at: there are many, and the engine judges each on its own.
+    Items in lists are skipped: there may be many, and the engine checks each of them.
     """
     checks = _CHECKS.get(type(struct))
     if checks is None:
@@ -31,11 +31,11 @@ def check(struct: object, where: str = "") -> None:
 
 
 def in_utc(at: datetime, where: str) -> datetime:
-    """The same instant in UTC; year 1 and year 9999 have hours that are beyond it."""
+    """Convert a timestamp to UTC, which fails at the ends of years 1 and 9999."""
     try:
         return at.astimezone(UTC)
     except OverflowError as error:
-        detail = "in UTC it must be in the years 1 to 9999"
+        detail = "the year must be 1 to 9999 in UTC"
         raise errors.BadRequest(
             f"{where}: {detail}", errors=[Detail(pointer=where, detail=detail)]
         ) from error

@@ -18,9 +18,9 @@ async def wait_for(
     call: Call, waiting: Awaitable[T], *, undo: Callable[[T], Awaitable[None]] | None = None
 ) -> T:
     """
-    Await something that may take long; raises ClientGone, or Unauthorized if access has ended.
+    Await a result that may take long; raises ClientGone, or Unauthorized if access has ended.
 
-    ``undo``: called with a result that comes too late to be sent.
+    ``undo``: called with a result that is too late to be sent.
     """
     authenticator = call.state.authenticator
     disconnect: Disconnect | None = call.scope.get(DISCONNECT)
@@ -42,7 +42,7 @@ async def wait_for(
         authenticator.revocations.remove(call.caller, wait.end)
         if disconnect is not None:
             disconnect.task = None
-    # The database may have been unavailable until now, and with it the news of a revocation.
+    # If the database was unavailable until now, a revocation may be undetected.
     if time.monotonic() - began_at > BELIEVED_SECONDS and not authenticator.is_open:
         await _check_access(call, result, undo)
     return result
@@ -60,7 +60,7 @@ async def _check_access(call: Call, result: T, undo: Callable[[T], Awaitable[Non
 
 
 class _Wait:
-    """One waiting call, and how the end of its access reaches it."""
+    """One waiting call, which can be ended when its access ends."""
 
     __slots__ = ("is_over", "task")
 

@@ -1,4 +1,4 @@
-"""Admit a WebSocket: it needs a ticket, and may not come from the page of another site."""
+"""Admit a WebSocket: it needs a ticket, and must not come from a page of another site."""
 
 from queen import errors
 from queen.server.auth.origins import Origins
@@ -12,7 +12,9 @@ async def admit(call: Call, ticket: str | None) -> Caller:
     if authenticator.is_open:
         caller = ANYBODY
     elif ticket is None:
-        raise errors.Unauthorized("a dashboard needs a ticket: POST /api/v1/auth/ticket")
+        raise errors.Unauthorized(
+            "a dashboard needs a ticket. Create one with POST /api/v1/auth/ticket."
+        )
     else:
         caller = await authenticator.take_ticket(ticket)
     caller.require(Permission.BROWSE)
@@ -20,6 +22,6 @@ async def admit(call: Call, ticket: str | None) -> Caller:
 
 
 def check_origin(call: Call, origins: Origins) -> None:
-    """Raise OriginRefused when a browser opens this from the page of another site."""
+    """Raise OriginRefused if a page of another site opens the WebSocket."""
     scheme = {"ws": "http", "wss": "https"}[call.scope["scheme"]]
     origins.check(call.header, scheme, is_page=False)

@@ -40,7 +40,7 @@ from queen.wire.resources import Operation
 
 _TICK_SECONDS: Final = 1.0
 _OPERATIONS: Final = 50
-"""The newest, whose progress is sent."""
+"""Number of the newest operations whose progress is sent."""
 _ENCODE: Final = msgspec.json.Encoder().encode
 _FLOW: Final = {
     telemetry.PUSHED.name: "pushed",
@@ -52,13 +52,13 @@ _FLOW: Final = {
 
 
 class DashboardQuery(Request, frozen=True, kw_only=True):
-    """A ticket, because the WebSocket of a browser sends no headers."""
+    """A ticket, because browsers cannot send headers with a WebSocket."""
 
     ticket: str | None = None
 
 
 class Feed:
-    """All open WebSockets of this process. While there is none, it gathers nothing."""
+    """All open WebSockets of this process. Without any, it collects no data."""
 
     def __init__(
         self,
@@ -91,9 +91,9 @@ class Feed:
             query = call.query(DashboardQuery)
             check_origin(call, self._origins)
             if call.state.is_draining:
-                raise errors.Draining("this process is stopping")
+                raise errors.Draining("this process is shutting down")
             if len(self._open) >= self._settings.ws_max_connections:
-                raise errors.Overloaded("this process has as many dashboards as it may")
+                raise errors.Overloaded("this process has reached its limit of dashboards")
             call.caller = await admit(call, query.ticket)
         except errors.QueenError as error:
             self._metrics.process.count_error(type(error), scope["path"])
@@ -154,7 +154,7 @@ class Feed:
                     self._operations = await self._newest_operations()
                     is_first = False
                 snapshot = await self._metrics.gather()
-                # First: it reports an unavailable database, which makes the others fail.
+                # First, because it reports an unavailable database, which makes the others fail.
                 if now >= stats_at:
                     stats_at = now + self._settings.system_stats_update_ms / 1000
                     self._send_stats(snapshot)
@@ -166,12 +166,12 @@ class Feed:
             except errors.QueenError:
                 pass
             except Exception as error:
-                # Open dashboards get the next second, whatever failed.
+                # The next second is sent even if this one failed.
                 self._log.error(Event.FEED_FAILED, error=error)
             await asyncio.sleep(_TICK_SECONDS)
 
     async def _send_processed(self, flow: Flow, now: float) -> None:
-        """Send at once after a pause, then at each subscriber's interval."""
+        """Send immediately after a pause, then at each subscriber's interval."""
         self._flow = flow
         due: dict[int, list[Subscriber]] = {}
         for subscriber in self._open:
@@ -231,7 +231,7 @@ class Feed:
         subscribers: Iterable[Subscriber],
     ) -> AsyncIterator[tuple[Subscriber, bool]]:
         """
-        Send one frame to all subscribers that see every queue, and to each other one its part.
+        Send one frame to all subscribers that see every queue, and individual ones to the others.
 
         Yields each subscriber and whether a frame was sent. A subscriber whose visible queues
         cannot be read now is left out.
@@ -277,7 +277,7 @@ class Feed:
 
 
 def _partial(stats: Stats) -> Stats:
-    """The part for callers with scopes: nothing that other callers caused."""
+    """Return the part for callers with scopes, without data of other callers."""
     return Stats(
         messages_per_second=None,
         processes=stats.processes,

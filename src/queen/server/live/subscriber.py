@@ -17,7 +17,7 @@ from queen.wire.live_feed import EVENTS, EventName, Subscribe
 
 _MOST_FRAMES: Final = 64
 _MOST_BYTES: Final = 2**20
-"""A subscriber that is further behind is dropped. One frame always fits."""
+"""A subscriber with more unread bytes is dropped. One frame always fits."""
 _CLOSE_SECONDS: Final = 0.2
 _SUBSCRIBE: Final = msgspec.json.Decoder(Subscribe)
 
@@ -34,7 +34,7 @@ class Subscriber:
         self.events: frozenset[EventName] = frozenset(EVENTS)
         self.queues: frozenset[str] | None = None
         self.seconds = 1
-        """At least so long between two frames of processed messages."""
+        """Shortest time between two frames of processed messages."""
         self.due_at = 0.0
         self.flow: Flow = {}
         """The counters of its last frame."""
@@ -53,7 +53,7 @@ class Subscriber:
             self._has_frames.set()
 
     async def visible(self, names: set[str]) -> set[str]:
-        """Those of the queues that it subscribed to and may see now."""
+        """Return the subscribed queues that the caller may see now."""
         return await self.call.visible(names if self.queues is None else names & self.queues)
 
     async def run(self, log: logs.Log) -> None:
@@ -71,7 +71,7 @@ class Subscriber:
             await asyncio.gather(*tasks, return_exceptions=True)
         if self._is_slow.is_set():
             log.warning(Event.SOCKET_DROPPED, request_id=self.call.request_id)
-            # Not by a close frame: it would wait behind the frames that are not read.
+            # Without a close frame, which would wait behind the unread frames.
             self._abort()
         elif self.has_ended.is_set() and receiving.cancelled():
             await self._close()

@@ -1,4 +1,4 @@
-"""Metrics of all processes of one host: the supervisor sums them up, over private unix sockets."""
+"""Metrics of all processes of one host. The supervisor sums them up over unix sockets."""
 
 import asyncio
 import contextlib
@@ -29,9 +29,9 @@ class WorkerSlot(msgspec.Struct, frozen=True):
 
     directory: str
     number: int
-    """Counts starts: a worker that replaces another has a new number."""
+    """Counts starts: a replacement has a new number."""
     index: int
-    """From 0 up; a worker that replaces another has the same index."""
+    """From 0 up: a replacement has the same index."""
 
     @property
     def path(self) -> str:
@@ -90,7 +90,7 @@ class WorkerMetrics:
             await _exchange(f"{self._slot.directory}/{_SUPERVISOR}", _SAVE, body)
 
     async def gather(self) -> Snapshot:
-        """Return the sum over all workers; of this one only, if the supervisor does not respond."""
+        """Return the sum over all workers, or only this one if the supervisor does not respond."""
         try:
             return _DECODE(await _exchange(f"{self._slot.directory}/{_SUPERVISOR}", _READ))
         except (OSError, TimeoutError, msgspec.DecodeError):
@@ -105,8 +105,8 @@ class SupervisorMetrics:
     """
     The supervisor's end, in a thread with its own event loop.
 
-    It keeps the last snapshot of every worker, and keeps a snapshot before it returns it: so no
-    counter that was read before falls when a worker dies.
+    It stores the last snapshot of every worker before it returns it. If a worker dies, counters
+    that were read before therefore never decrease.
     """
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class SupervisorMetrics:
         return slot
 
     def remove(self, number: int) -> None:
-        """Remove a worker that has ended; its counters stay."""
+        """Remove a worker that has ended. Its counters stay."""
         self._loop.call_soon_threadsafe(self._remove, number)
 
     def close(self) -> None:
@@ -161,12 +161,12 @@ class SupervisorMetrics:
         try:
             snapshot = _DECODE(await _exchange(slot.path, _READ))
         except (OSError, TimeoutError, msgspec.DecodeError):
-            # Starting, busy or dying: its last counters, without gauges.
+            # Starting, busy or ending: its last counters, without gauges.
             return self._last.get(slot.number, Snapshot()).lasting()
         if slot.number in self._slots:
             self._last[slot.number] = snapshot
             return snapshot
-        # It ended meanwhile, and its last snapshot is part of the ended ones.
+        # It ended in between, and its last snapshot is already counted.
         return Snapshot()
 
 

@@ -10,7 +10,7 @@ from queen.telemetry import OTHER
 from queen.wire.jobs import WorkerReport
 
 _FORGET_SECONDS: Final = 15.0
-"""After this time without a report, a worker has ended: it sends one every five seconds."""
+"""A worker without a report for this time has ended: it sends one every five seconds."""
 
 Pair = tuple[str, str]
 
@@ -36,7 +36,7 @@ class JobMetrics:
             self._heard[report.worker] = Heard(report.worker, time.time(), running)
 
     def _is_new(self, report: WorkerReport) -> bool:
-        """Whether it was not counted yet; a report without a number is always new."""
+        """Whether a report was not counted yet. Reports without a number are always new."""
         last = self._numbers.get(report.worker, 0)
         self._numbers[report.worker] = max(last, report.number)
         return report.number == 0 or report.number > last

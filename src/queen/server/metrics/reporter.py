@@ -1,4 +1,4 @@
-"""Store counters, sample the database, and log when the database is lost and found."""
+"""Store counters, sample the database, and log when the database becomes unavailable."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ class Reporter:
         *,
         is_sampling: bool,
     ) -> None:
-        """``is_sampling``: for one process per host, which may become the one that samples."""
+        """``is_sampling``: true in one process per host, which may become the sampling one."""
         self._engine = engine
         self._settings = settings
         self._metrics = metrics
@@ -40,7 +40,7 @@ class Reporter:
         database = self._engine.store.database
         database.lost = lambda reason: self._lose(errors.DatabaseUnavailable(reason))
         self._is_database_lost = database.is_away
-        if not database.is_away:  # Else it is learnt when counters are first stored.
+        if not database.is_away:  # Otherwise the first flush of counters detects it.
             await self._engine.learn_clock()
         if self._metrics.worker is not None:
             await self._metrics.worker.open()

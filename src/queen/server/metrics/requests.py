@@ -1,4 +1,4 @@
-"""Counts of requests, and a snapshot of everything that a process counts."""
+"""Counts of requests, and a snapshot of all metrics of a process."""
 
 import asyncio
 import contextlib
@@ -57,7 +57,7 @@ class RequestMetrics:
         self._window = settings.recent_message_window_seconds
         self._pushed: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
         self.connections: Collection[object] = ()
-        """Open connections of clients, as the server has them."""
+        """Open client connections, shared with the server."""
         self.websockets = 0
         self.jobs = JobMetrics(settings.metrics_max_queues)
         self.sampled = Snapshot()
@@ -81,7 +81,7 @@ class RequestMetrics:
             self._errors[route] = self._errors.get(route, 0) + 1
 
     async def tick_forever(self) -> None:
-        """Once per second, note how late the loop is, and how many messages were pushed."""
+        """Once per second, record the delay of the loop and the number of pushed messages."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             self._loop_lag = self.watchdog.take_worst()
@@ -123,14 +123,14 @@ class RequestMetrics:
         return snapshot
 
     async def _count_added(self, snapshot: Snapshot) -> None:
-        """Messages in queues without order are jobs."""
+        """Count messages in unordered queues as jobs."""
         pushed = {
             each.labels[0]: each.value
             for each in snapshot.values
             if each.name == telemetry.PUSHED.name
         }
         catalogue = self._engine.catalogue
-        # Old entries will do: a queue keeps its order, and its last push looked it up.
+        # Old cache entries are sufficient: a queue never changes its order.
         known = catalogue.remembered(pushed)
         with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
             known |= await catalogue.queues(pushed.keys() - known.keys() - {telemetry.OTHER})

@@ -1,4 +1,4 @@
-"""Detect when the event loop stalls, for how long, and in which route."""
+"""Detect stalls of the event loop, with their duration and route."""
 
 import asyncio
 import sys
@@ -26,10 +26,10 @@ class _Place(msgspec.Struct, frozen=True):
 
 class Watchdog:
     """
-    Measures how late the loop runs a timer, and records delays above 250 ms as stalls.
+    Measures the delay of a timer, and records delays above 250 ms as stalls.
 
-    A thread finds the code that runs while the loop stalls. If that is one long call into C, the
-    thread runs as soon as the call returns, before its caller continues.
+    A thread finds the code that runs during a stall. If that is one long call into C, the thread
+    runs as soon as the call returns, before its caller continues.
     """
 
     def __init__(self, log: logs.Log, answering: CodeType) -> None:
@@ -40,7 +40,7 @@ class Watchdog:
         self._worst = 0.0
         self._ticked_at = time.monotonic()
         self._seen_at = 0.0
-        """The last tick before the stall that the thread saw last."""
+        """The last tick before the stall that the thread detected last."""
         self._place = _Place()
         self._is_over = threading.Event()
 
@@ -61,7 +61,7 @@ class Watchdog:
             self._is_over.set()
 
     def take_worst(self) -> float:
-        """The longest delay since this was last called."""
+        """Return the longest delay since the last call."""
         worst, self._worst = self._worst, 0.0
         return worst
 

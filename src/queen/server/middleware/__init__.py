@@ -1,1 +1,1 @@
-"""Wraps every call: metrics and logs, tracing, the audit log and the response cache."""
+"""Wrappers of every call: metrics and logs, tracing, the audit log, the response cache."""

@@ -1,4 +1,4 @@
-"""Write the audit record of calls that change or reveal something."""
+"""Write the audit record of calls that change or reveal data."""
 
 from typing import Any, Final
 
@@ -15,10 +15,10 @@ _MOST_LETTERS: Final = 2_000
 
 async def write(call: Call, route: Route, status: int) -> None:
     """
-    Record a call of a caller that was let in, whatever came of it.
+    Record a call of an authenticated caller, whatever its result.
 
     The record is stored before the response is sent. If it cannot be stored, the response to a
-    change says that the outcome is unknown. Repeated reads and rejected calls are counted.
+    change is OutcomeUnknown. Repeated reads and rejected calls are only counted.
     """
     audited = call.audited
     queue: str | None = audited.get("queue", call.parameters.get("queue"))
@@ -26,7 +26,7 @@ async def write(call: Call, route: Route, status: int) -> None:
         actor=call.caller.name,
         action=f"{route.method} {route.path}",
         permission=route.permission or "browse",
-        queue=queue and queue.replace("\0", "\\0"),  # PostgreSQL cannot hold it.
+        queue=queue and queue.replace("\0", "\\0"),  # PostgreSQL cannot store NUL.
         path=readable(call.scope["raw_path"] or call.scope["path"].encode()),
         source=source(call),
         request_id=call.request_id,
@@ -43,20 +43,22 @@ async def write(call: Call, route: Route, status: int) -> None:
     except errors.QueenError as error:
         if status >= 400:
             return
-        raise errors.OutcomeUnknown(f"done, but not in the audit log: {error}") from error
+        raise errors.OutcomeUnknown(
+            f"the change was applied, but not recorded in the audit log: {error}"
+        ) from error
 
 
 def source(call: Call) -> str | None:
-    """The address of the client; behind a proxy, the one that the proxy saw."""
+    """Return the client's address; behind a proxy, the one that the proxy received."""
     if call.state.settings.behind_proxy and (forwarded := call.header(b"x-forwarded-for")):
-        # The last is the proxy's own word; those before it are the client's.
+        # The proxy appends the last address. The client can forge the others.
         return readable(forwarded.rpartition(",")[2].strip().encode("latin-1", "replace"))
     client = call.scope.get("client")
     return None if client is None else str(client[0])
 
 
 def readable(raw: bytes) -> str:
-    """Bytes of a client as letters that no terminal obeys."""
+    """Decode bytes of a client to text without control characters."""
     return raw[:_MOST_LETTERS].decode("ascii", "backslashreplace").encode("unicode_escape").decode()
 
 

@@ -22,7 +22,7 @@ _NO_ROUTE: Final = "(none)"
 
 
 class Observer:
-    """Wraps the answers of one process."""
+    """Wraps the responses of one process."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Observer:
         self._logs_all = logs_all
 
     async def answer(self, call: Call, answer: Callable[[Call], Awaitable[Answer]]) -> Answer:
-        """Answer a call, count it, and turn errors into answers."""
+        """Handle a call, count it, and convert errors to responses."""
         started_at = time.perf_counter()
         try:
             answered = await answer(call)
@@ -62,15 +62,15 @@ class Observer:
         return _NO_SPAN if self._tracing is None else self._tracing.of_call(call)
 
     def unexpected(self, call: Call, error: Exception) -> Answer:
-        """Log an unexpected error, and answer without its text: it may hold secrets."""
+        """Log an unexpected error, and respond without its text, which may contain secrets."""
         self._log_of(call).error(Event.UNEXPECTED, error=error)
-        shown = errors.QueenError("an unexpected error; the server's log has it")
+        shown = errors.QueenError("an unexpected error occurred. The server's log has the details.")
         return refusal(shown, call.request_id)
 
     def _log_call(self, call: Call, answered: Answer, seconds: float) -> None:
         if call.route is not None and call.route.is_probe:
             return
-        # That the database is unavailable is logged once, not for every call.
+        # An unavailable database is logged once, not for every call.
         is_warning = answered.status >= 500 and not (
             call.state.engine.store.database.is_away
             and answered.error is not None
@@ -83,7 +83,7 @@ class Observer:
         )
 
     def _log_of(self, call: Call) -> logs.Log:
-        """Return the log of one call. The query is left out: it may hold a ticket."""
+        """Return the log of one call. The query string is omitted, as it may contain a ticket."""
         return self._log.bind(
             request_id=call.request_id,
             trace_id=call.trace_id,

@@ -1,4 +1,4 @@
-"""Responses that many clients request at once, computed once."""
+"""Share responses between clients that send the same request."""
 
 import asyncio
 import re
@@ -16,10 +16,10 @@ _MOST: Final = 256
 
 class ResponseCache:
     """
-    The last responses, by request and by what the caller may see.
+    The last responses, by request and by the caller's scopes.
 
-    Only a request with ``Cache-Control: max-age`` gets one. The dashboard sends it, so fifty open
-    dashboards cost as much as one.
+    Only requests with ``Cache-Control: max-age`` use it. The dashboard sends this header, so fifty
+    open dashboards cost as much as one.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans. If it is off, they cost one comparison per call."""
+"""OpenTelemetry spans. If disabled, they cost one comparison per call."""
 
 import asyncio
 from collections.abc import Generator, Sequence
@@ -25,9 +25,9 @@ _KINDS: Final = {
     "settle": "CLIENT",
     "transaction": "PRODUCER",
 }
-"""Operations of the message plane, and the kinds of span that the messaging conventions name."""
+"""Operations of the message plane, and their span kinds by the messaging conventions."""
 _FLUSHES: Final = frozenset({"push", "pop", "ack", "nack", "transact"})
-"""Calls that are the one statement of a flush."""
+"""Calls whose statement is a flush."""
 
 
 class Tracing:
@@ -56,7 +56,7 @@ class Tracing:
 
     @contextmanager
     def of_call(self, call: Call) -> Generator[None]:
-        """A span around a call of the message plane; its parent is the caller's ``traceparent``."""
+        """Open a span around a call of the message plane, in the trace of its ``traceparent``."""
         from opentelemetry import trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -83,7 +83,7 @@ class Tracing:
 
     @contextmanager
     def of_statement(self, call: str) -> Generator[None]:
-        """A span around the one statement of a flush."""
+        """Open a span around the statement of a flush."""
         from opentelemetry import trace
 
         call = call.removesuffix("_once")  # Pushes of an idempotent producer are traced as pushes.
@@ -105,7 +105,7 @@ class Tracing:
 
 @contextmanager
 def _record_error(span: "Span") -> Generator[None]:
-    """Record the type of an error in a span, but not its text: PostgreSQL quotes rows in it."""
+    """Record the type of an error in a span, but not its text, in which PostgreSQL quotes rows."""
     from opentelemetry.trace import StatusCode
 
     try:
@@ -118,7 +118,7 @@ def _record_error(span: "Span") -> Generator[None]:
 
 
 def parent_of(call: Call) -> str | None:
-    """Return the ``traceparent`` of pushed messages: the call's own span, or else its caller's."""
+    """Return the ``traceparent`` of pushed messages: that of the call's span, or its caller's."""
     if call.span is not None:
         context = call.span.get_span_context()
         flags = int(context.trace_flags)
@@ -150,7 +150,7 @@ def describe_pop(span: "Span | None", deliveries: Sequence[Delivery], group: str
 
 
 def describe_settle(span: "Span | None", count: int, group: str | None) -> None:
-    """Record how many messages were settled, and for which group."""
+    """Record the number of acknowledged messages, and their group."""
     if span is None:
         return
     span.set_attribute("messaging.batch.message_count", count)

@@ -17,7 +17,7 @@ from queen.store.dead_letters import LetterFilter
 _PARTITIONS: Final = 1_000
 _LETTERS: Final = 500
 LINK: Final = "queen-redriven-from"
-"""The header by which a redriven message names the one that it was."""
+"""The header of a redriven message with the id of the original message."""
 
 
 def kinds(engine: Engine) -> Mapping[str, Work]:
@@ -68,9 +68,9 @@ async def count_letters(
     engine: Engine, queue: str, wanted: LetterFilter
 ) -> tuple[int, int | None, dict[str, Any]]:
     """
-    How many dead letters match, all told or None, and the arguments of an operation on them.
+    Count the matching dead letters, and return the arguments of an operation on them.
 
-    It is about those that match now, and none that come later.
+    The total is None if too many were read. The operation ignores later dead letters.
     """
     found = await engine.store.dead_letters.count(queue, wanted, most=MOST_READ)
     count: int = found["messages"]
@@ -81,7 +81,7 @@ async def count_letters(
 async def _next_letters(
     engine: Engine, arguments: Mapping[str, Any], cursor: int | None, limit: int
 ) -> tuple[list[int], int | None, bool]:
-    """The next dead letters that match, where to go on, and whether these are the last."""
+    """Return the next matching dead letters, the next cursor, and whether these are the last."""
     if (ids := arguments.get("ids")) is not None:
         at = cursor or 0
         return ids[at : at + limit], at + limit, at + limit >= len(ids)
@@ -101,10 +101,10 @@ async def redrive_letters(
     engine: Engine, ids: Sequence[int], destination: Mapping[str, str] | None, *, may_reveal: bool
 ) -> int:
     """
-    Deliver dead letters again, or push them to a destination; answers how many.
+    Redeliver dead letters, or push them to a destination, and return their number.
 
-    Those that cannot be opened are not pushed elsewhere: they stay where they are. Nor does what is
-    masked become readable by the way: raises Masked.
+    Letters that cannot be decrypted stay where they are. Raises Masked if masked payloads would
+    become readable in the destination.
     """
     if destination is None:
         return len(await engine.dead_letters.redrive(ids))
@@ -117,8 +117,8 @@ async def redrive_letters(
         queue = await engine.catalogue.queue(destination["queue"])
         if not queue.is_encrypted:
             raise errors.Masked(
-                f"queue {queue.name} is not encrypted: what is masked goes there only by who may"
-                " consume it"
+                f"queue {queue.name} is not encrypted. Only callers with the consume permission may"
+                " redrive masked messages to it."
             )
     moved = await engine.dead_letters.redrive_to(
         [letter["id"] for letter in letters],
@@ -131,7 +131,7 @@ async def redrive_letters(
 
 
 def _linked(shard: int, letter: Mapping[str, Any]) -> bytes:
-    """What the new message has besides its payload: all that the old had, and a link to it."""
+    """Encode the headers and trace of a letter for its new message, with a link to the letter."""
     extra = extra_of(letter["extras"])
     link = message_id(shard, letter["partition_id"], letter["offset"])
     return msgspec.json.encode(

@@ -14,7 +14,7 @@ _MOST_RETRIES: Final = 60
 
 
 class Step(NamedTuple):
-    """How far one step came: where the next goes on, what was done, and whether that was all."""
+    """The result of one step: the next cursor, the finished work, and whether it was the last."""
 
     cursor: int | None
     done: int
@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
 
 Work = Callable[[Mapping[str, Any], int | None], Awaitable[Step]]
-"""A step of a kind of operation: its arguments, where to go on. A step done twice harms nobody."""
+"""A step of an operation, from its arguments and cursor. It must be safe to repeat."""
 
 
 class Operations:
@@ -34,7 +34,7 @@ class Operations:
         self._kinds = kinds
         self._tasks: set[asyncio.Task[None]] = set()
         self.owner = ""
-        """This process, as it is known to the others."""
+        """The name of this process."""
 
     async def begin(
         self,
@@ -45,7 +45,7 @@ class Operations:
         by: str,
         total: int | None = None,
     ) -> Record:
-        """Write the work down and start it; answers how it stands."""
+        """Store an operation, start it, and return its row."""
         row = await self._store.operations.begin(
             kind,
             queue=queue,
@@ -59,15 +59,15 @@ class Operations:
 
     async def adopt(self) -> None:
         """
-        Go on with what processes left behind that are not heard of any more.
+        Continue operations of processes that have stopped reporting.
 
-        An operation of a kind that only a newer release knows is left to one of its processes.
+        Operations that only a newer release supports are left to its processes.
         """
         for row in await self._store.operations.adopt(self.owner, list(self._kinds)):
             self._start(row)
 
     async def close(self) -> None:
-        """Stop where the last step ended; another process goes on from there."""
+        """Stop after the last finished step. Another process continues."""
         for task in tuple(self._tasks):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -94,7 +94,7 @@ class Operations:
         retries = 0
         while True:
             try:
-                # Asked before each step: whoever cancels wants nothing more to happen.
+                # Checked before each step, so that no step follows a cancellation.
                 if not await operations.step(id_, self.owner, cursor=cursor, done=0):
                     return
                 step = await work(arguments, cursor)

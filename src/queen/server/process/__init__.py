@@ -1,1 +1,1 @@
-"""One host: bind the port, supervise worker processes, check settings, report readiness."""
+"""One host: bind the port, supervise worker processes, check settings."""

@@ -17,7 +17,7 @@ _KINDS: Final = frozenset({"keys", "jwt"})
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine reaches a server that listens there."""
+    """Whether only this machine can reach a server on this address."""
     if host.lower() == "localhost":
         return True
     with contextlib.suppress(ValueError):
@@ -26,14 +26,14 @@ def is_loopback(host: str) -> bool:
 
 
 def host_of(settings: Settings) -> str:
-    """Where to listen: without authentication loopback, else everywhere."""
+    """Return the address to listen on: loopback without authentication, otherwise all."""
     return settings.host or ("0.0.0.0" if settings.auth_kinds else "127.0.0.1")
 
 
 def check(settings: Settings) -> None:
-    """Raise BadSettings, in a sentence that says what to do, for what would not be safe."""
+    """Raise BadSettings for unsafe settings."""
     if unknown := settings.auth_kinds - _KINDS:
-        raise errors.BadSettings(f"QUEEN_AUTH is keys, jwt or keys,jwt; not {min(unknown)}")
+        raise errors.BadSettings(f"QUEEN_AUTH must be keys, jwt or keys,jwt, not {min(unknown)}")
     if "jwt" in settings.auth_kinds:
         Jwts(settings)
     if settings.oidc_client_id:
@@ -46,22 +46,24 @@ def check(settings: Settings) -> None:
         return
     if not settings.auth_kinds:
         raise errors.BadSettings(
-            f"HOST is {host}, and without authentication anybody could read and drop messages: "
-            "set QUEEN_AUTH=keys, or leave HOST out, or set QUEEN_INSECURE=true"
+            f"HOST is {host}, and without authentication every caller could read and delete "
+            "messages. Set QUEEN_AUTH=keys, unset HOST, or set QUEEN_INSECURE=true."
         )
     if settings.tls_certificate is None and not settings.behind_proxy:
         raise errors.BadSettings(
-            f"on {host} keys and messages would cross the network in clear: set "
+            f"On {host}, API keys and messages would cross the network unencrypted. Set "
             "QUEEN_TLS_CERTIFICATE and QUEEN_TLS_KEY, or QUEEN_BEHIND_PROXY=true if a proxy "
-            "speaks TLS, or HOST=127.0.0.1"
+            "terminates TLS, or HOST=127.0.0.1."
         )
 
 
 def tls(settings: Settings) -> ssl.SSLContext | None:
-    """What to speak TLS with, 1.2 or newer; None where no certificate is set."""
+    """Build the TLS context, for 1.2 or newer; None without a certificate."""
     if settings.tls_certificate is None:
         if settings.tls_key is not None or settings.tls_client_ca is not None:
-            raise errors.BadSettings("QUEEN_TLS_KEY and QUEEN_TLS_CLIENT_CA need a certificate")
+            raise errors.BadSettings(
+                "QUEEN_TLS_KEY and QUEEN_TLS_CLIENT_CA need QUEEN_TLS_CERTIFICATE"
+            )
         return None
     if settings.tls_key is None:
         raise errors.BadSettings("QUEEN_TLS_CERTIFICATE needs QUEEN_TLS_KEY")
@@ -70,13 +72,13 @@ def tls(settings: Settings) -> ssl.SSLContext | None:
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])
     try:
-        # The empty password: OpenSSL would ask the terminal for one otherwise.
+        # With an empty password, because OpenSSL would prompt for one otherwise.
         context.load_cert_chain(settings.tls_certificate, settings.tls_key, password="")
         if settings.tls_client_ca is not None:
             context.load_verify_locations(settings.tls_client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ValueError) as error:
-        # Never the error's own words: they may quote the file.
+        # Without the text of the error, which may quote the file.
         raise errors.BadSettings(
             "a file of QUEEN_TLS_CERTIFICATE, QUEEN_TLS_KEY or QUEEN_TLS_CLIENT_CA cannot be read"
         ) from error
@@ -84,5 +86,5 @@ def tls(settings: Settings) -> ssl.SSLContext | None:
 
 
 def keep_memory_private() -> None:
-    """No core dumps: they would hold payloads and keys."""
+    """Disable core dumps, which would contain payloads and keys."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -45,7 +45,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        # Not raised again at the end: to stop on request is not a failure.
+        # Not raised again at the end: a requested stop is not a failure.
         self._captured_signals.clear()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -66,7 +66,7 @@ class _Server(uvicorn.Server):
 
 
 def bind(settings: Settings) -> socket.socket:
-    """Open the listening socket; raises BadSettings if it cannot, or if it would not be safe."""
+    """Open the listening socket; raises BadSettings if that fails or is unsafe."""
     preflight.check(settings)
     host = preflight.host_of(settings)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -77,8 +77,8 @@ def bind(settings: Settings) -> socket.socket:
     except OSError as error:
         listener.close()
         raise errors.BadSettings(
-            f"cannot listen on {host} port {settings.port}: {error.strerror}; "
-            "set HOST or PORT, or stop whoever has it"
+            f"cannot listen on {host} port {settings.port}: {error.strerror}. "
+            "Set HOST or PORT, or stop the process that uses it."
         ) from error
     listener.listen(_BACKLOG)
     listener.set_inheritable(True)
@@ -95,7 +95,7 @@ async def serve_here(
     """Serve in this process until a signal; returns False if it could not start."""
     app = App(settings, slot)
     tls = preflight.tls(settings)
-    # Behind a proxy all connections come from one address, and the bound is the proxy's to set.
+    # Behind a proxy, all connections come from its address, so the proxy must limit them.
     most = 0 if settings.behind_proxy else settings.max_connections_per_address
     bound = {"settings": settings, "limits": ConnectionLimits(most), "unsent": app.unsent}
     protocol = type("BoundProtocol", (Protocol,), bound)
@@ -110,7 +110,7 @@ async def serve_here(
         lifespan="on",
         log_config=None,
         access_log=False,
-        # X-Forwarded headers are read where they matter, and only the last word of them.
+        # Read only where needed, and only the last value, which the proxy appended.
         proxy_headers=False,
         ssl_context_factory=None if tls is None else lambda config, default: tls,
         server_header=False,
@@ -119,8 +119,8 @@ async def serve_here(
         backlog=_BACKLOG,
     )
     server = _Server(config, app, ready)
-    # Objects that exist now stay. Cycles are rare, and to search ten thousand waiting requests for
-    # them would stall the loop.
+    # Existing objects stay. Cycles are rare, and searching ten thousand waiting requests for them
+    # would stall the loop.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -150,7 +150,7 @@ def serve(settings: Settings) -> int:
     for variable, reason in original_settings.unused(os.environ).items():
         log.warning(Event.SETTING_UNUSED, variable=variable, reason=reason)
     if shares_roles(settings):
-        advice = "set JWT_ROLES_PREFIX, or JWT_ROLES_CLAIM to a claim of Queen's own"
+        advice = "set JWT_ROLES_PREFIX, or set JWT_ROLES_CLAIM to a claim that only Queen uses"
         log.warning(Event.ROLES_SHARED, advice=advice)
     if count == 1:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -163,12 +163,12 @@ def serve(settings: Settings) -> int:
 
 def _return_large_blocks() -> None:
     """
-    Let large blocks of memory go back to the system as soon as they are freed.
+    Return large memory blocks to the system as soon as they are freed.
 
     glibc raises its threshold to the largest block that was ever freed, up to 32 MiB, and keeps
-    smaller ones: after a few large requests a process held twice the memory that it used.
+    smaller ones. After a few large requests, a process would occupy twice the memory that it uses.
     """
-    with contextlib.suppress(OSError, AttributeError):  # Another libc has no such options.
+    with contextlib.suppress(OSError, AttributeError):  # Only glibc has these options.
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
         libc.mallopt(_M_TRIM_THRESHOLD, _TRIM_BYTES)

@@ -17,12 +17,12 @@ from queen.telemetry import Event
 
 _CHECK_SECONDS = 1.0
 _STABLE_SECONDS = 30.0
-"""A worker that ran this long is replaced at once."""
+"""A worker that ran for this time is replaced immediately."""
 _MOST_PAUSE_SECONDS = 30.0
 
 
 def end_with_supervisor() -> None:
-    """In a worker: stop when the supervisor dies, which may be without notice."""
+    """Stop this worker when the supervisor dies, even if it is killed."""
     supervisor = multiprocessing.parent_process()
     assert supervisor is not None
 
@@ -34,7 +34,7 @@ def end_with_supervisor() -> None:
 
 
 class Backoff:
-    """The pause before a worker is started again: longer each time it ends soon."""
+    """The pause before a worker is restarted, which grows if it ends early."""
 
     def __init__(self) -> None:
         self.ends_at: float | None = None
@@ -47,7 +47,7 @@ class Backoff:
         self._started_at = now
 
     def begin(self, now: float, least: float = 0.0) -> float:
-        """Return the seconds until the next start of a worker that has ended."""
+        """Return the seconds until the restart of a worker that has ended."""
         if now - self._started_at >= _STABLE_SECONDS:
             self._seconds = 0.0
         seconds = max(self._seconds, least)
@@ -60,12 +60,12 @@ class Backoff:
 
 
 class Supervisor:
-    """Run worker processes, and replace those that end on their own."""
+    """Runs worker processes, and replaces those that end unexpectedly."""
 
     def __init__(
         self, settings: Settings, count: int, target: Callable[[WorkerSlot], None]
     ) -> None:
-        """``target``: runs one worker in its own process."""
+        """``target`` runs one worker in its own process."""
         self._settings = settings
         self._count = count
         self._target = target
@@ -97,7 +97,7 @@ class Supervisor:
                     if worker.exitcode == 3 and not any(
                         each.is_alive() for _, each in self._workers
                     ):
-                        # No worker could start, and the next could not either.
+                        # No worker could start, and a retry would fail too.
                         self._stop(signal.SIGTERM, None)
                         break
                     self._replace(index, number, worker)
@@ -109,10 +109,10 @@ class Supervisor:
         return 3 if any(worker.exitcode == 3 for _, worker in self._workers) else 0
 
     def _replace(self, index: int, number: int, worker: SpawnProcess) -> None:
-        """Replace a worker that ended, when its pause is over."""
+        """Replace a worker that ended, after its pause."""
         backoff = self._backoffs[index]
         if backoff.ends_at is None:
-            # While another process runs, the cause may pass: mostly, the database was unavailable.
+            # While others run, the cause may be temporary, such as an unavailable database.
             least = _CHECK_SECONDS if worker.exitcode == 3 else 0.0
             seconds = backoff.begin(time.monotonic(), least)
             self._metrics.remove(number)
