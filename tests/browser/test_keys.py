@@ -125,7 +125,7 @@ async def test_what_the_server_refuses_is_said_and_can_be_mended(page: Page, adm
     await page.get_by_label("Name", exact=True).fill("late")
     await page.get_by_label("Expires").fill("2020-01-01")
     await dialog.get_by_role("button", name="Create", exact=True).click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("expiresAt is past")
+    await expect(dialog.get_by_role("alert")).to_contain_text("expiresAt must be in the future")
     await page.get_by_label("Expires").fill("")
     await dialog.get_by_role("button", name="Create", exact=True).click()
 

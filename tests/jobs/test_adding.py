@@ -171,7 +171,7 @@ async def test_a_queue_in_order_becomes_one_of_jobs_only_if_it_is_registered(
     jobs: QueueManager, queen: Queen, queue: str
 ) -> None:
     await queen.queue(queue).create()
-    with pytest.raises(errors.InvalidItem, match="in order"):
+    with pytest.raises(errors.InvalidItem, match="is ordered"):
         await jobs.add_job(queue, "n")
 
     jobs.register_queue(queue)

@@ -1,1 +1,1 @@
-"""The routes, a noun a file."""
+"""The routes, one resource per file."""

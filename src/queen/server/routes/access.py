@@ -28,7 +28,7 @@ _NEWEST: Final = 2**63 - 1
 
 
 class TokenQuery(Request, frozen=True, kw_only=True):
-    """``revoked``: also those that are good for nothing any more."""
+    """``revoked``: include revoked and expired keys."""
 
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
     cursor: str = ""
@@ -36,7 +36,7 @@ class TokenQuery(Request, frozen=True, kw_only=True):
 
 
 class AuditQuery(Request, frozen=True, kw_only=True):
-    """Who, what, of which queue, and when."""
+    """Filters by caller, action, queue and time."""
 
     actor: str | None = None
     action: str | None = None
@@ -48,7 +48,7 @@ class AuditQuery(Request, frozen=True, kw_only=True):
 
 
 async def me(call: Call) -> Answer:
-    """Who the server takes the caller for."""
+    """Return the caller as the server authenticated it."""
     caller = call.caller
     return Answer(
         Me(
@@ -62,15 +62,15 @@ async def me(call: Call) -> Answer:
 
 
 async def ticket(call: Call) -> Answer:
-    """A ticket for one WebSocket."""
+    """Create a ticket for one WebSocket."""
     return Answer(await call.state.authenticator.make_ticket(call.caller), status=201)
 
 
 async def list_tokens(call: Call) -> Answer:
-    """Keys, without their secrets."""
+    """List API keys, without their secrets."""
     query = call.query(TokenQuery)
     if query.cursor and not is_id(query.cursor):
-        raise errors.BadRequest("cursor is not one of this list")
+        raise errors.BadRequest("invalid cursor: it does not belong to this list")
     limit = _limit(call, query.limit)
     rows = await call.state.engine.store.keys.list(
         after=query.cursor, limit=limit + 1, with_revoked=query.revoked
@@ -82,14 +82,14 @@ async def list_tokens(call: Call) -> Answer:
 
 
 async def make_token(call: Call) -> Answer:
-    """A new key; the only answer that tells its secret."""
+    """Create an API key. Only this response contains its secret."""
     request = await call.body(TokenRequest)
     if not call.caller.covers(request.role, request.permissions):
-        raise errors.Forbidden("a key may not do what its maker may not")
+        raise errors.Forbidden("an API key cannot have permissions that its creator lacks")
     if request.expires_at is not None:
         now: datetime = (await call.state.engine.store.database.fetch("now"))[0]["now"]
         if request.expires_at <= now:
-            raise errors.BadRequest("expiresAt is past: the key would never be good for anything")
+            raise errors.BadRequest("expiresAt must be in the future")
     key = new_key()
     row = await call.state.engine.store.keys.make(
         key.id,
@@ -109,15 +109,15 @@ async def make_token(call: Call) -> Answer:
 
 
 async def rotate_token(call: Call) -> Answer:
-    """A new secret for a key, and the only answer that tells it."""
+    """Create a new secret for a key. Only this response contains it."""
     request = await call.body(RotateRequest)
     key = new_key(_key_id(call))
     known = await call.state.engine.store.keys.one(key.id)
     call.audit(before={name: known[name] for name in ("id", "name", "role", "permissions")})
     if not call.caller.covers(known["role"], known["permissions"]):
-        # Whoever rotates a key gets its secret, and with it all that it may do.
+        # The caller gets the new secret, and with it all permissions of the key.
         raise errors.Forbidden(
-            f"{call.caller.name} may not rotate this key, because the key has permissions that "
+            f"{call.caller.name} may not rotate this API key, because the key has permissions that "
             "the caller lacks. Use a key with at least the same permissions."
         )
     row = await call.state.engine.store.keys.rotate(
@@ -130,7 +130,7 @@ async def rotate_token(call: Call) -> Answer:
 
 
 async def revoke_token(call: Call) -> Answer:
-    """The key is refused from now on, by every process within a second."""
+    """Revoke a key. Every process rejects it within a second."""
     row = await call.state.engine.store.keys.revoke(_key_id(call))
     await _refresh(call, row["id"])
     call.audit(before={"id": row["id"], "name": row["name"]})
@@ -138,16 +138,16 @@ async def revoke_token(call: Call) -> Answer:
 
 
 async def list_audit(call: Call) -> Answer:
-    """What callers did, newest first."""
+    """List audited calls, newest first."""
     query = call.query(AuditQuery)
     limit = _limit(call, query.limit)
     before = _NEWEST
     if query.cursor is not None:
         if not query.cursor.isdigit() or len(query.cursor) > 18:
-            raise errors.BadRequest("cursor is not one of this list")
+            raise errors.BadRequest("invalid cursor: it does not belong to this list")
         before = int(query.cursor)
     if any("\0" in (text or "") for text in (query.actor, query.action, query.queue)):
-        raise errors.BadRequest("no name has a NUL")  # PostgreSQL cannot even compare with it.
+        raise errors.BadRequest("names must not contain NUL")  # PostgreSQL rejects it.
     for instant in (query.from_, query.to):
         if instant is not None and instant.tzinfo is None:
             raise errors.BadRequest("from and to need a time zone")
@@ -174,10 +174,10 @@ async def list_audit(call: Call) -> Answer:
 
 
 def _key_id(call: Call) -> str:
-    """The key in the path; what cannot be the id of one is not looked for."""
+    """Return the key id in the path, without a lookup if it cannot be one."""
     id_ = call.parameters["id"]
     if not is_id(id_):
-        raise errors.NotFound("there is no such key")
+        raise errors.NotFound("there is no such API key")
     return id_
 
 
@@ -198,15 +198,15 @@ ROUTES: Final = (
         method="GET",
         path=f"{API}/auth/me",
         handler=me,
-        summary="Who am I",
-        permission=None,  # Everybody may know that.
+        summary="Show the current caller",
+        permission=None,  # Every caller may see itself.
         answers={200: Me},
     ),
     Route(
         method="POST",
         path=f"{API}/auth/ticket",
         handler=ticket,
-        summary="A ticket for one WebSocket",
+        summary="Create a WebSocket ticket",
         permission=Permission.BROWSE,
         answers={201: Ticket},
     ),
@@ -223,7 +223,7 @@ ROUTES: Final = (
         method="POST",
         path=_TOKENS,
         handler=make_token,
-        summary="Make a key",
+        summary="Create an API key",
         permission=Permission.ADMIN,
         body=TokenRequest,
         answers={201: NewToken},
@@ -232,7 +232,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_TOKENS}/{{id}}/rotate",
         handler=rotate_token,
-        summary="Give a key a new secret",
+        summary="Rotate an API key",
         permission=Permission.ADMIN,
         body=RotateRequest,
         answers={200: NewToken},
@@ -242,7 +242,7 @@ ROUTES: Final = (
         method="DELETE",
         path=f"{_TOKENS}/{{id}}",
         handler=revoke_token,
-        summary="Revoke a key",
+        summary="Revoke an API key",
         permission=Permission.ADMIN,
         answers={200: Revoked},
         problems=(errors.NotFound,),
@@ -251,7 +251,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{API}/audit",
         handler=list_audit,
-        summary="What callers did",
+        summary="List the audit log",
         permission=Permission.ADMIN,
         query=AuditQuery,
         answers={200: AuditPage},

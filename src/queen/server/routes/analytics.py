@@ -1,4 +1,4 @@
-"""Analytics: throughput, waiting, processing and depth over time."""
+"""Analytics: throughput, wait, processing time and depth."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -52,7 +52,7 @@ async def _range(call: Call, query: RangeQuery) -> Range:
 
 
 async def _found(call: Call, query: ScopeQuery) -> list[Record]:
-    """The queues of a question that the caller may see; one that is named must be there."""
+    """Return the selected queues that the caller may see. A named queue must exist."""
     if query.queue is not None:
         await call.require_queues(Permission.BROWSE, {query.queue})
     rows = await _analytics(call).queues(
@@ -84,14 +84,14 @@ async def _points(
 ) -> list[Point]:
     points = await _analytics(call).series(range_, _ids(rows), group, metrics)
     if group is not None:
-        # A queue is pushed to whoever reads it.
+        # Pushes belong to the queue, not to a group.
         for point in points:
             point.update({name: None for name in _OF_QUEUE_ALONE if name in point})
     return [Point(**point) for point in points]
 
 
 async def series(call: Call) -> Answer:
-    """Any metrics over time."""
+    """Return any metrics over time."""
     query = call.query(SeriesQuery)
     names = [each.strip() for each in query.metric.split(",")]
     if unknown := [name for name in names if name not in _WIRE]:
@@ -104,7 +104,7 @@ async def series(call: Call) -> Answer:
 
 
 async def throughput(call: Call) -> Answer:
-    """How many messages came, were handed out and were settled."""
+    """Return the number of pushed, delivered and acknowledged messages."""
     query = call.query(ScopeQuery)
     rows = await _found(call, query)
     range_ = await _range(call, query)
@@ -120,7 +120,7 @@ async def throughput(call: Call) -> Answer:
 
 
 async def _rates(call: Call, ids: list[int]) -> tuple[Rates, int]:
-    """Over the last whole minutes that hold the window, and what has passed of this one."""
+    """Compute rates over the window, extended to whole minutes, up to now."""
     store = call.state.engine.store
     (row,) = await store.database.fetch("now")
     now = row["now"].timestamp()
@@ -138,7 +138,7 @@ async def _rates(call: Call, ids: list[int]) -> tuple[Rates, int]:
 
 
 async def depths(call: Call) -> Answer:
-    """How much waits, now and over time."""
+    """Return queue depths, now and over time."""
     query = call.query(ScopeQuery)
     rows = await _found(call, query)
     range_ = await _range(call, query)
@@ -153,7 +153,7 @@ async def depths(call: Call) -> Answer:
 
 
 async def _sampled(call: Call, rows: Sequence[Record]) -> dict[int, dict[str, Any]]:
-    """What was last sampled of each queue, as fields of the answer."""
+    """Return the last sample of each queue as response fields."""
     found: dict[int, dict[str, Any]] = {row["id"]: {"groups": []} for row in rows}
     for row in await _analytics(call).depths(_ids(rows)):
         of_queue = found[row["queue_id"]]
@@ -189,7 +189,7 @@ def _queue(row: Record) -> dict[str, Any]:
 
 
 async def queue(call: Call) -> Answer:
-    """One queue: now, in a range, and over time."""
+    """Return one queue: now, in a time range, and over time."""
     query = call.query(RangeQuery)
     name = call.parameters["queue"]
     rows = await _found(call, ScopeQuery(queue=name))
@@ -212,7 +212,7 @@ async def _figures(call: Call, range_: Range, rows: Sequence[Record]) -> list[Qu
 
 
 async def queues(call: Call) -> Answer:
-    """All queues, a page at a time."""
+    """List all queues, in pages."""
     query = call.query(QueuesQuery)
     settings = call.state.settings
     limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
@@ -237,7 +237,7 @@ async def queues(call: Call) -> Answer:
 
 
 async def scope(call: Call) -> Answer:
-    """The queues of a namespace or task, together."""
+    """Return the sum over the queues of a namespace or task."""
     query = call.query(ScopeQuery)
     rows = await _found(call, query)
     range_ = await _range(call, query)
@@ -269,7 +269,7 @@ ROUTES: Final = (
     Route(
         path=f"{API}/analytics",
         handler=scope,
-        summary="A namespace over time",
+        summary="Show a namespace over time",
         query=ScopeQuery,
         answers={200: ScopeAnalytics},
         problems=_ONE,
@@ -278,7 +278,7 @@ ROUTES: Final = (
     Route(
         path=f"{API}/analytics/queues",
         handler=queues,
-        summary="Queues over time",
+        summary="List queues over time",
         query=QueuesQuery,
         answers={200: QueuesAnalytics},
         **_BROWSE,
@@ -286,7 +286,7 @@ ROUTES: Final = (
     Route(
         path=f"{API}/analytics/queue/{{queue}}",
         handler=queue,
-        summary="A queue over time",
+        summary="Show a queue over time",
         query=RangeQuery,
         answers={200: QueueAnalytics},
         problems=_ONE,
@@ -295,7 +295,7 @@ ROUTES: Final = (
     Route(
         path=f"{API}/analytics/throughput",
         handler=throughput,
-        summary="Messages over time",
+        summary="Show throughput over time",
         query=ScopeQuery,
         answers={200: Throughput},
         problems=_ONE,
@@ -304,7 +304,7 @@ ROUTES: Final = (
     Route(
         path=f"{API}/analytics/queue-depths",
         handler=depths,
-        summary="Depths over time",
+        summary="Show queue depths over time",
         query=ScopeQuery,
         answers={200: QueueDepths},
         problems=_ONE,
@@ -313,7 +313,7 @@ ROUTES: Final = (
     Route(
         path=f"{API}/analytics/series",
         handler=series,
-        summary="Any figure over time",
+        summary="Show any metric over time",
         query=SeriesQuery,
         answers={200: Series},
         problems=_ONE,

@@ -1,4 +1,4 @@
-"""The file buffer: its size, flush, and retry."""
+"""The file buffer: show, flush, retry."""
 
 from typing import Final
 
@@ -12,13 +12,13 @@ from queen.wire.resources import Buffer, BufferRetried, BufferRetryQuery
 
 
 async def show(call: Call) -> Answer:
-    """What this server has on disk."""
+    """Return the state of this server's file buffer."""
     buffer = buffer_info(call.state.engine, call.state.settings)
     return Answer(buffer if call.caller.scopes is None else without_counts(buffer))
 
 
 async def flush(call: Call) -> Answer:
-    """Store what is on disk now, and answer what is left."""
+    """Store buffered pushes now, and return the remaining ones."""
     _required(call)
     replays = call.state.engine.replays
     assert replays is not None
@@ -27,7 +27,7 @@ async def flush(call: Call) -> Answer:
 
 
 async def retry_failed(call: Call) -> Answer:
-    """Try again what could not be stored, behind all that waits."""
+    """Retry pushes that could not be stored, after all waiting ones."""
     query = call.query(BufferRetryQuery)
     messages = await _required(call).retry_failed(is_doubted=not query.doubtful)
     return Answer(BufferRetried(messages=messages))
@@ -36,7 +36,7 @@ async def retry_failed(call: Call) -> Answer:
 def _required(call: Call) -> FileBuffer:
     buffer = call.state.engine.buffer
     if buffer is None:
-        raise errors.NotFound("this server has no file buffer: FILE_BUFFER_DIR is not set")
+        raise errors.NotFound("this server has no file buffer, because FILE_BUFFER_DIR is not set")
     return buffer
 
 
@@ -45,8 +45,8 @@ ROUTES: Final = (
         method="GET",
         path=f"{API}/status/buffers",
         handler=show,
-        summary="Show what is on disk",
-        # Not admin: what that does is audited in the database, and this is asked while it is away.
+        summary="Show the file buffer",
+        # Not admin, because such calls are audited in the database, which is unavailable then.
         permission=Permission.BROWSE,
         is_shared=True,
         answers={200: Buffer},
@@ -55,7 +55,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/system/buffer/flush",
         handler=flush,
-        summary="Store what is on disk now",
+        summary="Flush the file buffer",
         permission=Permission.ADMIN,
         answers={200: Buffer},
         problems=(errors.NotFound,),
@@ -64,7 +64,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/system/buffer/failed/retry",
         handler=retry_failed,
-        summary="Try again what could not be stored",
+        summary="Retry failed buffered pushes",
         permission=Permission.ADMIN,
         query=BufferRetryQuery,
         answers={200: BufferRetried},

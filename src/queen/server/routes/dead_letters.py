@@ -37,14 +37,14 @@ from queen.wire.resources import (
 )
 
 _MOST_COUNTED: Final = 10_000
-"""Of a queue with more, the total of a list is null."""
+"""Above this count, the total of a list is null."""
 _AT_ONCE: Final = 500
-"""Dead letters, named one by one, that a redrive or purge deals with before its answer."""
+"""Largest number of listed ids that a redrive or purge handles before it responds."""
 _LAST: Final = 2**63 - 1
 
 
 async def list_dead_letters(call: Call) -> Answer:
-    """Dead letters by when they gave up, newest first unless asked otherwise."""
+    """List dead letters by the time they were dead-lettered, newest first by default."""
     query = call.query(DeadLettersQuery)
     store = call.state.engine.store
     wanted = _filter(query)
@@ -52,7 +52,7 @@ async def list_dead_letters(call: Call) -> Answer:
         await call.require_queues(Permission.BROWSE, {query.queue})
         call.audit(queue=query.queue)
     elif query.reveal:
-        raise errors.BadRequest("queue is required to reveal: the audit log names it")
+        raise errors.BadRequest("reveal requires queue, because the audit log records it")
     seals = call.reveal(query.reveal)
     settings = call.state.settings
     limit = min(query.limit or settings.api_default_limit, settings.api_max_limit)
@@ -87,7 +87,7 @@ async def list_dead_letters(call: Call) -> Answer:
 
 
 async def show(call: Call) -> Answer:
-    """One dead letter."""
+    """Return one dead letter."""
     query = call.query(RevealQuery)
     row = await _find(call, Permission.BROWSE)
     (opened,) = await reveal_rows(call.reveal(query.reveal), [row])
@@ -125,7 +125,7 @@ def _shown(call: Call, row: Mapping[str, Any]) -> DeadLetter:
 
 
 async def list_errors(call: Call) -> Answer:
-    """Dead letters of a queue by fingerprint."""
+    """Count the dead letters of a queue by error fingerprint."""
     query = call.query(ErrorsQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
     rows = await call.state.engine.store.dead_letters.errors(query.queue, MOST_READ)
@@ -150,7 +150,7 @@ async def list_errors(call: Call) -> Answer:
 
 
 async def redrive(call: Call) -> Answer:
-    """Deliver dead letters again: at once where they are few and named, else in steps."""
+    """Redeliver dead letters: a few ids immediately, otherwise in steps."""
     request = await call.body(RedriveRequest)
     destination: dict[str, str] | None = None
     if request.destination is not None:
@@ -185,17 +185,17 @@ async def _redrive_ids(
 async def _named(
     call: Call, wanted: RedriveFilter, permission: Permission
 ) -> tuple[list[int], str | None]:
-    """Those of the ids that are there, and their queue, where it is one."""
+    """Return the ids that exist, and their queue if it is only one."""
     if len(wanted.ids or ()) > call.state.settings.max_items:
-        raise errors.TooManyItems(f"at most {call.state.settings.max_items} ids fit")
+        raise errors.TooManyItems(f"a request can have at most {call.state.settings.max_items} ids")
     if wanted != RedriveFilter(ids=wanted.ids):
-        raise errors.BadRequest("give ids, or what the dead letters have in common, not both")
+        raise errors.BadRequest("use either ids or other filters, not both")
     ids = sorted({id_ for ref in wanted.ids or () if (id_ := partition_of(ref))})
     letters = await call.state.engine.store.dead_letters.queues(ids)
     queues = {letter["queue"] for letter in letters}
     await call.require_queues(permission, queues)
     if len(letters) < len(ids) and call.caller.scopes is not None:
-        raise call.missing(errors.NotFound("some of the dead letters are not there"))
+        raise call.missing(errors.NotFound("some of the dead letters do not exist"))
     queue = queues.pop() if len(queues) == 1 else None
     if queue is not None:
         call.audit(queue=queue)
@@ -231,7 +231,7 @@ def _may_reveal(call: Call) -> bool:
 
 
 async def _destination(call: Call, request: RedriveRequest) -> dict[str, str]:
-    """Where to; the queue must exist, its partition is made."""
+    """Return the destination. Its queue must exist, and its partition is created."""
     assert request.destination is not None
     queue, partition = request.destination.queue, request.destination.partition
     settings = call.state.settings
@@ -243,20 +243,20 @@ async def _destination(call: Call, request: RedriveRequest) -> dict[str, str]:
 
 
 async def delete(call: Call) -> Answer:
-    """Remove one dead letter."""
+    """Delete one dead letter."""
     row = await _find(call, Permission.DESTROY)
     count = await call.state.engine.store.dead_letters.purge([row["id"]])
     return Answer(Counted(count=count))
 
 
 async def purge(call: Call) -> Answer:
-    """Remove the dead letters of a queue that match, in steps."""
+    """Delete the matching dead letters of a queue, in steps."""
     query = call.query(PurgeLettersQuery)
     return await _purge(call, query, is_dry_run=query.dry_run)
 
 
 async def purge_chosen(call: Call) -> Answer:
-    """The same; those that are few and named at once."""
+    """Delete dead letters by id or filter; a few ids immediately."""
     request = await call.body(PurgeLettersRequest)
     if request.filter.ids is None:
         return await _purge(call, request.filter, is_dry_run=request.dry_run)
@@ -294,7 +294,7 @@ async def _begin_purge(
 
 def _of_queue(query: DeadLetterFilter) -> tuple[str, LetterFilter]:
     if query.queue is None:
-        raise errors.BadRequest("queue is required: it is easily too much otherwise")
+        raise errors.BadRequest("queue is required, to avoid deleting too much")
     return query.queue, _filter(query)
 
 
@@ -336,7 +336,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_LETTERS}/errors",
         handler=list_errors,
-        summary="Dead letters by error",
+        summary="Count dead letters by error",
         permission=Permission.BROWSE,
         query=ErrorsQuery,
         answers={200: ErrorKinds},
@@ -356,7 +356,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_LETTERS}/redrive",
         handler=redrive,
-        summary="Deliver dead letters again",
+        summary="Redrive dead letters",
         permission=Permission.OPERATE,
         body=RedriveRequest,
         answers={200: Counted, 202: OperationStarted},
@@ -366,7 +366,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_LETTERS}/purge",
         handler=purge_chosen,
-        summary="Remove dead letters by id or filter",
+        summary="Delete dead letters by id or filter",
         permission=Permission.DESTROY,
         body=PurgeLettersRequest,
         answers={200: Counted, 202: OperationStarted},
@@ -376,7 +376,7 @@ ROUTES: Final = (
         method="DELETE",
         path=f"{_LETTERS}/{{id}}",
         handler=delete,
-        summary="Remove a dead letter",
+        summary="Delete a dead letter",
         permission=Permission.DESTROY,
         answers={200: Counted},
         problems=(errors.NotFound,),
@@ -385,7 +385,7 @@ ROUTES: Final = (
         method="DELETE",
         path=_LETTERS,
         handler=purge,
-        summary="Remove dead letters",
+        summary="Delete dead letters",
         permission=Permission.DESTROY,
         query=PurgeLettersQuery,
         answers={200: Counted, 202: OperationStarted},

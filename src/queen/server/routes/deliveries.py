@@ -16,7 +16,7 @@ _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 async def list_deliveries(call: Call) -> Answer:
-    """What is held or waits, until when, and which attempt it is."""
+    """List leased and waiting deliveries, with their end and attempt."""
     query = call.query(DeliveriesQuery)
     row = await _queue(call, Permission.BROWSE)
     limit = limit_of(call, query)
@@ -64,7 +64,7 @@ def _delivery(shard: int, row: Record) -> DeliveryInfo:
 
 
 async def release(call: Call) -> Answer:
-    """Take a delivery from whoever holds it; its messages go back at once, uncounted."""
+    """Release a delivery. Its messages are available immediately, without counting an attempt."""
     row = await _queue(call, Permission.OPERATE)
     delivery = call.parameters["delivery"]
     await call.state.engine.release_delivery(row["id"], delivery)

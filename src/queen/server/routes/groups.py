@@ -25,12 +25,12 @@ from queen.wire.resources import (
 
 _MOST_SCANNED: Final = 10_000
 _A_TURN: Final = 1_000
-"""Groups read at a time: to find out which come next may mean to look at all."""
+"""Groups per statement, because finding the next ones may require reading all."""
 _SAMPLED: Final = {"-lag": "lag", "-lagSeconds": "lag_seconds"}
 
 
 async def list_groups(call: Call) -> Answer:
-    """Groups and how far each is behind."""
+    """List groups with their lag."""
     query = call.query(GroupsQuery)
     limit = limit_of(call, query)
     engine = call.state.engine
@@ -53,7 +53,7 @@ async def list_groups(call: Call) -> Answer:
                 if row["id"] not in figures:
                     continue
                 group = group_summary(figures[row["id"]])
-                # A lag that is not known may well be above any bound.
+                # An unknown lag may exceed any minimum.
                 if group.lag_seconds is None or group.lag_seconds >= (query.min_lag_seconds or 0):
                     found.append(group)
                     if len(found) == limit:
@@ -68,7 +68,7 @@ async def list_groups(call: Call) -> Answer:
 async def _page(
     call: Call, query: GroupsQuery, queue_id: int | None, cursor: str | None, limit: int
 ) -> list[tuple[Record, str]]:
-    """Groups in the order asked, each with the cursor to what comes behind it."""
+    """Return groups in the requested order, each with the cursor of the next one."""
     groups = call.state.engine.store.groups
     wanted: dict[str, Any] = {
         "queue_id": queue_id,
@@ -91,7 +91,7 @@ async def _page(
 
 
 async def list_partitions(call: Call) -> Answer:
-    """Where a group stands in the partitions of a queue."""
+    """List a group's positions in the partitions of a queue."""
     query = call.query(GroupPartitionsQuery)
     limit = limit_of(call, query)
     queue, group = call.parameters["queue"], call.parameters["group"]
@@ -135,7 +135,7 @@ def _partition(shard: int, row: Record) -> GroupPartition:
 
 
 async def seek(call: Call) -> Answer:
-    """Move a group; leases that are out are lost."""
+    """Move a group. Its current leases are lost."""
     request = await call.body(SeekRequest)
     queue, group = call.parameters["queue"], call.parameters["group"]
     partition = call.parameters.get("partition")
@@ -153,20 +153,20 @@ async def seek(call: Call) -> Answer:
 
 
 async def delete(call: Call) -> Answer:
-    """Forget a group, in one queue or in all; the next pop makes it anew."""
+    """Delete a group, in one queue or in all. The next pop creates it again."""
     group = call.parameters["group"]
     engine = call.state.engine
     if (queue := call.parameters.get("queue")) is not None:
         queues = [queue]
     else:
-        # A group of the same name elsewhere is another's.
+        # Groups of this name in other queues belong to other tenants.
         queues = await engine.store.groups.queues(group, call.caller.patterns)
     await call.require_queues(Permission.DESTROY, set(queues))
     if not queues:
         raise errors.GroupNotFound(f"there is no group {group}")
     for each in queues:
         await engine.queues.delete_group(each, group)
-    # What it leaves behind goes in steps, after the answer.
+    # Its rows are deleted in steps, after the response.
     await call.state.operations.begin("delete", queue=queue, arguments={}, by=call.caller.name)
     return Answer(GroupDeleted(success=True, consumer_group=group, queues=queues))
 
@@ -190,7 +190,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_IN_QUEUE}/partitions",
         handler=list_partitions,
-        summary="Where a group stands",
+        summary="List a group's positions",
         permission=Permission.BROWSE,
         query=GroupPartitionsQuery,
         answers={200: GroupPartitions},
@@ -229,7 +229,7 @@ ROUTES: Final = (
         method="DELETE",
         path=_IN_QUEUE,
         handler=delete,
-        summary="Delete a group of a queue",
+        summary="Delete a group in a queue",
         permission=Permission.DESTROY,
         answers={200: GroupDeleted},
         problems=_MISSING,

@@ -12,13 +12,13 @@ from queen.wire.messages import Wire
 
 
 class ReadyQuery(Wire, frozen=True, kw_only=True):
-    """``verbose`` says which check failed; what else a load balancer sends is its own affair."""
+    """``verbose`` names the failed check. Other parameters of load balancers are ignored."""
 
     verbose: str | None = None
 
 
 class Ready(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether this process should get traffic."""
+    """Whether this process is ready for traffic."""
 
     status: Literal["ready", "unready"]
     checks: dict[str, str] | None = None
@@ -31,7 +31,7 @@ class Alive(Wire, frozen=True, kw_only=True):
 
 
 class Health(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """How the process is; to those who do not say who they are, the status alone."""
+    """The health of the process. Unauthenticated callers get only the status."""
 
     status: Literal["healthy", "unhealthy"]
     database: Literal["connected", "disconnected"] | None = None
@@ -40,13 +40,13 @@ class Health(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def livez(call: Call) -> Answer:
-    """The loop runs; the database is not asked."""
+    """Confirm that the event loop runs, without using the database."""
     del call
     return Answer(Alive())
 
 
 async def readyz(call: Call) -> Answer:
-    """Database reached, schema as this release has it, not stopping."""
+    """Check that the database is available and migrated, and the process is not stopping."""
     query = call.query(ReadyQuery)
     checks = {
         "draining": "stopping" if call.state.is_draining else "ok",
@@ -63,9 +63,9 @@ async def readyz(call: Call) -> Answer:
 
 
 async def health(call: Call) -> Answer:
-    """How the process is, in figures."""
+    """Return the health of the process, with counts."""
     if not call.state.settings.health_check_enabled:
-        raise errors.NoSuchRoute("HEALTH_CHECK_ENABLED is off")
+        raise errors.NoSuchRoute("this route is disabled by HEALTH_CHECK_ENABLED")
     is_connected = (await call.state.readiness.checks())["database"] == "ok"
     status = "healthy" if is_connected else "unhealthy"
     if not await _is_known(call):
@@ -82,7 +82,7 @@ async def health(call: Call) -> Answer:
 
 
 async def _is_known(call: Call) -> bool:
-    """Whether the caller may look around here."""
+    """Whether the caller may see details."""
     try:
         caller = await call.state.authenticator.caller_or_nobody(call.header(b"authorization"))
     except errors.QueenError:
@@ -95,7 +95,7 @@ ROUTES: Final = (
         method="GET",
         path="/livez",
         handler=livez,
-        summary="Whether the process lives",
+        summary="Check liveness",
         permission=None,
         is_public=True,
         is_probe=True,
@@ -105,7 +105,7 @@ ROUTES: Final = (
         method="GET",
         path="/readyz",
         handler=readyz,
-        summary="Whether to send traffic here",
+        summary="Check readiness",
         permission=None,
         is_public=True,
         is_probe=True,
@@ -116,7 +116,7 @@ ROUTES: Final = (
         method="GET",
         path="/health",
         handler=health,
-        summary="How the process is",
+        summary="Show health",
         permission=None,
         is_public=True,
         is_probe=True,

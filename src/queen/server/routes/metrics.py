@@ -19,16 +19,16 @@ _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MessageFigures(Wire, frozen=True, kw_only=True):
-    """Messages pushed through this host since its processes started, and a second now."""
+    """Messages pushed through this host since its start, and the current rate."""
 
     total: int
-    """Of the queues that the caller sees."""
+    """Only of queues that the caller may see."""
     rate: float | None
-    """Null for callers with scopes: it is of all queues."""
+    """Null for callers with scopes, because it covers all queues."""
 
 
 class DatabaseFigures(Wire, frozen=True, kw_only=True):
-    """The connections of this host's processes."""
+    """The database connections of this host's processes."""
 
     pool_size: int
     idle_connections: int
@@ -44,7 +44,7 @@ class Metrics(Wire, frozen=True, kw_only=True):
 
 
 class ObjectsQuery(Request, frozen=True, kw_only=True):
-    """Which queues; all if not said."""
+    """A filter for queues; all by default."""
 
     namespace: Text | None = None
     task: Text | None = None
@@ -52,9 +52,9 @@ class ObjectsQuery(Request, frozen=True, kw_only=True):
 
 
 async def metrics(call: Call) -> Answer:
-    """Everything that the processes of this host count, summed up."""
+    """Return the sum of the metrics of this host's processes."""
     if not call.state.settings.metrics_endpoint_enabled:
-        raise errors.NoSuchRoute("METRICS_ENDPOINT_ENABLED is off")
+        raise errors.NoSuchRoute("this route is disabled by METRICS_ENDPOINT_ENABLED")
     whole = await call.state.metrics.gather()
     snapshot = await _visible(call, whole)
     if _wants_json(call.header(b"accept") or ""):
@@ -63,9 +63,11 @@ async def metrics(call: Call) -> Answer:
 
 
 async def metrics_per_object(call: Call) -> Answer:
-    """What was last sampled of every queue and group that the caller may see."""
+    """Return the last samples of every queue and group that the caller may see."""
     if not call.state.settings.metrics_per_object:
-        raise errors.NoSuchRoute("QUEEN_METRICS_PER_OBJECT is off")
+        raise errors.NoSuchRoute(
+            "this route is disabled. Set QUEEN_METRICS_PER_OBJECT=true to enable it."
+        )
     query = call.query(ObjectsQuery)
     analytics = Analytics(call.state.engine.store, call.state.settings)
     ids: list[int] | None = None
@@ -81,7 +83,7 @@ async def metrics_per_object(call: Call) -> Answer:
 
 
 async def _visible(call: Call, snapshot: Snapshot) -> Snapshot:
-    """What the caller may see of it: with scopes, only its own queues and pipelines."""
+    """Keep the visible metrics: with scopes, only those of the caller's queues and pipelines."""
     if call.caller.scopes is None:
         return snapshot
     queues = await call.visible(snapshot.owners("queue") - {telemetry.OTHER})
@@ -94,7 +96,7 @@ async def _visible(call: Call, snapshot: Snapshot) -> Snapshot:
 
 
 def _metrics(call: Call, metrics: Sequence[telemetry.Metric]) -> list[telemetry.Metric]:
-    """Those that the caller may see."""
+    """Return the metrics that the caller may see."""
     return [
         each
         for each in metrics
@@ -118,7 +120,7 @@ def _figures(snapshot: Snapshot, *, is_whole: bool) -> Metrics:
 
 
 def _wants_json(accept: str) -> bool:
-    """Whether JSON is named before any text; a browser and Prometheus both name text."""
+    """Whether JSON precedes text in Accept. Browsers and Prometheus ask for text."""
     for each in accept.lower().split(","):
         media_type = each.partition(";")[0].strip()
         if media_type == "application/json":
@@ -133,25 +135,25 @@ ROUTES: Final = (
         method="GET",
         path="/metrics",
         handler=metrics,
-        summary="Metrics of this host",
+        summary="Show metrics of this host",
         permission=Permission.BROWSE,
         answers={200: Metrics},
         is_text_too=True,
         is_probe=True,
-        # Where it is switched off.
+        # If the route is disabled.
         problems=(errors.NoSuchRoute,),
     ),
     Route(
         method="GET",
         path="/metrics/per-object",
         handler=metrics_per_object,
-        summary="Metrics of every queue and group",
+        summary="Show metrics of every queue and group",
         permission=Permission.BROWSE,
         query=ObjectsQuery,
         answers={200: None},
         is_text_too=True,
         is_probe=True,
-        # Where it is switched off.
+        # If the route is disabled.
         problems=(errors.NoSuchRoute,),
     ),
 )

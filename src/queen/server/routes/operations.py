@@ -1,4 +1,4 @@
-"""Long operations: list, show, cancel."""
+"""Long-running operations: list, show, cancel."""
 
 from typing import Final
 
@@ -13,11 +13,11 @@ from queen.wire.resources import Operations, OperationStarted, PageQuery
 
 
 async def list_operations(call: Call) -> Answer:
-    """Operations, newest first."""
+    """List operations, newest first."""
     query = call.query(PageQuery)
     limit = limit_of(call, query)
     (before,) = place_of(query.cursor, tuple[Int], (2**63 - 1,))
-    # One of several queues is for callers who see every queue: no pattern matches its null.
+    # Only callers that see every queue see operations on several queues, whose queue is null.
     rows = await call.state.engine.store.operations.page(
         before=before, limit=limit, patterns=call.caller.patterns
     )
@@ -35,7 +35,7 @@ async def show(call: Call) -> Answer:
 
 
 async def cancel(call: Call) -> Answer:
-    """No further step is taken; what was done stays done."""
+    """Cancel an operation. Finished steps are not undone."""
     row = await _find(call, Permission.OPERATE)
     await call.state.engine.store.operations.end(row["id"], None, "cancelled", None)
     return Answer(OperationStarted(operation=operation_info(await _find(call, Permission.OPERATE))))
@@ -55,7 +55,7 @@ async def _find(call: Call, permission: Permission) -> Record:
 
 
 def started(row: Record) -> Answer:
-    """The answer to a call whose work goes on."""
+    """Respond that an operation has started."""
     return Answer(OperationStarted(operation=operation_info(row)), status=202)
 
 

@@ -1,4 +1,4 @@
-"""Jobs on Spark: list, show."""
+"""Spark pipelines: list, show."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,7 +13,7 @@ from queen.wire.resources import PageQuery, Pipeline, Pipelines, Text
 
 
 async def list_pipelines(call: Call) -> Answer:
-    """Pipelines by name, those that ended too."""
+    """List pipelines by name, including ended ones."""
     query = call.query(PageQuery)
     limit = limit_of(call, query)
     (after,) = place_of(query.cursor, tuple[Text], ("",))
@@ -39,7 +39,7 @@ async def show(call: Call) -> Answer:
 
 
 async def visible_pipelines(call: Call, queues: Mapping[str, Sequence[str]]) -> set[str]:
-    """Pipelines all of whose queues the caller may see; one without queues reads them all."""
+    """Return pipelines whose queues are all visible. One without queues reads all of them."""
     if call.caller.scopes is None:
         return set(queues)
     seen = await call.visible({queue for names in queues.values() for queue in names})

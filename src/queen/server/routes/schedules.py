@@ -34,7 +34,7 @@ _MASKED: Final[dict[str, Any]] = {
 
 
 async def list_schedules(call: Call) -> Answer:
-    """Schedules by name, without their payloads."""
+    """List schedules by name, without their payloads."""
     query = call.query(SchedulesQuery)
     limit = limit_of(call, query)
     if query.queue is not None:
@@ -52,7 +52,7 @@ async def list_schedules(call: Call) -> Answer:
 
 
 async def show(call: Call) -> Answer:
-    """One schedule, and what each of its messages is."""
+    """Return one schedule with the contents of its messages."""
     query = call.query(RevealQuery)
     row = await _find(call, Permission.BROWSE)
     seals = call.reveal(query.reveal)
@@ -65,9 +65,9 @@ async def show(call: Call) -> Answer:
 
 async def put(call: Call) -> Answer:
     """
-    Make a schedule, or change the one of that name.
+    Create a schedule, or change an existing one.
 
-    Whoever makes one pushes by it, so `produce` is needed besides.
+    A schedule pushes on behalf of its creator, so this also needs `produce`.
     """
     request = await call.body(ScheduleRequest)
     engine = call.state.engine
@@ -76,7 +76,7 @@ async def put(call: Call) -> Answer:
     old = await engine.schedules.find(request.name)
     queues: set[str] = set()
     if old is not None:
-        # Another's schedule is not taken over by its name.
+        # So that a caller cannot take over another tenant's schedule by its name.
         queues = {old["queue"]}
         await call.require_queues(Permission.CONFIGURE, queues)
     row = await engine.schedules.put(
@@ -100,17 +100,17 @@ async def put(call: Call) -> Answer:
 
 
 async def pause(call: Call) -> Answer:
-    """No further tick until it is resumed."""
+    """Stop ticks until the schedule is resumed."""
     return await _pause(call, is_paused=True)
 
 
 async def resume(call: Call) -> Answer:
-    """Go on with the next tick: those meanwhile were not missed."""
+    """Resume with the next tick. Ticks during the pause are skipped."""
     return await _pause(call, is_paused=False)
 
 
 async def run(call: Call) -> Answer:
-    """Push its message now, besides its ticks; `produce` is needed too."""
+    """Push the schedule's message now, in addition to its ticks. Also needs `produce`."""
     row = await _find(call, Permission.CONFIGURE)
     await call.require_queues(Permission.PRODUCE, {row["queue"]})
     engine = call.state.engine
@@ -118,8 +118,8 @@ async def run(call: Call) -> Answer:
         queue = await engine.catalogue.queue(row["queue"])
         if not queue.is_encrypted:
             raise errors.Masked(
-                f"queue {queue.name} is not encrypted any more: the schedule's message is masked,"
-                " and goes there only by who may consume it"
+                f"queue {queue.name} is no longer encrypted, and the schedule's message is masked."
+                " Only callers with the consume permission may push it."
             )
     result = await engine.push([await engine.schedules.item(row)])
     if (refused := result.first_refused) is not None:
@@ -128,7 +128,7 @@ async def run(call: Call) -> Answer:
 
 
 async def delete(call: Call) -> Answer:
-    """No further tick; messages that were pushed stay."""
+    """Delete a schedule. Pushed messages stay."""
     row = await _find(call, Permission.CONFIGURE)
     await call.state.engine.schedules.delete(row["name"])
     call.audit(before=_audited(row))
@@ -169,7 +169,7 @@ def _shown(row: Record) -> dict[str, Any]:
 
 
 def _audited(row: Record) -> dict[str, Any]:
-    """What the audit log is told: no payload."""
+    """Return the fields for the audit log, without the payload."""
     names = ("name", "queue", "partition", "cron", "time_zone", "missed", "paused")
     return {name: row[name] for name in names}
 
@@ -201,7 +201,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/schedules",
         handler=put,
-        summary="Make or change a schedule",
+        summary="Create or change a schedule",
         permission=Permission.CONFIGURE,
         body=ScheduleRequest,
         answers={200: ScheduleDetail},

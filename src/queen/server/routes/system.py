@@ -1,4 +1,4 @@
-"""Processes, settings, schema, tables, and the maintenance modes that all processes share."""
+"""Processes, settings, schema, tables, background tasks and maintenance modes."""
 
 import os
 from typing import Final
@@ -33,7 +33,7 @@ from queen.wire.resources import (
 
 
 async def list_instances(call: Call) -> Answer:
-    """The server processes over this database."""
+    """List the server processes that use this database."""
     query = call.query(PageQuery)
     limit = limit_of(call, query)
     (after,) = place_of(query.cursor, tuple[Text], ("",))
@@ -59,7 +59,7 @@ async def list_instances(call: Call) -> Answer:
 
 
 async def show_config(call: Call) -> Answer:
-    """The settings in force, and where each comes from."""
+    """Return the effective settings and their sources."""
     values = msgspec.to_builtins(call.state.settings)
     return Answer(
         Config(
@@ -76,7 +76,7 @@ async def show_config(call: Call) -> Answer:
 
 
 async def show_migrations(call: Call) -> Answer:
-    """What was applied to the database, and what is missing."""
+    """List applied and missing migrations."""
     rows = await call.state.engine.store.instances.migrations()
     return Answer(
         Migrations(
@@ -87,7 +87,7 @@ async def show_migrations(call: Call) -> Answer:
 
 
 async def show_tables(call: Call) -> Answer:
-    """Sizes, dead rows, vacuum, and the oldest open transaction."""
+    """Return table sizes, dead rows, vacuum times, and the oldest open transaction."""
     diagnosis = Diagnosis(call.state.engine.store.database)
     row = await diagnosis.oldest_transaction()
     oldest: OldestTransaction | None = None
@@ -109,7 +109,7 @@ async def show_tables(call: Call) -> Answer:
 
 
 async def show_upkeep(call: Call) -> Answer:
-    """The duties of upkeep: who does them, and how far behind they are."""
+    """List background tasks, their owners and their delays."""
     rows = await call.state.engine.store.instances.duties()
     return Answer(
         Duties(
@@ -133,22 +133,22 @@ async def show_upkeep(call: Call) -> Answer:
 
 
 async def show_push(call: Call) -> Answer:
-    """Whether pushes are held back."""
+    """Return whether pushes are buffered."""
     return _shown(await call.state.engine.store.instances.maintenance("push"))
 
 
 async def show_pop(call: Call) -> Answer:
-    """Whether pops get nothing."""
+    """Return whether pops are stopped."""
     return _shown(await call.state.engine.store.instances.maintenance("pop"))
 
 
 async def set_push(call: Call) -> Answer:
-    """Hold pushes back, everywhere, or take them again."""
+    """Start or stop buffering pushes, on all servers."""
     return await _set(call, "push")
 
 
 async def set_pop(call: Call) -> Answer:
-    """Answer pops with nothing, everywhere, or hand messages out again."""
+    """Stop or resume pops, on all servers."""
     return await _set(call, "pop")
 
 
@@ -157,7 +157,7 @@ async def _set(call: Call, mode: str) -> Answer:
     row = await call.state.engine.store.instances.set_maintenance(
         mode, is_on=request.enabled, by=call.caller.name
     )
-    # Here at once, and in the other processes as soon as they hear of it.
+    # Applied here immediately, and in other processes after a notification.
     await call.state.heartbeat.beat()
     call.state.engine.signals.modes_changed()
     return _shown(row)
@@ -193,7 +193,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_SYSTEM}/config",
         handler=show_config,
-        summary="Show the settings in force",
+        summary="Show the effective settings",
         permission=Permission.ADMIN,
         answers={200: Config},
     ),
@@ -217,7 +217,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_SYSTEM}/upkeep",
         handler=show_upkeep,
-        summary="Show the duties of upkeep",
+        summary="Show background tasks",
         permission=Permission.ADMIN,
         answers={200: Duties},
     ),

@@ -27,7 +27,7 @@ _MOST_NAMES: Final = 100
 
 
 async def add(call: Call) -> Answer:
-    """Keep an event of a message."""
+    """Store a trace event of a message."""
     request = await call.body(TraceRequest)
     settings = call.state.settings
     names = [*_names(request.trace_name), *_names(request.trace_names)]
@@ -35,11 +35,11 @@ async def add(call: Call) -> Answer:
         check_name("traceName", name, settings.max_name_bytes)
     check_name("transactionId", request.transaction_id, settings.max_name_bytes)
     if len(names) > _MOST_NAMES:
-        raise errors.TooManyItems(f"an event has at most {_MOST_NAMES} names")
+        raise errors.TooManyItems(f"an event can have at most {_MOST_NAMES} names")
     data = bytes(request.data)
     if len(data) > settings.max_trace_bytes:
         raise errors.PayloadTooLarge(
-            f"data of {len(data)} bytes; at most {settings.max_trace_bytes} fit"
+            f"data has {len(data)} bytes; the limit is {settings.max_trace_bytes}"
         )
     store = call.state.engine.store
     partition_id = partition_of(request.partition_id)
@@ -67,7 +67,7 @@ def _names(given: str | list[str] | None) -> list[str]:
 
 
 async def of_message(call: Call) -> Answer:
-    """The events of a message in time order."""
+    """List the events of a message in time order."""
     query = call.query(PageQuery)
     limit = limit_of(call, query)
     store = call.state.engine.store
@@ -85,7 +85,7 @@ async def of_message(call: Call) -> Answer:
 
 
 async def of_name(call: Call) -> Answer:
-    """The events that have a name, in time order."""
+    """List the events with a name, in time order."""
     query = call.query(PageQuery)
     limit = limit_of(call, query)
     store = call.state.engine.store
@@ -99,7 +99,7 @@ async def of_name(call: Call) -> Answer:
 def _page(shard: int, rows: list[Record], limit: int) -> Answer:
     return Answer(
         Traces(
-            # Events of a queue that is gone belong to nobody any more.
+            # Events of a deleted queue are no longer visible.
             traces=[trace_event(shard, row) for row in rows if row["queue"] is not None],
             next_cursor=cursor_to(rows[-1]["id"]) if len(rows) == limit else None,
         )
@@ -107,9 +107,9 @@ def _page(shard: int, rows: list[Record], limit: int) -> Answer:
 
 
 async def names(call: Call) -> Answer:
-    """Names in use, with how often each was used and when last."""
+    """List the names in use, with their counts and last use."""
     query = call.query(TraceNamesQuery)
-    call.caller.require_unscoped()  # A name belongs to no queue.
+    call.caller.require_unscoped()  # Names are shared by all queues.
     limit = limit_of(call, query)
     (after,) = place_of(query.cursor, tuple[Text], ("",))
     rows = await call.state.engine.store.traces.names(
@@ -120,7 +120,7 @@ async def names(call: Call) -> Answer:
         for row in rows
         if row["name"].startswith(query.prefix)
     ]
-    # A name without the prefix is behind all that have it.
+    # Names are sorted, so the first one without the prefix ends the list.
     is_more = len(rows) == limit and len(found) == len(rows)
     return Answer(
         TraceNames(names=found, next_cursor=cursor_to(rows[-1]["name"]) if is_more else None)
@@ -134,7 +134,7 @@ ROUTES: Final = (
         method="POST",
         path=_TRACES,
         handler=add,
-        summary="Record an event of a message",
+        summary="Record a trace event",
         permission=Permission.CONSUME,
         body=TraceRequest,
         answers={201: Traced},
@@ -149,7 +149,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_TRACES}/names",
         handler=names,
-        summary="List names of traces",
+        summary="List trace names",
         permission=Permission.BROWSE,
         query=TraceNamesQuery,
         answers={200: TraceNames},
@@ -158,7 +158,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_TRACES}/by-name/{{name}}",
         handler=of_name,
-        summary="Events by name",
+        summary="List trace events by name",
         permission=Permission.BROWSE,
         query=PageQuery,
         answers={200: Traces},
@@ -167,7 +167,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{_TRACES}/{{partitionId}}/{{transactionId}}",
         handler=of_message,
-        summary="Events of a message",
+        summary="List trace events of a message",
         permission=Permission.BROWSE,
         query=PageQuery,
         answers={200: Traces},

@@ -1,4 +1,4 @@
-"""Rows as the API shows them. An unknown number is null, never 0."""
+"""Convert rows to API structs. An unknown number is null, never 0."""
 
 import math
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from queen.store.connection.database import Record
 from queen.wire.resources import Buffer, GroupSummary, LeaseInfo, Operation, TraceEvent
 
 LIST: Final = 1_000
-"""Rows of a kind that are visited for a figure in a list; more, and it is null."""
+"""Rows of a kind that are counted for an entry of a list; null above."""
 DETAIL: Final = 2_000
-"""The same where one queue is shown."""
+"""Rows of a kind that are counted for a single queue; null above."""
 _NAMES: Final = {
     "partitions": "partitions",
     "consumer_groups": "groups",
@@ -30,7 +30,7 @@ _RATES: Final = ("pushed_per_second", "popped_per_second")
 
 
 def figures(row: Record) -> dict[str, Any]:
-    """The figures of one queue."""
+    """Return the counts of one queue."""
     return {
         **{name: row[column] for name, column in _NAMES.items()},
         **{name: row[name] for name in _RATES},
@@ -41,13 +41,13 @@ def figures(row: Record) -> dict[str, Any]:
 
 
 def total(rows: Sequence[Record], *, is_known: bool) -> dict[str, Any]:
-    """The figures of several queues as one: null where one of them is."""
+    """Add the counts of several queues; null if one of them is."""
     found: dict[str, Any] = {}
     for name, column in _NAMES.items():
         values = [row[column] for row in rows]
         found[name] = sum(values) if is_known and None not in values else None
     for name in _RATES:
-        # Of a queue that nothing was ever counted of, nothing went through.
+        # Without any counter, a queue has had no messages.
         known = [row[name] for row in rows if row[name] is not None]
         found[name] = sum(known) if is_known and known else None
     ages = [row["oldest_seconds"] for row in rows if row["oldest_seconds"] is not None]
@@ -60,13 +60,13 @@ def total(rows: Sequence[Record], *, is_known: bool) -> dict[str, Any]:
 
 
 def worst_of(rows: Sequence[Record], most: int) -> list[Record]:
-    """Queues that wait longest, have most dead letters and are paused: so many of each, so."""
+    """Return up to ``most`` queues each: the oldest messages, the most dead letters, paused."""
 
     def age(row: Record) -> float:
         return row["oldest_seconds"] or row["sampled_oldest_seconds"] or 0.0
 
     def dead_letters(row: Record) -> float:
-        # Too many to be counted are more than any number of them.
+        # A null count is above the limit of the count.
         return math.inf if row["dead_letters"] is None else row["dead_letters"]
 
     kinds = (
@@ -78,7 +78,7 @@ def worst_of(rows: Sequence[Record], most: int) -> list[Record]:
 
 
 def group_summary(row: Record) -> GroupSummary:
-    """A group, and how far it is behind."""
+    """Build the API's view of a group with its lag."""
     lag = row["lag"]
     return GroupSummary(
         consumer_group=row["name"],
@@ -96,7 +96,7 @@ def group_summary(row: Record) -> GroupSummary:
 
 
 def lease_info(row: Record) -> LeaseInfo | None:
-    """Who holds messages of a partition; None: nobody."""
+    """Return the lease of a partition; None without one."""
     if row["lease_until"] is None:
         return None
     return LeaseInfo(
@@ -108,7 +108,7 @@ def lease_info(row: Record) -> LeaseInfo | None:
 
 
 def buffer_info(engine: Engine, settings: Settings) -> Buffer:
-    """The file buffer of this server, and whether the database is available."""
+    """Return the file buffer of this server, and whether the database is available."""
     folder = engine.buffer.folder if engine.buffer is not None else None
     return Buffer(
         enabled=folder is not None,
@@ -123,14 +123,14 @@ def buffer_info(engine: Engine, settings: Settings) -> Buffer:
 
 
 def without_counts(buffer: Buffer) -> Buffer:
-    """The same for callers with scopes, who may not know how many messages of others it holds."""
+    """Remove counts that cover other callers' messages."""
     return msgspec.structs.replace(
         buffer, messages=None, bytes=None, oldest_seconds=None, failed_files=None
     )
 
 
 def operation_info(row: Record) -> Operation:
-    """An operation as the API shows it."""
+    """Build the API's view of an operation."""
     return Operation(
         id=str(row["id"]),
         kind=row["kind"],
@@ -146,7 +146,7 @@ def operation_info(row: Record) -> Operation:
 
 
 def trace_event(shard: int, row: Record) -> TraceEvent:
-    """A trace event as the API shows it."""
+    """Build the API's view of a trace event."""
     return TraceEvent(
         id=str(row["id"]),
         transaction_id=row["transaction_id"],

@@ -36,7 +36,7 @@ from queen.wire.workflows import (
 
 
 class _Named(msgspec.Struct):
-    """Of what a step sends, the name of the job."""
+    """The name of the job in a step's template."""
 
     name: str
 
@@ -48,15 +48,15 @@ _ENDED: Final = ("completed", "failed", "cancelled")
 
 async def start(call: Call) -> Answer:
     """
-    Start a workflow: checked as a whole, then its first steps are sent.
+    Validate a workflow and send its first steps.
 
-    With an `id` it may be repeated. Whoever starts one pushes by it, to all its queues.
+    With an `id`, the request can be repeated. The caller needs `produce` for all its queues.
     """
     request = await call.body(WorkflowRequest)
     plan = plan_of(request)
     await call.require_queues(Permission.PRODUCE, plan.queues)
     if not plan.queues:
-        # It would be nobody's in particular.
+        # A workflow without queues has no owner.
         call.caller.require_unscoped()
     call.state.heartbeat.require_push()
     parent = tracing.parent_of(call)
@@ -72,7 +72,7 @@ async def start(call: Call) -> Answer:
 
 
 async def list_workflows(call: Call) -> Answer:
-    """Workflows, newest first, without their steps."""
+    """List workflows, newest first, without their steps."""
     query = call.query(WorkflowsQuery)
     limit = limit_of(call, query)
     (before,) = place_of(query.cursor, tuple[Int], (_LAST,))
@@ -94,7 +94,7 @@ async def list_workflows(call: Call) -> Answer:
 
 
 async def show(call: Call) -> Answer:
-    """One workflow with its steps; with `wait` when it has ended, or after `timeout`."""
+    """Return one workflow with its steps; with `wait`, after its end or after `timeout`."""
     query = call.query(WorkflowQuery)
     row = await _find(call, Permission.BROWSE)
     engine, settings = call.state.engine, call.state.settings
@@ -112,7 +112,7 @@ async def show(call: Call) -> Answer:
 
 
 async def show_step(call: Call) -> Answer:
-    """One step of a workflow."""
+    """Return one step of a workflow."""
     row = await _find(call, Permission.BROWSE)
     name = call.parameters["step"]
     rows = await call.state.engine.store.workflows.steps(row["id"], name=name)
@@ -122,7 +122,7 @@ async def show_step(call: Call) -> Answer:
 
 
 async def parts(call: Call) -> Answer:
-    """The parts of a step that is one job an item."""
+    """List the parts of a map step."""
     query = call.query(PartsQuery)
     limit = limit_of(call, query)
     row = await _find(call, Permission.BROWSE)
@@ -151,7 +151,7 @@ async def parts(call: Call) -> Answer:
 
 
 async def signal(call: Call) -> Answer:
-    """Tell a workflow what some of its steps wait for; those that have not begun remember it."""
+    """Signal a workflow. Steps that have not started yet remember the signal."""
     request = await call.body(SignalRequest)
     row = await _find(call, Permission.PRODUCE)
     taken = await call.state.engine.workflows.signal(
@@ -164,7 +164,7 @@ async def signal(call: Call) -> Answer:
 
 
 async def cancel(call: Call) -> Answer:
-    """Let nothing begin any more; what was done is undone. What has ended stays as it is."""
+    """Cancel a workflow: start no more steps, and compensate completed ones."""
     request = await call.body(CancelRequest)
     row = await _find(call, Permission.OPERATE)
     engine = call.state.engine
@@ -175,7 +175,7 @@ async def cancel(call: Call) -> Answer:
 
 
 async def retry(call: Call) -> Answer:
-    """Run what failed again, and what follows from it; what completed stays done."""
+    """Retry the failed steps and their successors. Completed steps stay completed."""
     request = await call.body(WorkflowRetryRequest)
     row = await _find(call, Permission.OPERATE)
     await call.state.engine.workflows.retry(row["id"], request.from_step)
@@ -185,7 +185,7 @@ async def retry(call: Call) -> Answer:
 
 
 async def delete(call: Call) -> Answer:
-    """Forget a workflow that has ended."""
+    """Delete a workflow that has ended."""
     row = await _find(call, Permission.DESTROY)
     await call.state.engine.workflows.delete(row["id"])
     call.audit(before={"id": row["id"], "name": row["name"], "state": row["state"]})
@@ -193,7 +193,7 @@ async def delete(call: Call) -> Answer:
 
 
 async def _find(call: Call, permission: Permission) -> Record:
-    """The workflow in the path, if the caller may do this with all its queues."""
+    """Find the workflow in the path, if the caller has the permission for all its queues."""
     engine = call.state.engine
     try:
         check_id(call.parameters["workflow"])
@@ -343,7 +343,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_ONE}/retry",
         handler=retry,
-        summary="Retry a workflow from what failed",
+        summary="Retry the failed steps of a workflow",
         permission=Permission.OPERATE,
         body=WorkflowRetryRequest,
         answers={200: Retried},

@@ -1,4 +1,4 @@
-"""Jobs, which are messages of unordered queues: add, show, wait, cancel, retry, report, renew."""
+"""Jobs, which are messages of unordered queues: add, show, cancel, retry, report, renew."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -53,7 +53,7 @@ async def add_bulk(call: Call) -> Answer:
     """Add several jobs."""
     request = await call.body(AddJobs)
     if not request.jobs:
-        raise errors.BadRequest("there are no jobs to add")
+        raise errors.BadRequest("the request has no jobs")
     added, status, is_replayed = await _add(
         call, request.jobs, producer_id=request.producer_id, sequence=request.sequence
     )
@@ -71,7 +71,7 @@ async def _add(
     await call.require_queues(Permission.PRODUCE, names)
     await _require_unordered(call, names)
     scope = call.caller.producer_scope
-    # The same ids for each attempt.
+    # So that each attempt uses the same ids.
     producer = Producer(producer_id, sequence or 0, scope) if producer_id is not None else None
     given = [_item(job, producer.mint(at) if producer else None) for at, job in enumerate(jobs)]
     items = with_trace(call, given)
@@ -96,7 +96,7 @@ async def _add(
 
 
 async def _require_unordered(call: Call, names: set[str]) -> None:
-    """A queue that is not there yet is made for jobs; one that is in order cannot have them."""
+    """Create missing queues for jobs. Raises InvalidItem for an ordered queue."""
     engine = call.state.engine
     known = await engine.catalogue.queues(names)
     for name in names:
@@ -104,7 +104,7 @@ async def _require_unordered(call: Call, names: set[str]) -> None:
             await engine.queues.configure(name, QUEUE.columns())
         elif name in known and known[name].is_ordered:
             raise errors.InvalidItem(
-                f"queue {name} hands messages out in order; configure it with ordered false"
+                f"queue {name} is ordered. Configure it with ordered false to use it for jobs."
             )
 
 
@@ -114,7 +114,7 @@ def _item(job: AddJob, minted: str | None) -> PushItem:
         queue=job.queue,
         partition=job.key or "Default",
         payload=_ENCODE(_envelope(job)),
-        # Before it has a place it is found by this; after that, the place is a name as well.
+        # A scheduled job is found by this. Later it also has an id.
         transaction_id=job.unique or ((minted or str(uuid4())) if is_held_back else None),
         delay_seconds=job.delay_seconds,
         available_at=job.scheduled_at,
@@ -137,7 +137,7 @@ def _envelope(job: AddJob) -> Envelope:
 
 
 async def show(call: Call) -> Answer:
-    """A job; with ``wait`` as soon as it has come to an end."""
+    """Return a job; with ``wait``, as soon as it has ended."""
     query = call.query(JobQuery)
     queue, name = await _find(call, Permission.BROWSE)
     seals = call.reveal(query.reveal)
@@ -153,27 +153,27 @@ async def show(call: Call) -> Answer:
 
 
 async def cancel(call: Call) -> Answer:
-    """Nobody runs the job any more; one that is running is stopped when its worker hears of it."""
+    """Cancel a job. If it is running, its worker stops it after its next renewal."""
     request = await call.body(JobRequest)
     queue, name = await _find(call, Permission.OPERATE)
     engine = call.state.engine
     found = await engine.results.find(queue, name, partition=request.key)
-    place = found.place  # Read before: one that is not due yet is gone afterwards.
+    place = found.place  # Read first, because cancelling deletes a scheduled job.
     message = place and await stored.read(engine.store, engine.seals, place)
     step = opened(message.payload if message else None).workflow
     if step is not None and call.caller.scopes is not None:
-        # Whoever may push wrote this: the step may be one of another tenant.
+        # The producer wrote this, and it may name a step of another tenant.
         queues = await engine.store.workflows.step_queues([(step.id, step.step)])
         await call.require_queues(Permission.OPERATE, queues)
     was = await engine.results.cancel(queue, name, partition=request.key, seconds=None)
     if step is not None:
-        # If this process ends before it is said, upkeep finds that the message is gone.
+        # If the process ends before this call, a background task detects the missing message.
         await engine.workflows.fail_step(step.id, step.step, step.part, step.token)
     return Answer(JobChanged(success=True, id=name, queue=queue.name, was=STATUS[was]))
 
 
 async def retry(call: Call) -> Answer:
-    """Run a job that failed again, or one that waits for its next attempt at once."""
+    """Retry a failed job, or start the next attempt of a waiting job immediately."""
     request = await call.body(JobRequest)
     queue, name = await _find(call, Permission.OPERATE)
     engine = call.state.engine
@@ -186,7 +186,7 @@ async def retry(call: Call) -> Answer:
 
 
 async def progress(call: Call) -> Answer:
-    """Say how far a job has come; only who holds it may."""
+    """Record the progress of a job. Only the holder of its lease may do this."""
     request = await call.body(ProgressRequest)
     queue, name = await _find(call, Permission.CONSUME)
     await call.state.engine.results.report_progress(
@@ -201,10 +201,10 @@ async def progress(call: Call) -> Answer:
 
 
 async def renew(call: Call) -> Answer:
-    """Keep what a worker holds, and learn what of it was cancelled: one call for all."""
+    """Renew all leases of a worker, and return its cancelled jobs, in one call."""
     request = await call.body(RenewRequest)
     if len(request.jobs) > (most := call.state.settings.max_items):
-        raise errors.TooManyItems(f"at most {most} jobs fit a call")
+        raise errors.TooManyItems(f"a request can have at most {most} jobs")
     places = [place_of(each.message_id) for each in request.jobs]
     await call.require_leases(request.lease_ids)
     await call.require_partitions(
@@ -262,7 +262,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{JOBS}/renew",
         handler=renew,
-        summary="Keep what a worker holds",
+        summary="Renew a worker's leases",
         permission=Permission.CONSUME,
         body=RenewRequest,
         answers={200: RenewResponse},
@@ -293,7 +293,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_ONE}/retry",
         handler=retry,
-        summary="Run a job again",
+        summary="Retry a job",
         permission=Permission.OPERATE,
         body=JobRequest,
         answers={200: JobChanged},
@@ -303,7 +303,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{_ONE}/progress",
         handler=progress,
-        summary="Report the progress of a job",
+        summary="Record the progress of a job",
         permission=Permission.CONSUME,
         body=ProgressRequest,
         answers={200: JobChanged},

@@ -1,4 +1,4 @@
-"""Jobs of a queue, in pages."""
+"""List the jobs of a queue."""
 
 from typing import Any, Final
 
@@ -28,11 +28,11 @@ _SEARCHED: Final[dict[str, Any]] = {
     "cancelled": "completed",
     "failed": "dead_letter",
 }
-"""What is looked for among messages, where one word will do."""
+"""The message status to search for, by job status."""
 
 
 async def list_jobs(call: Call) -> Answer:
-    """Jobs of a queue, newest first; those that are not due yet only if asked for."""
+    """List the jobs of a queue, newest first. Scheduled jobs only on request."""
     query = call.query(JobsQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
     call.audit(queue=query.queue)
@@ -103,7 +103,7 @@ async def _infos(
 async def _list_scheduled(
     call: Call, query: JobsQuery, queue: Queue, seals: Sealer | None
 ) -> Answer:
-    """Jobs that are not due yet, the next first."""
+    """List scheduled jobs, the next one first."""
     engine, limit = call.state.engine, limit_of(call, query)
     due_at, after = cursors.place_of(query.cursor, cursors.DUE, cursors.FIRST_DUE)
     found: list[JobInfo] = []

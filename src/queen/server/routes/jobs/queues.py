@@ -1,4 +1,4 @@
-"""Queues of jobs: metrics, and removing old jobs."""
+"""Queues of jobs: metrics, workers, and deletion of old jobs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -32,7 +32,7 @@ _PAST: Final = timedelta(hours=1)
 
 
 async def metrics(call: Call) -> Answer:
-    """What there is to do in queues of jobs, and what was done in the last hour."""
+    """Return the current jobs of queues, and counts of the last hour."""
     query = call.query(MetricsQuery)
     engine = call.state.engine
     cursor: str | None = None
@@ -77,7 +77,7 @@ def _metrics(row: Record, total: dict[str, Any]) -> QueueMetrics:
 
 
 async def workers(call: Call) -> Answer:
-    """Workers that this host heard of in the last seconds, and what they run that one may see."""
+    """List workers that reported to this host recently, with their visible jobs."""
     workers = await call.state.metrics.job_workers()
     seen = await call.visible({queue for each in workers for queue in each.running})
     found = [
@@ -96,7 +96,7 @@ async def workers(call: Call) -> Answer:
 
 
 async def clean(call: Call) -> Answer:
-    """Remove jobs that were completed, or failed, some time ago."""
+    """Delete jobs that completed or failed some time ago."""
     request = await call.body(CleanRequest)
     await call.require_queues(Permission.DESTROY, {request.queue})
     call.audit(queue=request.queue)
@@ -129,7 +129,7 @@ ROUTES: Final = (
         path=f"{JOBS}/metrics",
         handler=metrics,
         tag="job_queues",
-        summary="Figures of queues of jobs",
+        summary="Show job metrics by queue",
         permission=Permission.BROWSE,
         query=MetricsQuery,
         answers={200: AllMetrics},
@@ -140,7 +140,7 @@ ROUTES: Final = (
         path=f"{JOBS}/workers",
         handler=workers,
         tag="job_queues",
-        summary="Workers that are heard of",
+        summary="List job workers",
         permission=Permission.BROWSE,
         answers={200: Workers},
     ),
@@ -149,7 +149,7 @@ ROUTES: Final = (
         path=f"{JOBS}/clean",
         handler=clean,
         tag="job_queues",
-        summary="Remove old jobs",
+        summary="Delete old jobs",
         permission=Permission.DESTROY,
         body=CleanRequest,
         answers={202: OperationStarted},

@@ -22,7 +22,7 @@ STATUS: Final[dict[str, JobStatus]] = {
     "dead_letter": "failed",
     "cancelled": "cancelled",
 }
-"""Words of messages to words of jobs."""
+"""Job status by message status."""
 
 
 async def info(
@@ -33,7 +33,7 @@ async def info(
     message: Stored | None,
     seals: Sealer | None,
 ) -> JobInfo:
-    """What is sealed of it is masked without seals; with them it is revealed, and logged."""
+    """Build the response for a job. ``seals`` decrypts payloads, and the access is logged."""
     engine = call.state.engine
     shard = engine.store.shard
     envelope = opened(message.payload if message else None)
@@ -79,7 +79,7 @@ async def info(
 
 
 def opened(payload: bytes | None) -> Envelope:
-    """What a payload says of its job; nothing, if it is none."""
+    """Decode the envelope of a job; an empty one if the payload is not a job."""
     if payload is not None:
         try:
             return _DECODE(payload)

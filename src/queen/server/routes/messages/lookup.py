@@ -20,11 +20,11 @@ from queen.wire.resources import MessageInfo
 
 _NULL: Final = msgspec.Raw(b"null")
 _MOST_PARTITIONS: Final = 2_000
-"""Partitions that are searched for a transactionId on its own: a tenth of a second."""
+"""Partitions that are searched for a transactionId without one, in about 0.1 s."""
 
 
 class Target(NamedTuple):
-    """The message of a path: an offset in a partition, or a message that is not due yet."""
+    """The message of a path: an offset in a partition, or a scheduled message."""
 
     partition: Record
     offset: int | None
@@ -32,7 +32,7 @@ class Target(NamedTuple):
 
 
 def message_info(call: Call, queue: str, partition: Record, found: Found) -> MessageInfo:
-    """A message as the API shows it."""
+    """Build the API's view of a message."""
     shard = call.state.engine.store.shard
     id_ = message_id(shard, found.partition_id, found.offset)
     if found.is_revealed:
@@ -59,7 +59,7 @@ def message_info(call: Call, queue: str, partition: Record, found: Found) -> Mes
 def scheduled_info(
     call: Call, queue: str, row: Mapping[str, Any], partition: str, level: int
 ) -> MessageInfo:
-    """A message that is not due yet, as the API shows it."""
+    """Build the API's view of a scheduled message."""
     extra = browse.extra_of(row["extras"])
     ttl: float | None = row["ttl_seconds"]
     if row["is_revealed"]:
@@ -79,7 +79,7 @@ def scheduled_info(
         trace_id=extra.trace_id,
         created_at=None,
         available_at=row["due_at"],
-        # Its time begins when it is due.
+        # The time to live starts when the message is due.
         expires_at=None if ttl is None else row["due_at"] + timedelta(seconds=ttl),
         status="scheduled",
     )
@@ -151,7 +151,7 @@ async def find(call: Call, permission: Permission) -> Target:
 
 
 async def _named(call: Call, permission: Permission, transaction_id: str) -> Place | None:
-    """The only message with a transactionId that the caller may see; None without one."""
+    """Find the only visible message with a transactionId; None without one."""
     call.caller.require(permission)
     engine = call.state.engine
     rows = await engine.store.browse.named(transaction_id, _MOST_PARTITIONS, call.caller.patterns)

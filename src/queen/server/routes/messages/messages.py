@@ -1,4 +1,4 @@
-"""Single messages: browse, show, retry, give up, redact. Reading never takes a delivery."""
+"""Single messages: list, show, retry, dead-letter, redact. Reading never leases a message."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -46,7 +46,7 @@ _MOST_TRACES: Final = 1_000
 
 
 async def list_messages(call: Call) -> Answer:
-    """Messages of a queue, newest first."""
+    """List the messages of a queue, newest first."""
     query = call.query(MessagesQuery)
     await call.require_queues(Permission.BROWSE, {query.queue})
     call.audit(queue=query.queue)
@@ -98,7 +98,7 @@ async def list_messages(call: Call) -> Answer:
 async def _list_scheduled(
     call: Call, query: MessagesQuery, queue_id: int, where: Where | None, seals: Sealer | None
 ) -> Answer:
-    """Messages that are not due yet, the next first. ``from`` and ``to`` say when they are due."""
+    """List scheduled messages, the next one first. ``from`` and ``to`` filter by due time."""
     store = call.state.engine.store
     limit = limit_of(call, query)
     due_at, after = cursors.place_of(query.cursor, tuple[datetime, Int], (_EARLIEST, 0))
@@ -147,7 +147,7 @@ def _matches_scheduled(query: MessagesQuery, row: Mapping[str, Any], where: Wher
 
 
 async def show(call: Call) -> Answer:
-    """A message, its state per group, its traces."""
+    """Return a message with its state per group and its traces."""
     query = call.query(RevealQuery)
     target = await find(call, Permission.BROWSE)
     info, states = await read(call, target, call.reveal(query.reveal))
@@ -181,11 +181,11 @@ def _group(shard: int, state: GroupState) -> MessageGroup:
 
 
 async def retry(call: Call) -> Answer:
-    """Try a message again at once: one that waits, or a dead letter."""
+    """Retry a message immediately: a waiting one, or a dead letter."""
     request = await call.body(RetryRequest)
     target = await find(call, Permission.OPERATE)
     if target.offset is None:
-        raise errors.NotRetryable("the message is scheduled and has not been tried yet")
+        raise errors.NotRetryable("the message is scheduled and was not delivered yet")
     await read(call, target)
     await call.state.engine.dead_letters.retry(
         target.partition["id"], target.offset, request.consumer_group
@@ -194,11 +194,11 @@ async def retry(call: Call) -> Answer:
 
 
 async def give_up(call: Call) -> Answer:
-    """Make a message a dead letter of one group."""
+    """Dead-letter a message for one group."""
     request = await call.body(GiveUpRequest)
     target = await find(call, Permission.OPERATE)
     if target.offset is None:
-        raise errors.NotRetryable("the message is scheduled; delete it to cancel it")
+        raise errors.NotRetryable("the message is scheduled. Delete it to cancel it.")
     await read(call, target)
     most = call.state.settings.max_error_bytes
     error = request.error and request.error.encode()[:most].decode(errors="ignore")
@@ -212,7 +212,7 @@ async def give_up(call: Call) -> Answer:
 
 
 async def redact(call: Call) -> Answer:
-    """Erase a message's payload and headers, or cancel one that is not due yet."""
+    """Erase a message's payload and headers, or cancel a scheduled message."""
     target = await find(call, Permission.DESTROY)
     engine = call.state.engine
     if target.offset is None:
@@ -254,7 +254,7 @@ _MISSING: Final = (errors.MessageNotFound, errors.AmbiguousMessage)
 
 
 def _both(method: str, suffix: str, **fields: Any) -> tuple[Route, Route]:  # noqa: ANN401 - of Route
-    """The same under either way of naming a message."""
+    """Define a route for both ways to name a message."""
     return (
         Route(method=method, path=f"{_BY_ID}{suffix}", **fields),
         Route(method=method, path=f"{_BY_NAME}{suffix}", **fields),
@@ -288,7 +288,7 @@ ROUTES: Final = (
         "POST",
         "/retry",
         handler=retry,
-        summary="Try a message again",
+        summary="Retry a message",
         permission=Permission.OPERATE,
         body=RetryRequest,
         answers={200: MessageChanged},
@@ -298,7 +298,7 @@ ROUTES: Final = (
         "POST",
         "/dlq",
         handler=give_up,
-        summary="Make a message a dead letter",
+        summary="Dead-letter a message",
         permission=Permission.OPERATE,
         body=GiveUpRequest,
         answers={200: MessageChanged},

@@ -31,7 +31,7 @@ REFUSED_ACK: Final = (
 
 
 async def ack(call: Call) -> Answer:
-    """Say what became of one message."""
+    """Acknowledge one message."""
     request = await call.body(Acknowledgment)
     (answer,) = await _acknowledge(call, [request], None)
     if answer.code is not None:
@@ -40,10 +40,10 @@ async def ack(call: Call) -> Answer:
 
 
 async def ack_batch(call: Call) -> Answer:
-    """Say what became of several messages; the accepted ones commit together."""
+    """Acknowledge several messages. The accepted ones commit together."""
     request = await call.body(AckRequest)
     if not request.acknowledgments:
-        raise errors.BadRequest("there is nothing to acknowledge")
+        raise errors.BadRequest("the request has no acknowledgments")
     answers = await _acknowledge(call, request.acknowledgments, request.consumer_group)
     return Answer(message_json.acknowledged(answers))
 
@@ -61,18 +61,18 @@ async def _acknowledge(
 def require_leases(
     operations: Sequence[Acknowledgment | PushOperation | AdvanceOperation],
 ) -> None:
-    """Raise BadRequest for the first acknowledgment that names no lease."""
+    """Raise BadRequest for the first acknowledgment without a lease."""
     for index, each in enumerate(operations):
         if isinstance(each, Acknowledgment) and not each.lease_id:
             raise errors.BadRequest(
-                "this server takes acknowledgments with a leaseId alone",
-                # In a transaction an acknowledgment is one of its operations.
+                "this server requires a leaseId in every acknowledgment",
+                # In a transaction, the error has the index of the operation.
                 **({"failed_index": index} if isinstance(each, AckOperation) else {}),
             )
 
 
 def refusal_of(answer: Acknowledged | Extended) -> errors.QueenError:
-    """What an answer that says no is as an error."""
+    """Convert a rejected result to an error."""
     error = errors.of_code(answer.code or "") or errors.RequestError
     is_settled = isinstance(answer, Acknowledged) and answer.settled is True
     return error(answer.error, **({"settled": True} if is_settled else {}))

@@ -15,7 +15,7 @@ from queen.wire.options import Configured, ConfigureRequest, QueueOptions
 
 
 async def configure(call: Call) -> Answer:
-    """Make a queue or change its options."""
+    """Create a queue or change its options."""
     request = await call.body(ConfigureRequest)
     await call.require_scope(Permission.CONFIGURE, request.queue, request.namespace, is_made=True)
     engine = call.state.engine
@@ -23,12 +23,12 @@ async def configure(call: Call) -> Answer:
     columns = request.options.columns()
     _check_options(call, request)
     if columns.get("schema") is not None:
-        PayloadSchema(columns["schema"])  # Raises InvalidOption, before anything is stored.
+        PayloadSchema(columns["schema"])  # Raises InvalidOption before the queue is changed.
     found = await engine.store.queues.named([request.queue])
     call.audit(queue=request.queue, before=_configured(found[0]) if found else None)
     if request.partition is not None:
         if set(columns) - {"priority"}:
-            raise errors.InvalidOption("a partition has one option: priority")
+            raise errors.InvalidOption("priority is the only option of a partition")
         if (
             request.namespace is not None
             or request.task is not None
@@ -36,7 +36,8 @@ async def configure(call: Call) -> Answer:
             or call.header(b"if-match") is not None
         ):
             raise errors.BadRequest(
-                "a partition has a priority alone: no namespace, task, mode replace or If-Match"
+                "priority is the only option of a partition: remove namespace, task, mode replace"
+                " and If-Match"
             )
         priority: int = columns.get("priority") or 0
         await engine.queues.configure_partition(request.queue, request.partition, priority=priority)
@@ -56,15 +57,17 @@ async def configure(call: Call) -> Answer:
 
 
 def _check_options(call: Call, request: ConfigureRequest) -> None:
-    """Raise InvalidOption for what no type can say: a limit of the server, two names of one."""
+    """Raise InvalidOption for violations of server limits, and for contradicting aliases."""
     options = request.options
     most = call.state.settings.max_lease_seconds
     if isinstance(options.lease_time, float | int) and options.lease_time > most:
-        raise errors.InvalidOption(f"leaseTime must be at most {most}: QUEEN_MAX_LEASE_SECONDS")
+        raise errors.InvalidOption(
+            f"leaseTime must be at most {most}, the value of QUEEN_MAX_LEASE_SECONDS"
+        )
     names = (options.dlq_after_max_retries, options.dead_letter_queue)
     if msgspec.UNSET not in names and names[0] is not names[1]:
         raise errors.InvalidOption(
-            "deadLetterQueue is another name for dlqAfterMaxRetries: they contradict each other"
+            "deadLetterQueue is an alias of dlqAfterMaxRetries, and their values differ"
         )
 
 
@@ -94,7 +97,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/configure",
         handler=configure,
-        summary="Make or change a queue",
+        summary="Create or change a queue",
         permission=Permission.CONFIGURE,
         body=ConfigureRequest,
         headers={"If-Match": "The version that the queue must have"},

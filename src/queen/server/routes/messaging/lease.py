@@ -19,7 +19,7 @@ from queen.wire.messages import (
 
 
 async def extend(call: Call) -> Answer:
-    """Move the end of a lease; never shortens it."""
+    """Extend a lease. This never shortens it."""
     request = await call.body(ExtendRequest)
     lease_id = call.parameters["leaseId"]
     await call.require_leases([lease_id])
@@ -30,17 +30,17 @@ async def extend(call: Call) -> Answer:
 
 
 async def extend_many(call: Call) -> Answer:
-    """Move the ends of several leases."""
+    """Extend several leases."""
     request = await call.body(ExtendManyRequest)
     if not request.lease_ids:
-        raise errors.BadRequest("there is no lease to extend")
+        raise errors.BadRequest("the request has no leases")
     await call.require_leases(request.lease_ids)
     results = await call.state.engine.extend_many(request.lease_ids, seconds=request.seconds)
     return Answer(ExtendManyResponse(results=results))
 
 
 async def complete(call: Call) -> Answer:
-    """Settle what is left of a delivery: all of it is done."""
+    """Acknowledge the remaining messages of a delivery as completed."""
     lease_id = call.parameters["leaseId"]
     await call.require_leases([lease_id])
     settled = await call.state.engine.ack(lease_id)
@@ -49,7 +49,7 @@ async def complete(call: Call) -> Answer:
 
 
 async def release(call: Call) -> Answer:
-    """Give back what is left of a delivery, at once and uncounted."""
+    """Return the rest of a delivery to the queue immediately, without counting an attempt."""
     lease_id = call.parameters["leaseId"]
     await call.require_leases([lease_id])
     await call.state.engine.release(lease_id)
@@ -93,7 +93,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/lease/{{leaseId}}/release",
         handler=release,
-        summary="Give a delivery back",
+        summary="Release a delivery",
         permission=Permission.CONSUME,
         span="settle",
         answers={200: Released},

@@ -1,4 +1,4 @@
-"""Pop, in its three forms, with long polling."""
+"""Pop from a queue, a partition or a scope, with long polling."""
 
 import contextlib
 import functools
@@ -31,7 +31,7 @@ _PAUSED: Final = Answer(status=204, headers={"Queen-Reason": "paused"})
 
 
 class PopQuery(Request, frozen=True, kw_only=True):
-    """How much, for whom and how long; too much is lowered to what the server allows."""
+    """Options of a pop. Values above the server's limits are lowered to them."""
 
     batch: Annotated[int, msgspec.Meta(ge=1)] | None = None
     partitions: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -46,25 +46,25 @@ class PopQuery(Request, frozen=True, kw_only=True):
 
 
 class ScopedPopQuery(PopQuery, frozen=True, kw_only=True):
-    """From any queue of a namespace, of a task, or both."""
+    """A pop from the queues of a namespace, of a task, or both."""
 
     namespace: str | None = None
     task: str | None = None
 
 
 class AnyPopQuery(ScopedPopQuery, frozen=True, kw_only=True):
-    """From wherever the body says."""
+    """A pop whose body names the queue, the partition or the scope."""
 
     queue: str | None = None
     partition: str | None = None
 
 
 async def pop(call: Call) -> Answer:
-    """Claim messages; waits for them if asked to."""
+    """Lease messages, and wait for them on request."""
     names = call.parameters
     if call.scope["method"] == "HEAD":
-        # It would claim messages that nobody sees.
-        raise errors.MethodNotAllowed("HEAD does not go with a pop", allow="GET, POST")
+        # It would lease messages whose response has no body.
+        raise errors.MethodNotAllowed("HEAD is not supported for a pop", allow="GET, POST")
     if call.scope["method"] == "POST":
         query = await call.body(PopQuery if names else AnyPopQuery)
     else:
@@ -82,14 +82,14 @@ async def pop(call: Call) -> Answer:
     if not deliveries:
         return await _empty(call, request)
     queues: dict[str, Queue] = {}
-    # The leases have begun: options as they last were will do, and so will none.
+    # The leases have begun, so cached or missing options are acceptable.
     with contextlib.suppress(errors.QueenError):
         queues = await engine.catalogue.latest({delivery.queue for delivery in deliveries})
     tracing.describe_pop(call.span, deliveries, request.consumer_group)
     encode = message_json.popped_runs if query.layout == "runs" else message_json.popped
     body = encode(deliveries, queues)
     for delivery in deliveries:
-        delivery.runs = []  # A client that reads slowly would keep them in memory, beside the body.
+        delivery.runs = []  # Otherwise a slow client keeps them in memory with the body.
     return Answer(body, undo=functools.partial(engine.give_back, deliveries))
 
 
@@ -97,7 +97,7 @@ async def _cannot_undo(deliveries: Sequence[Delivery]) -> None:
     """Raise OutcomeUnknown for messages that were acknowledged by the pop itself."""
     if deliveries:
         raise errors.OutcomeUnknown(
-            "The key or token was revoked during this pop. Its messages were acknowledged "
+            "The API key or token was revoked during this pop. Its messages were acknowledged "
             "automatically and are not delivered."
         )
 
@@ -107,7 +107,7 @@ def _pop_request(call: Call, query: PopQuery) -> PopRequest:
     queue = call.parameters.get("queue", getattr(query, "queue", None))
     namespace, task = getattr(query, "namespace", None), getattr(query, "task", None)
     if queue is not None and (namespace is not None or task is not None):
-        raise errors.BadRequest("give a queue, or a namespace and a task")
+        raise errors.BadRequest("use either queue, or namespace and task")
     for what, name in (("queue", queue), ("namespace", namespace), ("task", task)):
         if name:
             check_name(what, name, settings.max_name_bytes)
@@ -115,15 +115,15 @@ def _pop_request(call: Call, query: PopQuery) -> PopRequest:
     mode = _MODES[query.subscription_mode] if query.subscription_mode else None
     if query.subscription_from == "now":
         if mode == "all":
-            raise errors.BadRequest("subscriptionFrom now and subscriptionMode all contradict")
+            raise errors.BadRequest("subscriptionFrom now contradicts subscriptionMode all")
         mode = "new"
     elif query.subscription_from is not None:
         start = _instant(query.subscription_from, "subscriptionFrom")
         if mode is not None:
-            raise errors.BadRequest("give subscriptionMode or subscriptionFrom, not both")
+            raise errors.BadRequest("use either subscriptionMode or subscriptionFrom, not both")
     timeout = settings.default_timeout_ms if query.timeout is None else query.timeout
     batch = query.batch or settings.default_batch_size
-    # A namespace is popped to get messages of its queues: as many partitions as fill the batch.
+    # A pop from a namespace uses as many partitions as needed to fill the batch.
     partitions = query.partitions or (batch if queue is None else 1)
     return PopRequest(
         queue=queue,
@@ -143,7 +143,7 @@ def _pop_request(call: Call, query: PopQuery) -> PopRequest:
 
 
 async def _empty(call: Call, request: PopRequest) -> Answer:
-    """No messages, with the reason if an operator stopped them."""
+    """Return no messages, with the reason if an operator stopped the delivery."""
     if call.state.heartbeat.is_pop_off:
         return _MAINTENANCE
     if request.queue is None:
@@ -180,10 +180,12 @@ _IN_QUEUE: Final = f"{API}/pop/queue/{{queue}}"
 _IN_PARTITION: Final = f"{_IN_QUEUE}/partition/{{partition}}"
 
 ROUTES: Final = (
-    Route(method="GET", path=f"{API}/pop", query=ScopedPopQuery, summary="Pop by scope", **_POP),
+    Route(
+        method="GET", path=f"{API}/pop", query=ScopedPopQuery, summary="Pop from a scope", **_POP
+    ),
     Route(method="POST", path=f"{API}/pop", body=AnyPopQuery, summary="Pop", **_POP),
     Route(method="GET", path=_IN_QUEUE, query=PopQuery, summary="Pop from a queue", **_POP),
     Route(method="POST", path=_IN_QUEUE, body=PopQuery, summary="Pop from a queue", **_POP),
-    Route(method="GET", path=_IN_PARTITION, query=PopQuery, summary="Pop a partition", **_POP),
-    Route(method="POST", path=_IN_PARTITION, body=PopQuery, summary="Pop a partition", **_POP),
+    Route(method="GET", path=_IN_PARTITION, query=PopQuery, summary="Pop from a partition", **_POP),
+    Route(method="POST", path=_IN_PARTITION, body=PopQuery, summary="Pop from a partition", **_POP),
 )

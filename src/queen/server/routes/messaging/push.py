@@ -28,7 +28,7 @@ REFUSED_ITEM: Final = (
 
 
 async def push(call: Call) -> Answer:
-    """Store messages, durably, before the answer: in the database, or on disk while it is away."""
+    """Store messages durably before the response: in the database, or on disk in an outage."""
     request = await call.body(PushRequest)
     await call.require_queues(Permission.PRODUCE, {item.queue for item in request.items})
     tracing.describe_push(call.span, request.items)
@@ -38,7 +38,7 @@ async def push(call: Call) -> Answer:
         producer_id=request.producer_id,
         sequence=request.sequence,
         scope=call.caller.producer_scope,
-        # Before the trace of this attempt was added.
+        # Without the trace of this attempt, which differs in a repetition.
         digest=None if request.producer_id is None else digest_of(request.items),
         is_json=True,
     )
@@ -50,10 +50,9 @@ async def push(call: Call) -> Answer:
 
 def with_trace(call: Call, items: list[PushItem]) -> list[PushItem]:
     """
-    Items that say no traceId of their own get that of the request's ``traceparent``.
+    Add the trace id of the request's ``traceparent`` to items without one.
 
-    That header goes into each message's headers as well, so that its consumer goes on with the
-    trace.
+    The header is also added to each message, so that its consumer continues the trace.
     """
     parent = tracing.parent_of(call)
     trace_id = parent and trace_of(parent)
@@ -70,8 +69,8 @@ def with_trace(call: Call, items: list[PushItem]) -> list[PushItem]:
 
 
 def _with_parent(headers: dict[str, str], parent: str, settings: Settings) -> dict[str, str]:
-    """Headers with the trace's, unless they have one or no room for it."""
-    # Joined first: ten thousand items with headers are encoded in milliseconds.
+    """Add the trace header, unless there is one already or no room for it."""
+    # Joined first, because this is fast even for ten thousand items.
     size_bytes = len("".join([*headers, *headers.values()]).encode("utf-8", "replace"))
     has_room = (
         len(headers) < settings.max_message_headers

@@ -1,4 +1,4 @@
-"""Acks, pushes and steps of workflows, all applied or none."""
+"""Transactions: acks, pushes and workflow steps, applied together or not at all."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -23,12 +23,12 @@ from queen.wire.messages import (
 
 
 async def transaction(call: Call) -> Answer:
-    """Acks, pushes and steps of workflows, all applied or none."""
+    """Apply acks, pushes and workflow steps together, or none of them."""
     request = await call.body(TransactionRequest)
     if not request.operations:
         raise errors.BadRequest("a transaction needs at least one operation")
     if len(request.operations) > (most := call.state.settings.max_items):
-        raise errors.TooManyItems(f"at most {most} operations fit a transaction")
+        raise errors.TooManyItems(f"a transaction can have at most {most} operations")
     acks = [each for each in request.operations if isinstance(each, AckOperation)]
     advances = [each for each in request.operations if isinstance(each, AdvanceOperation)]
     items: list[PushItem] = []
@@ -76,7 +76,7 @@ async def transaction(call: Call) -> Answer:
 
 
 def _results(request: TransactionRequest, result: PushResult) -> list[OperationResult]:
-    """The result of each operation, in their order."""
+    """Return the result of each operation, in request order."""
     results: list[OperationResult] = []
     at = number = 0
     for index, each in enumerate(request.operations):
@@ -98,8 +98,8 @@ async def _require_steps(call: Call, advances: Sequence[AdvanceOperation]) -> No
     """
     Raise Forbidden unless the caller may consume from the queues of these steps.
 
-    The engine settles a step only with the ack of its own message. A message can be moved to
-    another queue, so what the caller may ack does not say which steps it may settle.
+    The engine ends a step only with the ack of its own message. A message can be moved to another
+    queue, so permission for the ack does not imply permission for the step.
     """
     call.caller.require(Permission.CONSUME)
     if call.caller.scopes is not None:
@@ -111,7 +111,7 @@ async def _require_steps(call: Call, advances: Sequence[AdvanceOperation]) -> No
 
 
 def _digest(request: TransactionRequest) -> bytes:
-    """Of what is to be applied, before the trace of this attempt is added to it."""
+    """Compute the digest of a transaction, without the trace of this attempt."""
     items = [
         item
         for each in request.operations
@@ -131,7 +131,7 @@ def _digest(request: TransactionRequest) -> bytes:
 
 
 def _index_of(request: TransactionRequest, kind: str, number: int) -> int:
-    """Which operation the engine's n-th ack, advance or pushed item was of."""
+    """Return the operation of the engine's n-th ack, advance or pushed item."""
     seen = 0
     for index, each in enumerate(request.operations):
         if isinstance(each, PushOperation):
@@ -149,7 +149,7 @@ ROUTES: Final = (
         method="POST",
         path=f"{API}/transaction",
         handler=transaction,
-        summary="Ack, push and advance workflows, all or nothing",
+        summary="Apply acks, pushes and workflow steps together",
         permission=None,  # Each operation needs its own.
         span="transaction",
         body=TransactionRequest,

@@ -1,4 +1,4 @@
-"""All queues together, by namespace and by task."""
+"""Totals of all queues, of namespaces and of tasks."""
 
 from typing import Final
 
@@ -20,12 +20,12 @@ from queen.wire.resources import (
 )
 
 _MOST_QUEUES: Final = 1_000
-"""An overview sums up the figures of at most this many queues."""
+"""Largest number of queues whose counts an overview adds up."""
 _MOST_NAMES: Final = 100_000
 
 
 async def overview(call: Call) -> Answer:
-    """All queues that the caller may see, summed up."""
+    """Return the totals of all queues that the caller may see."""
     query = call.query(OverviewQuery)
     queues = call.state.engine.store.queues
     rows = await queues.names(_MOST_NAMES, call.caller.patterns)
@@ -47,13 +47,13 @@ async def overview(call: Call) -> Answer:
 
 
 async def namespaces(call: Call) -> Answer:
-    """Namespaces in use."""
+    """List namespaces in use."""
     scopes, cursor = await _scopes(call, "namespaces")
     return Answer(Namespaces(namespaces=scopes, next_cursor=cursor))
 
 
 async def tasks(call: Call) -> Answer:
-    """Tasks in use."""
+    """List tasks in use."""
     scopes, cursor = await _scopes(call, "tasks")
     return Answer(Tasks(tasks=scopes, next_cursor=cursor))
 
@@ -63,7 +63,7 @@ async def _scopes(call: Call, what: str) -> tuple[list[Scope], str | None]:
     limit = limit_of(call, query)
     queues = call.state.engine.store.queues
     read = queues.namespaces if what == "namespaces" else queues.tasks
-    # The empty name, of queues without any, is no entry.
+    # The empty name stands for queues without one, and is not listed.
     (after,) = place_of(query.cursor, tuple[Text], ("",))
     rows = await read(after, limit, call.caller.patterns)
     ids_of: dict[str, list[int]] = {row["name"]: row["ids"] for row in rows}
@@ -86,7 +86,7 @@ ROUTES: Final = (
         method="GET",
         path=f"{API}/resources/overview",
         handler=overview,
-        summary="All queues, summed up",
+        summary="Show totals of all queues",
         tag="queues",
         permission=Permission.BROWSE,
         query=OverviewQuery,

@@ -35,9 +35,9 @@ from queen.wire.resources import (
 )
 
 _MOST_SCANNED: Final = 2_000
-"""Partitions that a page with a filter looks at."""
+"""Partitions that are read for one page with a filter."""
 _MOST_COUNTED: Final = 250
-"""Partitions that a dry run of a purge looks at: each costs a tenth of a millisecond or two."""
+"""Partitions that a dry run of a purge counts, at 0.1 to 0.2 ms each."""
 _ORDERS: Final = {
     "name": "name",
     "-name": "name_down",
@@ -70,7 +70,7 @@ _HISTORY_MINUTES: Final = 30
 
 
 async def list_queues(call: Call) -> Answer:
-    """A page of queues with their figures."""
+    """List queues with their counts."""
     query = call.query(QueuesQuery)
     limit = limit_of(call, query)
     rows, cursor = await (_by_sample if query.sort in _SAMPLED else _by_name_or_age)(
@@ -128,13 +128,13 @@ async def _by_sample(call: Call, query: QueuesQuery, limit: int) -> tuple[list[R
 
 
 async def read_figures(call: Call, ids: list[int], most: int = LIST) -> list[Record]:
-    """Read the figures of these queues."""
+    """Read the counts of these queues."""
     window = call.state.settings.recent_message_window_seconds
     return await call.state.engine.store.queues.figures(ids, most, window_seconds=window)
 
 
 def summary(row: Record) -> dict[str, Any]:
-    """A queue and its figures, as the API shows it."""
+    """Build the API's view of a queue with its counts."""
     return {
         **{name: row[name] for name in _SHOWN},
         **figures(row),
@@ -143,7 +143,7 @@ def summary(row: Record) -> dict[str, Any]:
 
 
 async def show(call: Call) -> Answer:
-    """A queue: options, version, figures, groups."""
+    """Return a queue with its options, version, counts and groups."""
     row = await _find(call, Permission.BROWSE)
     store = call.state.engine.store
     (found,) = await read_figures(call, [row["id"]], DETAIL)
@@ -161,7 +161,7 @@ async def show(call: Call) -> Answer:
 
 
 async def list_partitions(call: Call) -> Answer:
-    """Partitions by name."""
+    """List partitions by name."""
     query = call.query(PartitionsQuery)
     row = await _find(call, Permission.BROWSE)
     limit = limit_of(call, query)
@@ -176,7 +176,7 @@ async def list_partitions(call: Call) -> Answer:
         is_last = len(rows) < limit
         for each in rows:
             if not each["name"].startswith(query.prefix):
-                # Where names are ordered by their bytes, no other has the prefix.
+                # If names are sorted by bytes, no later name has the prefix.
                 is_last = is_last or each["is_bytewise"]
                 after = (each["name"], each["level"])
                 continue
@@ -212,12 +212,12 @@ def _partition(call: Call, row: Record) -> PartitionInfo:
 
 
 async def pause(call: Call) -> Answer:
-    """Hand nothing out; pushes go on."""
+    """Pause deliveries. Pushes continue."""
     return await _set_paused(call, is_paused=True)
 
 
 async def resume(call: Call) -> Answer:
-    """Hand messages out again."""
+    """Resume deliveries."""
     return await _set_paused(call, is_paused=False)
 
 
@@ -226,18 +226,18 @@ async def _set_paused(call: Call, *, is_paused: bool) -> Answer:
     for _ in range(5):
         row = await _find(call, Permission.CONFIGURE)
         try:
-            # Its version, so that a queue that is deleted meanwhile is not made anew.
+            # With the version, so that a queue that was deleted in between is not created again.
             await engine.queues.configure(
                 row["name"], {"paused": is_paused}, version=row["version"]
             )
         except errors.VersionMismatch:
             continue
         return Answer(Paused(paused=is_paused))
-    raise errors.Overloaded("the queue is configured all the time; try again")
+    raise errors.Overloaded("the queue's configuration keeps changing. Try again.")
 
 
 async def purge(call: Call) -> Answer:
-    """Remove messages, in steps."""
+    """Delete messages, in steps."""
     request = await call.body(PurgeRequest)
     row = await _find(call, Permission.DESTROY)
     store = call.state.engine.store
@@ -272,7 +272,7 @@ async def purge(call: Call) -> Answer:
 
 
 async def delete(call: Call) -> Answer:
-    """The queue is gone at once; its rows go in steps. Dead letters stay."""
+    """Delete a queue immediately, and its rows in steps. Dead letters stay."""
     queue = call.parameters["queue"]
     await call.require_queues(Permission.DESTROY, {queue})
     await call.state.engine.queues.delete(queue)
