@@ -23,7 +23,7 @@ def upper(bin_: int) -> float:
 
 class Histogram:
     """
-    Counts in bins of a quarter of an octave.
+    Counts in bins, four per octave.
 
     Two histograms can be added, and percentiles are accurate to 20 %.
     """

@@ -30,7 +30,7 @@ class SyncQueen:
     config: Config
     @classmethod
     def from_env(cls) -> Self:
-        """A client as QUEEN_BASE_URL and the CLIENT_ variables say."""
+        """Create a client configured by QUEEN_BASE_URL and the CLIENT_ variables."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def close(self) -> None:
@@ -38,7 +38,7 @@ class SyncQueen:
     def run(self, *, handle_signals: bool = False) -> None:
         """Run all registered handlers until `stop`, or with ``handle_signals`` until SIGTERM."""
     def stop(self, *, now: bool = False) -> None:
-        """Let `run` end; with ``now`` handlers get no more time."""
+        """End `run`; with ``now`` handlers are cancelled."""
     def __init__(
         self,
         where: str | Sequence[str] | Mapping[str, Any] | None = None,
@@ -57,7 +57,7 @@ class SyncQueen:
     def flush_all_buffers(self) -> None:
         """Send all buffered messages, and wait until they are stored."""
     def get_buffer_stats(self) -> dict[str, Any]:
-        """How many messages wait in buffers, and counts of their flushes."""
+        """Return the number of buffered messages, and counts of their flushes."""
     @property
     def is_stopping(self) -> bool:
         """Whether `stop` was called."""
@@ -88,7 +88,7 @@ class SyncQueen:
     ) -> dict[str, datetime | None]:
         """Extend leases and return their new ends; None for a lease that is lost."""
     def release(self, lease_id: str) -> None:
-        """Return the rest of a delivery to the queue at once, without counting an attempt."""
+        """Return the rest of a delivery to the queue immediately, without counting an attempt."""
     def record_trace(self, message: SyncMessage[Any], event: Mapping[str, Any]) -> None:
         """Record a trace event of a message."""
 
@@ -98,7 +98,7 @@ class SyncQueue(Generic[T]):
     def task(self, name: str) -> Self: ...
     def partition(self, name: str) -> Self: ...
     def config(self, options: Mapping[str, Any]) -> Self:
-        """Options for `create`; what is not named keeps its value."""
+        """Set options for `create`. Other options keep their values."""
     def create(self) -> Configured:
         """Create the queue, or change the options given to `config`."""
     def delete(self) -> None:
@@ -106,7 +106,7 @@ class SyncQueue(Generic[T]):
     def buffer(
         self, options: Mapping[str, Any] | None = None, **others: Any
     ) -> SyncBufferedQueue[T]:
-        """Buffer pushes: sent at a message count or after an interval, whichever comes first."""
+        """Buffer pushes. They are sent at a message count or after an interval."""
     @overload
     def push(
         self: SyncBufferedQueue[T], items: Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -123,23 +123,23 @@ class SyncQueue(Generic[T]):
     def wait(self, is_waiting: bool = True) -> Self: ...
     def timeout_millis(self, millis: Duration) -> Self: ...
     def auto_ack(self, is_on: bool = True) -> Self:
-        """A pop: acknowledged by the pop itself. A consumer: ack when the handler returns."""
+        """Acknowledge in the pop itself, or in a consumer when the handler returns."""
     def concurrency(self, count: int) -> Self: ...
     def limit(self, count: int | None) -> Self: ...
     def idle_millis(self, millis: Duration | None) -> Self: ...
     def lease(self, seconds: Duration) -> Self:
-        """How long these deliveries last; the queue's leaseTime otherwise."""
+        """Set the lease of these deliveries, instead of the queue's leaseTime."""
     def renew_lease(self, is_on: bool = True, interval_millis: Duration | None = None) -> Self: ...
     def each(self) -> Self:
-        """The handler gets one message at a time, whatever the batch."""
+        """Call the handler with one message at a time, regardless of the batch."""
     def subscription_mode(self, mode: str) -> Self: ...
     def subscription_from(self, instant: str | datetime) -> Self: ...
     def on_success(self, callback: Callable[[Any], Any]) -> Self:
-        """Called with the handled message or list, after its ack."""
+        """Call back with the handled message or list, after its ack."""
     def on_error(self, callback: Callable[[Any, BaseException], Any]) -> Self:
-        """Called with the failed message or list and the exception, after the nack."""
+        """Call back with the failed message or list and the exception, after the nack."""
     def on_lease_lost(self, callback: Callable[[SyncMessage[T]], Any]) -> Self:
-        """Called at once with a message whose lease is lost; its handler is then not cancelled."""
+        """Call back when a lease is lost, instead of cancelling the handler."""
     def pop(self) -> list[SyncMessage[T]]:
         """Pop messages; an empty list if there are none."""
     @overload
@@ -153,7 +153,7 @@ class SyncQueue(Generic[T]):
     def start(
         self, handler: Callable[[Any], object], *, signal: Event | None = None
     ) -> SyncConsumption:
-        """Consume in the background; the handle can be awaited, and stopped."""
+        """Consume in the background. You can the returned handle, or stop it."""
     def handler(self, function: H) -> H:
         """Register a function that `queen.run` consumes with; returns it unchanged."""
     def receive(self) -> AbstractContextManager[SyncMessage[T]]:
@@ -226,9 +226,9 @@ class SyncMessage(Mapping[str, Any], Generic[T]):
 
 class SyncConsumption:
     def wait(self) -> None:
-        """Wait until it has ended; raises the error that ended it."""
+        """Wait until it has ended, and raise the error that ended it."""
     def stop(self, *, now: bool = False) -> None:
-        """Stop popping at once, wait for the handlers, and release unhandled messages."""
+        """Stop popping immediately, wait for the handlers, and release unhandled messages."""
 
 class SyncBuffered(Sequence[Pushed]):
     @overload
@@ -248,32 +248,32 @@ class SyncTransaction:
     ) -> SyncTransaction:
         """Acknowledge messages in the transaction; every ack carries its lease."""
     def queue(self, name: str) -> SyncTransaction:
-        """The queue of the next pushes."""
+        """Set the queue of the next pushes."""
     def partition(self, name: str) -> SyncTransaction: ...
     def push(self, items: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> SyncTransaction: ...
     def advance(self, step: AdvanceOperation) -> SyncTransaction:
         """Complete the workflow step of an acked message."""
     def commit(self) -> TransactionResponse:
-        """Apply all operations, or raise the reason why none was applied."""
+        """Apply all operations together or not at all, or raise an error."""
 
 class SyncDeadLetters:
     def limit(self, count: int) -> SyncDeadLetters: ...
     def cursor(self, cursor: str | None) -> SyncDeadLetters:
-        """Go on where a list ended: its ``nextCursor``."""
+        """Continue a list at its ``nextCursor``."""
     def from_(self, instant: str | datetime) -> SyncDeadLetters: ...
     def to(self, instant: str | datetime) -> SyncDeadLetters: ...
     def reveal(self) -> SyncDeadLetters:
-        """Get also what is sealed, where it would be ``masked``: needs `consume`, and is logged."""
+        """Return encrypted payloads instead of masked ones: needs `consume`, and is logged."""
     def get(self) -> dict[str, Any]:
-        """``{"messages": […], "total": …, "nextCursor": …}``, newest first."""
+        """Return ``{"messages": […], "total": …, "nextCursor": …}``, newest first."""
     def redrive(self, *, rate: float | None = None) -> dict[str, Any]:
-        """Deliver them again to the group that gave up; answers the count or the operation."""
+        """Redeliver to the group that failed. Returns the count or the operation."""
     def purge(self) -> dict[str, Any]:
-        """Remove them for ever."""
+        """Delete them permanently."""
 
 class SyncAdmin:
     def overview(self, *, worst: int = 0) -> _resources.Overview:
-        """All queues as one, and so many of each kind that may need somebody."""
+        """Return totals over all queues, and up to ``worst`` queues of each kind of problem."""
     def namespaces(self) -> Iterator[_resources.Scope]: ...
     def tasks(self) -> Iterator[_resources.Scope]: ...
     def queues(self, **filters: Any) -> Iterator[_resources.QueueSummary]: ...
@@ -281,12 +281,12 @@ class SyncAdmin:
     def partitions(self, queue: str, **filters: Any) -> Iterator[_resources.PartitionInfo]: ...
     def deliveries(self, queue: str, **filters: Any) -> Iterator[_resources.DeliveryInfo]: ...
     def release_delivery(self, queue: str, delivery_id: str) -> _resources.DeliveryReleased:
-        """Take a delivery from whoever holds it: by the ``id`` of ``deliveries``."""
+        """Release a delivery by its ``id`` in ``deliveries``. Its consumer loses the lease."""
     def pause(self, queue: str) -> _resources.Paused: ...
     def resume(self, queue: str) -> _resources.Paused: ...
     def purge(self, queue: str, **request: Any) -> _resources.Operation: ...
     def count_purge(self, queue: str, **request: Any) -> _resources.Counted:
-        """How many messages a purge would remove."""
+        """Count the messages that a purge would remove."""
     def delete_queue(self, queue: str) -> _resources.Operation: ...
     def groups(self, **filters: Any) -> Iterator[_resources.GroupSummary]: ...
     def group_partitions(
@@ -306,27 +306,27 @@ class SyncAdmin:
     def delete_group(self, group: str, queue: str | None = None) -> _resources.GroupDeleted: ...
     def messages(self, queue: str, **filters: Any) -> Iterator[_resources.MessageInfo]: ...
     def message(self, id_: str, *, reveal: bool = False) -> _resources.MessageDetail:
-        """``reveal``: show also what is sealed; else it is ``masked``."""
+        """Return a message. Encrypted payloads are ``masked`` unless ``reveal`` is set."""
     def retry(self, id_: str, group: str | None = None) -> _resources.MessageChanged: ...
     def give_up(
         self, id_: str, group: str | None = None, *, error: str | None = None
     ) -> _resources.MessageChanged:
-        """Make a dead letter of a message now."""
+        """Dead-letter a message now."""
     def redact(self, id_: str) -> _resources.MessageChanged: ...
     def dead_letters(self, **filters: Any) -> Iterator[_resources.DeadLetter]: ...
     def dead_letter(self, id_: str, *, reveal: bool = False) -> _resources.DeadLetter: ...
     def dead_letter_errors(self, queue: str) -> _resources.ErrorKinds: ...
     def redrive(self, **request: Any) -> _resources.Counted | _resources.Operation:
-        """Deliver dead letters again: a count at once, or the operation that goes on with it."""
+        """Redeliver dead letters. Returns a count, or an operation that continues in steps."""
     def delete_dead_letter(self, id_: str) -> _resources.Counted: ...
     def delete_dead_letters(self, ids: Sequence[str]) -> _resources.Counted | _resources.Operation:
-        """Those alone: a count at once, or the operation that goes on with it."""
+        """Delete these dead letters. Returns a count, or an operation that continues in steps."""
     def purge_dead_letters(self, queue: str, **filters: Any) -> _resources.Operation: ...
     def count_dead_letters(self, queue: str, **filters: Any) -> _resources.Counted:
-        """How many of them a purge would remove."""
+        """Count the dead letters that a purge would remove."""
     def traces(self, name: str) -> Iterator[_resources.TraceEvent]: ...
     def traces_of(self, partition_id: str, transaction_id: str) -> Iterator[_resources.TraceEvent]:
-        """Of one message."""
+        """Iterate over the trace events of one message."""
     def trace_names(self, prefix: str = "") -> Iterator[_resources.TraceName]: ...
     def operations(self, **filters: Any) -> Iterator[_resources.Operation]: ...
     def operation(self, id_: str) -> _resources.Operation: ...
@@ -334,20 +334,20 @@ class SyncAdmin:
     def finished(self, operation: _resources.Operation) -> _resources.Operation:
         """Wait until an operation has ended, successfully or not."""
     def settings(self) -> _resources.Config:
-        """The server's settings in force; secrets are masked."""
+        """Return the server's effective settings, with secrets masked."""
     def maintenance(self, *, of_pops: bool = False) -> _resources.Maintenance: ...
     def set_maintenance(self, enabled: bool, *, of_pops: bool = False) -> _resources.Maintenance:
-        """Pushes go to disk, or pops get nothing, in the whole cluster."""
+        """Buffer pushes on disk, or stop pops with ``of_pops``, on all servers."""
     def tables(self) -> _resources.Tables: ...
     def migrations(self) -> _resources.Migrations: ...
     def upkeep(self) -> _resources.Duties:
-        """What removes and moves what is old, and when each duty was last done."""
+        """Return the background tasks and their last runs."""
     def buffer(self) -> _resources.Buffer:
-        """What the server that answers has on disk because the database was away."""
+        """Return the state of the server's file buffer."""
     def flush_buffer(self) -> _resources.Buffer:
-        """Store what is on disk now."""
+        """Store buffered pushes now."""
     def retry_failed_buffer(self, *, doubtful: bool = False) -> _resources.BufferRetried:
-        """Try again what could not be stored; if asked for, also what may be stored already."""
+        """Retry pushes that could not be stored; ``doubtful`` includes possibly stored ones."""
     def instances(self) -> Iterator[_resources.Instance]: ...
     def analytics(self, **query: Any) -> _analytics.ScopeAnalytics: ...
     def analytics_of_queues(self, **query: Any) -> _analytics.QueuesAnalytics: ...
@@ -356,16 +356,16 @@ class SyncAdmin:
     def queue_depths(self, **query: Any) -> _analytics.QueueDepths: ...
     def series(self, metric: str, **query: Any) -> _analytics.Series: ...
     def health(self) -> dict[str, Any]:
-        """Raises DatabaseUnavailable, or whatever else is wrong."""
+        """Return the server's health. Raises an error, such as `DatabaseUnavailable`."""
     def metrics(self, *, per_object: bool = False) -> str:
         """Prometheus text."""
     def me(self) -> _access.Me:
-        """Who this client is, and what it may do."""
+        """Return the identity of this client and its permissions."""
     def ticket(self) -> _access.Ticket:
-        """A one-time ticket for a WebSocket."""
+        """Create a one-time ticket for a WebSocket."""
     def tokens(self) -> Iterator[_access.Token]: ...
     def create_token(self, **request: Any) -> _access.NewToken:
-        """A key; its secret is in this answer and nowhere else."""
+        """Create an API key. Only this response contains its secret."""
     def rotate_token(self, id_: str, **request: Any) -> _access.NewToken: ...
     def revoke_token(self, id_: str) -> _access.Revoked: ...
     def audit(self, **filters: Any) -> Iterator[_access.AuditEntry]: ...
@@ -374,12 +374,12 @@ class SyncAdmin:
     def put_schedule(
         self, name: str, *, queue: str, cron: str, data: Any = None, **options: Any
     ) -> _resources.ScheduleDetail:
-        """Make a schedule, or change the one of that name; its next tick stays if it can."""
+        """Create or change a schedule. Its next tick stays if possible."""
     def pause_schedule(self, name: str) -> _resources.Schedule: ...
     def resume_schedule(self, name: str) -> _resources.Schedule:
-        """Go on with the next tick from now."""
+        """Resume with the next tick from now on."""
     def run_schedule(self, name: str) -> Pushed:
-        """Push its message now, besides its ticks."""
+        """Push the schedule's message now, in addition to its ticks."""
     def delete_schedule(self, name: str) -> _resources.ScheduleDeleted: ...
     def pipelines(self) -> Iterator[_resources.Pipeline]: ...
     def pipeline(self, name: str) -> _resources.Pipeline: ...

@@ -82,7 +82,7 @@ class Transaction:
 
     async def commit(self) -> TransactionResponse:
         """
-        Apply all operations together, or raise an error and apply none of them.
+        Apply all operations together or not at all, or raise an error.
 
         A second commit is rejected. You can repeat it after an error with ``applied`` False.
         You can always repeat it if it has an ack, because its lease allows only one commit.

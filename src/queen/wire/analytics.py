@@ -94,7 +94,7 @@ class Series(Wire, frozen=True, kw_only=True):
 
 
 class Rates(Wire, frozen=True, kw_only=True):
-    """Messages per second, over the last minutes."""
+    """Messages per second, over the recent window."""
 
     pushed: float
     popped: float

@@ -28,6 +28,6 @@ class Problem(Wire, frozen=True, kw_only=True, omit_defaults=True):
     settled: bool | msgspec.UnsetType = msgspec.UNSET
     """The group has already acknowledged the message of the lost lease."""
     failed_index: int | msgspec.UnsetType = msgspec.UNSET
-    """The index of the rejected operation of a transaction."""
+    """The index of the rejected operation in a transaction."""
     messages: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
     """The results of a push that stored no message."""

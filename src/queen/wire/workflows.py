@@ -125,7 +125,7 @@ class StepInfo(Wire, frozen=True, kw_only=True, omit_defaults=True):
     queue: str | None = None
     job: str | None = None
     job_id: str | None = None
-    """Id of the last job of this step. Parts have their own ids."""
+    """Id of the step's last job. Parts have their own ids."""
     key: str | None = None
     signal: str | None = None
     over: str | None = None

@@ -165,7 +165,7 @@ class Keys:
         if entry is not None and entry.until > time.monotonic():
             return entry
         reading = self._read(id_)
-        # Not only after a failed read, because the state in the database takes precedence.
+        # Checked every time: once the database is back, its state of the key takes precedence.
         if self._stored.is_away and (spare := await self._spare(id_, entry)) is not None:
             return spare
         try:

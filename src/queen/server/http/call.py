@@ -52,7 +52,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     tag: str = ""
     """Its section in the OpenAPI document; if empty, the name of the handler's module."""
     permission: Permission | None
-    """The caller's required permission; None: the handler checks, or none is required."""
+    """The caller's required permission; None: public, or the handler checks."""
     is_public: bool = False
     """Needs no authentication."""
     is_payload_view: bool = False

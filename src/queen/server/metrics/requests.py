@@ -130,7 +130,7 @@ class RequestMetrics:
             if each.name == telemetry.PUSHED.name
         }
         catalogue = self._engine.catalogue
-        # Old cache entries are sufficient: a queue never changes its order.
+        # Old cache entries are sufficient: a queue keeps its order, and its last push cached it.
         known = catalogue.remembered(pushed)
         with contextlib.suppress(errors.ServiceError, errors.OutcomeUnknown):
             known |= await catalogue.queues(pushed.keys() - known.keys() - {telemetry.OTHER})

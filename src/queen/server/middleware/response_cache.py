@@ -16,7 +16,7 @@ _MOST: Final = 256
 
 class ResponseCache:
     """
-    The last responses, by request and by the caller's scopes.
+    The last responses, by request and by the caller's access.
 
     Only requests with ``Cache-Control: max-age`` use it. The dashboard sends this header, so fifty
     open dashboards cost as much as one.

@@ -52,7 +52,7 @@ class ObjectsQuery(Request, frozen=True, kw_only=True):
 
 
 async def metrics(call: Call) -> Answer:
-    """Return the sum of the metrics of this host's processes."""
+    """Return the metrics of this host, summed over its processes."""
     if not call.state.settings.metrics_endpoint_enabled:
         raise errors.NoSuchRoute("this route is disabled by METRICS_ENDPOINT_ENABLED")
     whole = await call.state.metrics.gather()

@@ -164,7 +164,7 @@ async def signal(call: Call) -> Answer:
 
 
 async def cancel(call: Call) -> Answer:
-    """Cancel a workflow: start no more steps, and compensate completed ones."""
+    """Cancel a workflow: start no more steps. With ``compensate``, undo completed ones."""
     request = await call.body(CancelRequest)
     row = await _find(call, Permission.OPERATE)
     engine = call.state.engine

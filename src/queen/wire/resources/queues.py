@@ -21,7 +21,7 @@ class Figures(Wire, frozen=True, kw_only=True):
     held: int | None
     """Leased deliveries."""
     waiting: int | None
-    """Deliveries that wait for a retry, or for a consumer after their lease expired."""
+    """Deliveries that wait for a retry, or for a consumer to lease them again."""
     scheduled: int | None
     dead_letters: int | None
     oldest_age_seconds: float | None

@@ -23,7 +23,7 @@ from queen.wire.messages import (
 
 
 async def transaction(call: Call) -> Answer:
-    """Apply acks, pushes and workflow steps together, or none of them."""
+    """Apply acks, pushes and workflow steps together, or not at all."""
     request = await call.body(TransactionRequest)
     if not request.operations:
         raise errors.BadRequest("a transaction needs at least one operation")
