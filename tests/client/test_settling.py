@@ -16,9 +16,9 @@ async def test_a_second_ack_is_told_that_it_is_one(shared: Queen, name: str) -> 
     (message,) = await shared.queue(name).pop()
     await message.ack()
 
-    with pytest.raises(LeaseLost, match=r"#0, attempt 1\).* settled before, by this client"):
+    with pytest.raises(LeaseLost, match=r"#0, attempt 1\).* acknowledged by this client"):
         await message.ack()
-    with pytest.raises(LeaseLost, match="settled before, by this client"):
+    with pytest.raises(LeaseLost, match="acknowledged by this client"):
         await shared.ack([message], False)
 
 
@@ -39,7 +39,7 @@ async def test_a_lost_lease_says_of_which_message(queen: Queen, clock: Clock) ->
     with pytest.raises(LeaseLost, match=r"Message\(q/a#0, attempt 1\).*redelivered"):
         await lost.ack()
     await again.ack()
-    with pytest.raises(LeaseLost, match="settled before, by another consumer"):
+    with pytest.raises(LeaseLost, match="acknowledged by another consumer"):
         await lost.ack()
 
 
