@@ -44,7 +44,7 @@ def _table(params: list[Any]) -> str:
         f"| {_name(each)} | {_default(each)} | {(each.help or '').replace('|', chr(92) + '|')} |"
         for each in params
     ]
-    return "\n".join(["| | Default | |", "|---|---|---|", *rows, ""])
+    return "\n".join(["| Option | Default | Description |", "|---|---|---|", *rows, ""])
 
 
 def _name(param: Any) -> str:  # noqa: ANN401 - typer's types are private

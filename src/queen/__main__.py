@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command. The SDK can be installed without the command's dependencies."""
+    """Run the installed command. The SDK is installed without the packages that it needs."""
     try:
         from queen.cli.main import main as run
     except ModuleNotFoundError as error:

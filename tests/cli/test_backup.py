@@ -63,7 +63,7 @@ async def test_a_dump_in_another_server_is_whole_after_its_repair(
 
     repaired = await shell.run("backup-check", "--dsn", copy, "--repair", "--yes", "-o", "json")
     assert (repaired.code, statuses(repaired)) == (0, {}), repaired
-    assert "1 leases are void; transactions are renumbered" in repaired.err
+    assert "1 leases are void. Transactions are renumbered." in repaired.said
 
     connection = await asyncpg.connect(copy)
     order = await connection.fetch("select base_offset from queen.segments order by xid")
@@ -94,10 +94,10 @@ async def test_damage_is_found(dsn: str, shell: Shell) -> None:
     assert ended.code == 2
     found = {(each["check"], each["found"]) for each in ended.json if each["status"] == CRITICAL}
     assert found == {
-        ("log", "1 segments do not follow the one before"),
+        ("log", "1 segments don't follow the previous one"),
         ("log", "1 segments are torn"),
-        ("positions", "1 groups stand behind the end of a partition"),
-        ("sequences", "those of deliveries give out what is in use"),
+        ("positions", "1 groups are positioned after the end of a partition"),
+        ("sequences", "those of deliveries return numbers that are in use"),
     }
 
 

@@ -32,7 +32,7 @@ async def test_a_person_sees_progress_and_a_table(server: Server, shell: Shell) 
         assert rows["lost"][1] == rows["duplicates"][1] == rows["failed"][1] == "0"
         assert rows["ms"][1:] == ["p50", "p95", "p99", "p99.9", "max"]
         assert len(rows["push"]) == 6
-        assert "Measured from its scheduled instant; end to end is until the pop answered." in lines
+        assert "Latencies start at the scheduled time of each push." in lines
 
     await asyncio.to_thread(use)
 

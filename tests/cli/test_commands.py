@@ -62,7 +62,7 @@ async def test_dead_letters_are_listed_and_redriven(shell: Shell, server: Server
     letters = await shell.run("dlq", "ls", "orders", "-o", "json")
     assert letters.json[0]["errorMessage"] == "card declined"
     dry = await shell.run("dlq", "redrive", "orders", "--dry-run")
-    assert dry.err == "1 dead letters would be delivered again\n"
+    assert dry.said == "1 dead letters would be redelivered\n"
     await shell.run("dlq", "redrive", "orders", "--yes")
 
     (again,) = (await shell.run("pop", "orders", "--wait", "-o", "json")).json
@@ -84,11 +84,11 @@ async def test_a_group_is_moved(shell: Shell) -> None:
 async def test_purging_asks_first_and_says_what_it_did(shell: Shell) -> None:
     await shell.run("push", "orders", "-", given="1\n2\n")
     dry = await shell.run("queue", "purge", "orders", "--all", "--dry-run")
-    assert dry.err == "would remove 2 messages of orders\n"
+    assert dry.said == "would delete 2 messages of orders\n"
 
     purged = await shell.run("queue", "purge", "orders", "--all", "--yes")
 
-    assert purged.err == "done: 2 messages removed\n"
+    assert purged.said == "done: 2 messages deleted\n"
     assert (await shell.run("pop", "orders")).out == ""
 
 

@@ -83,5 +83,5 @@ async def test_nothing_masked_goes_through_a_file(
     file.write_text(masked.out)
     imported = await shell.run("import", "more", str(file))
     assert imported.code == 1
-    assert "line 1: its payload is masked" in imported.err
+    assert "line 1: the payload is masked" in imported.said
     assert (await server.get("/messages", queue="more")).code == "queue_not_found"

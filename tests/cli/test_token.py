@@ -10,7 +10,7 @@ from tests.support.server import Server, until
 
 async def test_the_first_key_is_made_on_the_command_line(dsn: str) -> None:
     made = await queen("token", "create", "ops", "--role", "admin", dsn=dsn)
-    assert (made.code, made.err) == (0, "Keep it: it is shown this once.\n")
+    assert (made.code, made.err) == (0, "Store it now: it is not shown again.\n")
     key = made.out.strip()
     listed = await queen("token", "ls", dsn=dsn)
     assert "ops" in listed.out

@@ -147,7 +147,7 @@ async def test_workers_end_when_who_started_them_was_killed(
         (["tests.jobs.application:note"], "is no QueueManager but a Processor"),
         (["tests.jobs.application:empty"], "has no processor"),
         ([APP, "--queues", "other"], "no processor is registered for queue other; there are work"),
-        ([APP, "--queues", ","], "--queues names none"),
+        ([APP, "--queues", ","], "--queues contains no queue name"),
         ([APP, "--autoscale", "5..2"], "write 1..16"),
         ([APP, "--autoscale", "1..2", "--processes", "2"], "not both"),
         ([APP, "--shutdown-timeout", "soon"], "'soon' is not a duration"),

@@ -250,7 +250,7 @@ async def test_a_master_key_is_rotated_without_a_stop(dsn: str, tmp_path: Path) 
         running = asyncio.create_task(load())
         rotated = await queen("key", "rotate", dsn=dsn, **environment)
         await running
-        assert (rotated.code, rotated.out) == (0, "1 data keys are wrapped by k2 now.\n")
+        assert (rotated.code, rotated.out) == (0, "1 data keys are wrapped with k2 now.\n")
         status = await queen("key", "status", "-o", "json", dsn=dsn, **environment)
         assert status.code == 0
         assert '"id":"default"' in status.out.replace(" ", "")

@@ -1,4 +1,4 @@
-"""All commands. Each is loaded when it is run, so that `--help` is quick."""
+"""All commands. A command is imported only when it runs, so that `--help` is fast."""
 
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -10,73 +10,73 @@ from queen.cli.support.exit_codes import exit_closed_pipe
 
 
 class Place(NamedTuple):
-    """Where a command or a group of commands lives, and its one line of help."""
+    """The import path of a command or a command group, and its one line of help."""
 
     home: str
-    """Module and name in it."""
+    """Module and attribute, `module:attribute`."""
     help: str
 
 
 SECTIONS: Final[dict[str, dict[str, Place]]] = {
     "Run": {
-        "dev": Place("dev:dev", "Start everything to try Queen out: not for production."),
+        "dev": Place("dev:dev", "Start a local server and database to try Queen."),
         "serve": Place("serve:serve", "Serve HTTP until stopped."),
         "worker": Place("worker:worker", "Run the jobs of an application until stopped."),
-        "relay": Place("relay:relay", "Push what an application enqueued in its own database."),
-        "migrate": Place("migrate:app", "Tables and functions of the database."),
+        "relay": Place("relay:relay", "Push messages from an application's outbox table."),
+        "migrate": Place("migrate:app", "Create and upgrade the database schema."),
     },
     "Check": {
         "top": Place("top:top", "Watch queues live: lag, rates, ages, deliveries."),
         "bench": Place("bench:bench", "Measure a server: rates, latencies, losses, duplicates."),
-        "doctor": Place("doctor:doctor", "Look for what hurts: 0 well, 1 warning, 2 critical."),
+        "doctor": Place("doctor:doctor", "Check the database and the servers for problems."),
         "backup-check": Place(
             "backup:backup_check",
-            "Say whether a database can be restored, or a restored one is whole.",
+            "Check that a database can be restored, or that a restored copy is intact.",
         ),
-        "health": Place("health:health", "Ask a server how it is: 0 well, 2 not."),
+        "health": Place("health:health", "Check the health of a server."),
         "version": Place("health:version", "Print the release."),
-        "config": Place("config:app", "What is set, and by what."),
-        "debug": Place("debug:app", "For those who help."),
-        "errors": Place("health:explain", "Say what an error code means and what to do."),
+        "config": Place("config:app", "Show the settings and where they come from."),
+        "debug": Place("debug:app", "Collect diagnostics for a bug report."),
+        "errors": Place("health:explain", "Explain an error code."),
     },
     "Messages": {
         "push": Place("data.messages:push", "Push messages."),
-        "pop": Place("data.messages:pop", "Pop messages; what is not acked comes again."),
-        "ack": Place("data.messages:ack", "Say that a message is done, or that it failed."),
-        "nack": Place("data.messages:nack", "Give a message back, to come again later."),
-        "tail": Place("data.tail:tail", "Follow a queue without taking anything."),
-        "peek": Place("data.messages:peek", "Look at messages without taking them."),
-        "message": Place("data.browse:message_app", "Single messages."),
-        "trace": Place("data.browse:trace_app", "What consumers told of messages."),
+        "pop": Place("data.messages:pop", "Pop messages."),
+        "ack": Place("data.messages:ack", "Acknowledge a message, or report that it failed."),
+        "nack": Place("data.messages:nack", "Return a message, to be redelivered later."),
+        "tail": Place("data.tail:tail", "Follow a queue without consuming its messages."),
+        "peek": Place("data.messages:peek", "Show messages without consuming them."),
+        "message": Place("data.browse:message_app", "Show, retry and delete single messages."),
+        "trace": Place("data.browse:trace_app", "Show trace events that consumers recorded."),
     },
     "Manage": {
-        "queue": Place("data.queues:queue_app", "Queues."),
-        "partition": Place("data.queues:partition_app", "Partitions of a queue."),
-        "delivery": Place("data.queues:delivery_app", "What is out or comes again."),
-        "group": Place("data.groups:app", "Consumer groups."),
-        "dlq": Place("data.dead_letters:app", "Dead letters."),
-        "job": Place("data.jobs:app", "Jobs of a queue."),
-        "cron": Place("data.cron:app", "Messages that come again and again."),
-        "operation": Place("data.operations:app", "Long work on the server."),
+        "queue": Place("data.queues:queue_app", "List, configure, pause and delete queues."),
+        "partition": Place("data.queues:partition_app", "List the partitions of a queue."),
+        "delivery": Place("data.queues:delivery_app", "List and release leased messages."),
+        "group": Place("data.groups:app", "List, move and delete consumer groups."),
+        "dlq": Place("data.dead_letters:app", "List, redrive and purge dead letters."),
+        "job": Place("data.jobs:app", "List, add and cancel jobs."),
+        "cron": Place("data.cron:app", "Manage schedules of recurring messages."),
+        "operation": Place("data.operations:app", "Follow and cancel long operations."),
         "pipeline": Place(
-            "data.pipeline:app", "Jobs on Spark: archive, rollup, window, replay, compact."
+            "data.pipeline:app", "Run Spark pipelines: archive, rollup, window, replay, compact."
         ),
     },
     "Admin": {
-        "token": Place("token:app", "Keys of callers, in the database itself."),
-        "key": Place("master_key:app", "Master keys of encrypted queues."),
-        "audit": Place("audit:app", "The log of what callers did."),
-        "context": Place("context:app", "Servers under short names."),
-        "export": Place("data.transfer:export", "Write the messages of a queue as lines of JSON."),
-        "import": Place("data.transfer:import_", "Push what `queen export` wrote."),
-        "generate": Place("generate:app", "Files for other tools."),
+        "token": Place("token:app", "Manage API keys, directly in the database."),
+        "key": Place("master_key:app", "Manage the master keys of encrypted queues."),
+        "audit": Place("audit:app", "Verify the audit log."),
+        "context": Place("context:app", "Manage short names for servers."),
+        "export": Place("data.transfer:export", "Write the messages of a queue as JSON lines."),
+        "import": Place("data.transfer:import_", "Push messages from a `queen export` file."),
+        "generate": Place("generate:app", "Generate files for other tools."),
     },
 }
 PLACES: Final = {name: place for section in SECTIONS.values() for name, place in section.items()}
 
 
 def group(help_: str) -> typer.Typer:
-    """A group of commands. Help is plain: rich takes longer to load than all else together."""
+    """Return a command group. Its help is plain text because rich is slow to import."""
     return typer.Typer(
         no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=help_
     )
@@ -113,7 +113,7 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's own
-        # Before typer sees it, for which it is a failure.
+        # Caught here because typer would report it as a failure.
         try:
             return super().invoke(ctx)
         except BrokenPipeError:

@@ -25,34 +25,34 @@ app = typer.Typer(
 def queen(
     server: Annotated[str | None, typer.Option(help="URL of a server.")] = None,
     context: Annotated[
-        str | None, typer.Option(help="A server by its name in `queen context ls`.")
+        str | None, typer.Option(help="Name of a server from `queen context ls`.")
     ] = None,
     ca_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Certificate authorities to trust.")
+        str | None, typer.Option(metavar="FILE", help="Trusted certificate authorities.")
     ] = None,
     client_cert: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Certificate to show to the server.")
+        str | None, typer.Option(metavar="FILE", help="Client certificate.")
     ] = None,
     client_key: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Key of that certificate.")
+        str | None, typer.Option(metavar="FILE", help="Private key of the client certificate.")
     ] = None,
-    timeout: Annotated[str | None, typer.Option(help="For one request: 30s, 5m.")] = None,
+    timeout: Annotated[str | None, typer.Option(help="Time limit of a request: 30s, 5m.")] = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="Plain text.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Data and errors only.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log what is sent.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only data and errors.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log requests.")] = False,
 ) -> None:
     """
     A message queue on PostgreSQL.
 
-    Data goes to stdout, all else to stderr. A flag goes before the environment (QUEEN_BASE_URL,
+    Data goes to stdout, everything else to stderr. Flags override the environment (QUEEN_BASE_URL,
     QUEEN_TOKEN, QUEEN_CONTEXT, QUEEN_TIMEOUT, QUEEN_CA_FILE, QUEEN_CLIENT_CERTIFICATE,
-    QUEEN_CLIENT_KEY), that before the context, that before the default.
+    QUEEN_CLIENT_KEY). The environment overrides the context, and the context the defaults.
 
-    Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 cannot reach the server,
-    6 timeout or empty, 7 conflict, 130 interrupted. Of doctor and health: 0 well, 1 warning, 2
-    critical.
+    Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 server unreachable,
+    6 timeout or empty, 7 conflict, 130 interrupted. doctor and health: 0 ok, 1 warning,
+    2 critical.
     """
-    # A flag is what the environment says from here on: each command reads that.
+    # Flags become environment variables, which each command reads.
     if context is not None:
         os.environ.pop("QUEEN_BASE_URL", None)
         os.environ.pop("QUEEN_TOKEN", None)
@@ -77,9 +77,9 @@ def queen(
 
 
 def main() -> None:
-    """What the installed command runs: our own errors are a sentence, not a traceback."""
+    """Run the installed command. Queen's errors are printed as a sentence, not as a traceback."""
     if "_QUEEN_COMPLETE" in os.environ:
-        # A shell asks what may come next. Typer learns of shells when this is called.
+        # A shell requests completions. Typer registers its shells when this is called.
         from typer.completion import get_completion_inspect_parameters
 
         get_completion_inspect_parameters()
@@ -87,7 +87,7 @@ def main() -> None:
         try:
             app(prog_name="queen")
         finally:
-            sys.stdout.flush()  # What is left, while something can still be said about it.
+            sys.stdout.flush()  # Now, because an error at exit could not be reported.
     except BrokenPipeError:
         exit_closed_pipe()
     except errors.QueenError as error:

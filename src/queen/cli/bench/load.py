@@ -1,4 +1,4 @@
-"""The load of `queen bench`: messages at their scheduled times, and the outcome of each."""
+"""The load of `queen bench`: push messages on a schedule and record the outcome of each."""
 
 import asyncio
 import contextlib
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from queen import Message, Queen
 
 _DRAIN_SECONDS: Final = 15.0
-"""How long to wait for what was pushed and has not come yet."""
+"""How long to wait for messages that were pushed and not received yet."""
 _POP_MILLIS: Final = 500
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is measured."""
+    """The parameters of a run."""
 
     rate: float
-    """Messages a second; 0: as fast as it goes."""
+    """Messages per second; 0 pushes as fast as possible."""
     seconds: float
     count: int
     size_bytes: int
@@ -46,7 +46,7 @@ class Latencies(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What was measured."""
+    """The results of a run."""
 
     seconds: float
     pushed: int
@@ -54,22 +54,22 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     received: int
     """Different messages."""
     lost: int
-    """Confirmed, and never received."""
+    """Confirmed, but never received."""
     duplicates: int
     """Received more than once."""
     failed: int
-    """Refused, or the answer was lost."""
+    """Rejected, or the response was lost."""
     pushed_per_second: float
     received_per_second: float
     is_corrected: bool
-    """Latencies count from the scheduled instant; else from when a push began."""
+    """Latencies start at the scheduled time of the push, not at its actual start."""
     push_millis: Latencies | None
     end_to_end_millis: Latencies | None
     errors: dict[str, int]
 
 
 class Load:
-    """One run, in a queue of its own."""
+    """One run, in its own queue."""
 
     def __init__(self, queen: "Queen", plan: Plan) -> None:
         self._queen = queen
@@ -78,8 +78,8 @@ class Load:
         self._next = 0
         self._batches = -(-plan.count // plan.batch)
         self._began_at = array("d", bytes(8 * self._batches))
-        self._state = bytearray(plan.count)  # Of each message: 1 confirmed.
-        self._seen = bytearray(plan.count)  # And how often it came.
+        self._state = bytearray(plan.count)  # Per message: 1 if confirmed.
+        self._seen = bytearray(plan.count)  # Per message: how often it was received.
         self._push_seconds = array("d")
         self._whole_seconds = array("d")
         self._errors: dict[str, int] = {}
@@ -92,10 +92,10 @@ class Load:
         self.duplicates = 0
 
     async def run(self) -> Outcome:
-        """Push and pop until everything came, or it takes too long."""
+        """Push and pop until every message was received, or the drain times out."""
         plan = self._plan
         await self._queen.queue(self.queue).create()
-        # The first calls open connections: they are not what is measured.
+        # The first calls open connections, which is not part of the measurement.
         await self._queen.queue(self.queue).pop()
         start = time.perf_counter()
         consumers = [asyncio.create_task(self._consume()) for _ in range(plan.consumers)]
@@ -125,7 +125,7 @@ class Load:
             self._next += 1
             if due > now:
                 await asyncio.sleep(due - now)
-            # From when it should have begun: waiting for a slow server is its latency too.
+            # From the scheduled start, because waiting for a slow server is latency too.
             self._began_at[number] = due
             await self._push(number)
             self._push_seconds.append(time.perf_counter() - due)
@@ -191,7 +191,7 @@ class Load:
 
 
 def latencies(seconds: Sequence[float]) -> Latencies | None:
-    """Quantiles by rank: each is a latency that was measured. None of nothing."""
+    """Return quantiles by rank, so each is a measured latency. None without any latency."""
     if not seconds:
         return None
     ranked = sorted(seconds)

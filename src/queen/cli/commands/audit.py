@@ -1,4 +1,4 @@
-"""`queen audit`: prove that the audit log is whole."""
+"""`queen audit`: verify the audit log."""
 
 from typing import TYPE_CHECKING
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from queen.store.audit import Checked
     from queen.store.store import Store
 
-app = group("The log of what callers did.")
+app = group("Verify the audit log.")
 
 
 @app.callback()
 def audit() -> None:
-    """Keeps `verify` a word of its own while it is the only one."""
+    """Keeps `verify` a subcommand while it is the only one."""
 
 
 @app.command()
 def verify() -> None:
     """
-    Check the chain of hashes; fails where a record was changed or taken out.
+    Check the hash chain. Fails if a record was changed or removed.
 
-    It begins behind the records that retention removed. Keep the number and the hash that it prints
-    elsewhere: a log that was rewritten ends in another hash.
+    The check starts after the records that retention removed. Store the printed number and hash
+    elsewhere: if someone rewrites the log, its last hash changes.
 
     Example: queen audit verify
     """

@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 _CODES: Final = {OK: 0, WARNING: 1, CRITICAL: 2}
 _NO_DATABASE: Final = "no database: give --dsn-file or --dsn, or set DATABASE_URL"
 _SECONDS: Final = 6 * 3600.0
-"""For one look at everything."""
+"""Time limit for the complete check."""
 
 
 def backup_check(
     dsn: Dsn = None,
     dsn_file: DsnFile = None,
     restored: Annotated[
-        bool, typer.Option("--restored", help="It is a restored copy: look at all that is in it.")
+        bool, typer.Option("--restored", help="Check the content of a restored copy.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Make a restored copy ready for servers, then look.")
+        bool, typer.Option("--repair", help="Prepare a restored copy for servers, then check it.")
     ] = False,
     yes: Yes = False,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Say whether a database can be restored, or whether a restored one is whole.
+    Check that a database can be restored, or that a restored copy is intact.
 
-    0 well, 1 warning, 2 critical. No server may be on a restored copy meanwhile.
+    Exit codes: 0 ok, 1 warning, 2 critical. Stop all servers on a restored copy first.
 
     Example: queen backup-check --dsn-file copy.dsn --restored
     """
@@ -72,7 +72,7 @@ async def _check(dsn: str, *, is_restored: bool, is_repaired: bool) -> list[Find
             return [findings.migrations(missing)]
         if is_repaired:
             voided, is_renumbered = await looking.void_deliveries(), await looking.renumber()
-            say(f"{voided} leases are void" + ("; transactions are renumbered" * is_renumbered))
+            say(f"{voided} leases are void" + (". Transactions are renumbered." * is_renumbered))
         return [findings.migrations(missing), *await _content(store, looking)]
     finally:
         await store.close()
@@ -91,7 +91,7 @@ async def _content(store: "Store", looking: "Restored") -> list[Finding]:
 
 
 async def _keys(store: "Store") -> Finding:
-    """Whether what is sealed can be opened here."""
+    """Whether the master keys to decrypt the stored data are set here."""
     from queen.cli.support.environment import settings
     from queen.engine.encryption import rotation
 

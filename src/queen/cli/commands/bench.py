@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
 def bench(
     rate: Annotated[
-        float, typer.Option(min=0, help="Messages a second; 0: as fast as it goes.")
+        float, typer.Option(min=0, help="Messages per second. 0 is as fast as possible.")
     ] = 1_000,
-    seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="Push for so long.")] = 10,
+    seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds to push.")] = 10,
     count: Annotated[
-        int, typer.Option(min=1, max=10_000_000, help="Push at most so many.")
+        int, typer.Option(min=1, max=10_000_000, help="Maximum number of messages.")
     ] = 100_000,
     size: Annotated[
-        int, typer.Option(min=12, max=1_000_000, help="Bytes of a payload, about.")
+        int, typer.Option(min=12, max=1_000_000, help="Payload size in bytes, approximately.")
     ] = 256,
-    batch: Annotated[int, typer.Option(min=1, max=5_000, help="Messages of one push.")] = 10,
+    batch: Annotated[int, typer.Option(min=1, max=5_000, help="Messages per push.")] = 10,
     pop_batch: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Messages of one pop at most.")
+        int, typer.Option(min=1, max=10_000, help="Maximum messages per pop.")
     ] = 100,
-    partitions: Annotated[int, typer.Option(min=1, max=1_000, help="To spread over.")] = 16,
-    producers: Annotated[int, typer.Option(min=1, max=1_000, help="Pushes at once.")] = 4,
-    consumers: Annotated[int, typer.Option(min=1, max=1_000, help="Pops at once.")] = 4,
-    keep: Annotated[bool, typer.Option("--keep", help="Do not delete the queue.")] = False,
+    partitions: Annotated[int, typer.Option(min=1, max=1_000, help="Partitions to use.")] = 16,
+    producers: Annotated[int, typer.Option(min=1, max=1_000, help="Concurrent pushes.")] = 4,
+    consumers: Annotated[int, typer.Option(min=1, max=1_000, help="Concurrent pops.")] = 4,
+    keep: Annotated[bool, typer.Option("--keep", help="Don't delete the queue.")] = False,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Measure a server: rates, latencies, losses, duplicates. Exits with 1 when something was lost.
+    Measure a server: rates, latencies, losses, duplicates. Exits with 1 if messages were lost.
 
-    At a rate, a latency counts from the instant at which its push was scheduled, so that a server
-    that stops for a while does not look well. Load and server share the machine if you run both on
-    it. A queue of its own is made and deleted.
+    With --rate, latency starts at the scheduled time of a push, so a server that stalls shows a
+    high latency. The load uses its own queue, which is deleted at the end. If you run it on the
+    server's machine, load and server share its cores.
 
     Example: queen bench --rate 500 --seconds 5 --size 1000 -o json
     """
@@ -86,7 +86,7 @@ def _check(outcome: "Outcome") -> None:
 
 
 async def _measure(queen: "Queen", load: "Load", plan: "Plan", *, keep: bool) -> "Outcome":
-    """Run the load beside its progress bars, and delete its queue."""
+    """Run the load with progress bars, and delete its queue."""
     try:
         async with asyncio.TaskGroup() as group:
             bars = group.create_task(_progress(load, plan))
@@ -121,16 +121,16 @@ def _configuration(queen: "Queen", plan: "Plan", queue: str, release: str | None
 
 
 def _print_configuration(plan: dict[str, Any]) -> None:
-    rate = f"{plan['rate']:,g} messages/s" if plan["rate"] else "as fast as it goes"
+    rate = f"{plan['rate']:,g} messages/s" if plan["rate"] else "as fast as possible"
     print(f"server     {plan['server']}, release {plan['release'] or 'unknown'}")
-    print(f"client     Python {plan['python']}, {plan['cores']} cores here")
+    print(f"client     Python {plan['python']}, {plan['cores']} cores")
     print(f"queue      {plan['queue']}, {plan['partitions']} partitions")
     print(f"load       {rate}, at most {plan['seconds']:g} s and {plan['count']:,} messages")
     print(
         f"messages   {plan['sizeBytes']} bytes, pushed by {plan['batch']}, popped by up to", end=""
     )
     print(f" {plan['popBatch']}")
-    print(f"at once    {plan['producers']} pushes, {plan['consumers']} pops", flush=True)
+    print(f"parallel   {plan['producers']} pushes, {plan['consumers']} pops", flush=True)
 
 
 def _print_outcome(outcome: "Outcome") -> None:
@@ -146,12 +146,12 @@ def _print_outcome(outcome: "Outcome") -> None:
     for name, found in (("push", outcome.push_millis), ("end to end", outcome.end_to_end_millis)):
         values = [] if found is None else [found.p50, found.p95, found.p99, found.p999, found.max]
         print(f"{name:<12}" + ("".join(f"{each:>10,.1f}" for each in values) or f"{'-':>10}"))
-    since = "its scheduled instant" if outcome.is_corrected else "the begin of its push"
-    print(f"\nMeasured from {since}; end to end is until the pop answered.")
+    since = "the scheduled time of each push" if outcome.is_corrected else "the start of each push"
+    print(f"\nLatencies start at {since}.\nEnd to end is until the pop returned.")
 
 
 async def _progress(load: "Load", plan: "Plan") -> None:
-    """Two bars on a terminal, nothing elsewhere."""
+    """Show two bars on a terminal, otherwise nothing."""
     if not sys.stderr.isatty():
         return
     from rich.console import Console

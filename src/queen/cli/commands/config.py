@@ -10,23 +10,23 @@ from queen.cli.support.client import Output
 from queen.cli.support.environment import settings
 from queen.cli.support.output import Format, show
 
-app = group("What is set, and by what.")
+app = group("Show the settings and where they come from.")
 
 
 @app.callback()
 def alone() -> None:
-    """What is set, and by what."""
+    """Show the settings and where they come from."""
 
 
 @app.command("show")
 def show_config(
     effective: Annotated[
-        bool, typer.Option("--effective", help="Also what is set to its default.")
+        bool, typer.Option("--effective", help="Also show settings that have their default.")
     ] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Show the settings that this environment gives a server; secrets are masked.
+    Show the settings that a server reads from this environment. Secrets are masked.
 
     Example: queen config show --effective
     """
@@ -36,7 +36,7 @@ def show_config(
         if effective or source != "default"
     ]
     if output is Format.TABLE:
-        # As an environment file has it.
+        # The format of an environment file.
         for row in rows:
             typer.echo(f"{row['name']}={row['value']}  # {row['source']}")
         return

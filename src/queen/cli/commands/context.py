@@ -1,4 +1,4 @@
-"""`queen context`: servers under short names, in a file that only its owner reads."""
+"""`queen context`: short names for servers, in a file that only its owner can read."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,33 +12,33 @@ from queen.cli.support.client import DryRun, Output, Yes, confirm
 from queen.cli.support.databases import secret
 from queen.cli.support.output import Format, say, show
 
-app = group("Servers under short names.")
+app = group("Manage short names for servers.")
 
-TlsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="For TLS, as of `queen`.")]
-Name = Annotated[str, typer.Argument(help="What you call it.")]
+TlsFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Same as the global option.")]
+Name = Annotated[str, typer.Argument(help="Name of the context.")]
 
 
 @app.command()
 def add(
     name: Name,
-    server: Annotated[str, typer.Option("--server", help="URL; several with commas fail over.")],
+    server: Annotated[str, typer.Option("--server", help="URL, or several with commas.")],
     token: Annotated[
-        str | None, typer.Option(help="Where its key is: - reads stdin, @FILE a file.")
+        str | None, typer.Option(help="API key: - reads stdin, @FILE reads a file.")
     ] = None,
     ca_file: TlsFile = None,
     client_cert: TlsFile = None,
     client_key: TlsFile = None,
-    use: Annotated[bool, typer.Option("--use", help="Use it from now on.")] = False,
+    use: Annotated[bool, typer.Option("--use", help="Make it the current context.")] = False,
 ) -> None:
     """
-    Name a server, or change what a name stands for. The first one is used from then on.
+    Add or change a context. The first one becomes the current context.
 
     Example: queen context add staging --server https://queen.staging:6632
     """
     urls = [url.strip().rstrip("/") for url in server.split(",")]
     for url in urls:
         if not url.startswith(("http://", "https://")):
-            raise errors.BadRequest(f"{url!r}: a server is named http://… or https://…")
+            raise errors.BadRequest(f"{url!r}: the URL of a server starts with http:// or https://")
     known = contexts.read()
     entry: dict[str, Any] = {"servers": urls}
     if token is not None:
@@ -49,13 +49,13 @@ def add(
     if use or known["current"] is None:
         known["current"] = name
     contexts.write(known)
-    say(f"{name} is {server}" + (", and in use" if known["current"] == name else ""))
+    say(f"{name} is {server}" + (", and current" if known["current"] == name else ""))
 
 
 @app.command("use")
 def use_(name: Name) -> None:
     """
-    Use a server from now on.
+    Make a context the current one.
 
     Example: queen context use staging
     """
@@ -63,13 +63,13 @@ def use_(name: Name) -> None:
     contexts.require(known, name)
     known["current"] = name
     contexts.write(known)
-    say(f"{name} is in use")
+    say(f"{name} is the current context")
 
 
 @app.command("ls")
 def list_(output: Output = Format.TABLE) -> None:
     """
-    List contexts; keys are not shown.
+    List contexts, without their API keys.
 
     Example: queen context ls -o json
     """
@@ -89,16 +89,16 @@ def list_(output: Output = Format.TABLE) -> None:
 @app.command("rm")
 def remove(name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
     """
-    Forget a context with its key.
+    Remove a context and its API key.
 
     Example: queen context rm staging --yes
     """
     known = contexts.read()
     contexts.require(known, name)
     if dry_run:
-        say(f"would forget {name}")
+        say(f"would remove {name}")
         return
-    confirm(f"forget context {name}", yes=yes)
+    confirm(f"remove context {name}", yes=yes)
     del known["contexts"][name]
     if known["current"] == name:
         known["current"] = None
@@ -107,9 +107,9 @@ def remove(name: Name, dry_run: DryRun = False, yes: Yes = False) -> None:
 
 
 def _secret(source: str) -> str:
-    """Read a key. It is never an argument itself: all users of the machine could read it."""
+    """Read an API key. Not from an argument, which all users of the machine could read."""
     if source != "-" and not source.startswith("@"):
         raise errors.BadRequest(
-            "others can read a command line: give the key by --token - or --token @FILE"
+            "other users can read a command line: use --token - or --token @FILE"
         )
     return secret(source.removeprefix("@"))

@@ -26,35 +26,35 @@ from queen.cli.support.redaction import Redaction
 if TYPE_CHECKING:
     from queen import Queen
 
-app = group("For those who help.")
+app = group("Collect diagnostics for a bug report.")
 
 _MOST: Final = 1_000
 _SECONDS: Final = 30.0
 _READ_ME: Final = """\
-What `queen debug bundle` gathered. Secrets are masked. There are no payloads, headers or traces of
-messages, no errors of consumers and no schemas of queues; names of queues, groups and schedules are
-there. Look through the files before you give them away: they are plain text.
+Diagnostics that `queen debug bundle` collected. Secrets are masked. The files don't contain message
+payloads, headers or traces, errors of consumers, or schemas of queues. They do contain the names of
+queues, groups and schedules. Read the files before you share them. They are plain text.
 """
 
 
 @app.callback()
 def alone() -> None:
-    """For those who help."""
+    """Collect diagnostics for a bug report."""
 
 
 @app.command("bundle")
 def bundle(
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="Where to; else a name with the time.")
+        Path | None, typer.Option("-f", "--file", help="Output file. Default: named by the time.")
     ] = None,
     dsn: Dsn = None,
     dsn_file: DsnFile = None,
     server: Server = None,
 ) -> None:
     """
-    Write an archive that tells what is wrong: no secrets, no payloads.
+    Write an archive of diagnostics, without secrets and payloads.
 
-    What cannot be reached is told in its place.
+    If a source is unreachable, its file contains the error.
 
     Example: queen debug bundle -f queen.tar.gz
     """
@@ -71,7 +71,7 @@ def bundle(
     except OSError as error:
         raise exit_codes.FileTrouble(f"cannot write {path}: {error.strerror}") from error
     typer.echo(str(path))
-    say(f"{len(texts)} files; look through them before you give them away")
+    say(f"{len(texts)} files; read them before you share them")
 
 
 async def _gather(dsn: str | None, server: str | None) -> dict[str, str]:
@@ -93,7 +93,7 @@ async def _gather(dsn: str | None, server: str | None) -> dict[str, str]:
 
 
 async def _tried(ask: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - whatever was asked for
-    """What was asked for, or why it cannot be had."""
+    """Return the result, or the error as text."""
     try:
         async with asyncio.timeout(_SECONDS):
             return await ask()
@@ -149,7 +149,7 @@ def _plain(ask: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
 
 
 def _without_schema(queue: dict[str, Any]) -> dict[str, Any]:
-    """A schema may hold examples."""
+    """Remove the schema, which may contain examples."""
     options: dict[str, Any] = queue.get("options") or {}
     if options.get("schema") is None:
         return queue
@@ -208,7 +208,7 @@ def _json(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
 
 
 def _write(path: Path, texts: dict[str, str]) -> None:
-    """Readable by its owner alone: names are in it."""
+    """Write the archive, readable only by its owner because it contains names."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
         for name, text in texts.items():

@@ -16,10 +16,10 @@ from queen.settings import Settings
 
 _BOX = """\
   +------------------------------------------------------------------+
-  |  Not for production: no authentication, loopback alone.          |
+  |  Not for production: no authentication, loopback only.            |
   +------------------------------------------------------------------+"""
 _SNIPPETS = """
-  By curl       curl -H 'Content-Type: application/json' {url}/api/v1/push \\
+  With curl     curl -H 'Content-Type: application/json' {url}/api/v1/push \\
                   -d '{{"items":[{{"queue":"demo","payload":{{"hello":"world"}}}}]}}'
                 curl '{url}/api/v1/pop/queue/demo?autoAck=true'
   Watch         queen top --server {url}{database}
@@ -58,28 +58,28 @@ asyncio.run(main())
 def dev(
     dsn: Dsn = None,
     dsn_file: DsnFile = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the local database is kept.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Directory of the local database.")] = None,
     ephemeral: Annotated[
-        bool, typer.Option("--ephemeral", help="Keep nothing when this ends.")
+        bool, typer.Option("--ephemeral", help="Delete the local database at the end.")
     ] = False,
-    port: Annotated[int | None, typer.Option(help="Where HTTP is served.")] = None,
+    port: Annotated[int | None, typer.Option(help="HTTP port. Default: PORT, or 6632.")] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Also traffic to look at, with failures.")
+        bool, typer.Option("--demo", help="Also create demo traffic, with failures.")
     ] = False,
 ) -> None:
     """
-    Start everything to try Queen out: not for production.
+    Start a local server and database to try Queen. Not for production.
 
-    Without a database of yours it starts a local one.
+    If you don't name a database, the command starts a local PostgreSQL.
 
     Example: queen dev --ephemeral --port 6632
     """
     settings = _settings(database(dsn, dsn_file), port)
-    signal.signal(signal.SIGTERM, _stop)  # Until the server has its own: nothing is left behind.
+    signal.signal(signal.SIGTERM, _stop)  # Until the server installs its own handler.
     with contextlib.ExitStack() as stack:
         if settings.database_url is None and "PG_HOST" not in os.environ:
             postgres = stack.enter_context(LocalPostgres(None if ephemeral else _folder(data_dir)))
-            where = f"PostgreSQL in {postgres.folder}" + (", gone afterwards" if ephemeral else "")
+            where = f"PostgreSQL in {postgres.folder}" + (", ephemeral" if ephemeral else "")
             settings = _settings(postgres.dsn, port)
             dsn = postgres.dsn
         else:
@@ -89,7 +89,7 @@ def dev(
 
 
 def _stop(number: int, frame: object) -> NoReturn:
-    """End in order; a second signal does not disturb that."""
+    """Shut down. Ignores a second signal."""
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(0)
 
@@ -107,7 +107,7 @@ def _folder(given: Path | None) -> Path:
     if given is not None:
         return given.expanduser().resolve()
     if os.geteuid() == 0:
-        # Root's home is closed to the account that PostgreSQL runs as.
+        # The account that runs PostgreSQL can't read root's home directory.
         return Path("/var/lib/queen-dev")
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "queen" / "dev"
@@ -122,10 +122,10 @@ def _serve(settings: Settings, where: str, dsn: str | None, *, demo: bool) -> in
     logs.configure(settings)
     listener = bind(settings)
     url = f"http://localhost:{listener.getsockname()[1]}"
-    # Pipelines and migrations go there themselves; one that was named is known, password and all.
+    # For pipelines and migrations. If you named the database yourself, you have its password.
     database = "" if dsn is None else f"\n  Database      export DATABASE_URL='{dsn}'"
 
-    tasks: list[asyncio.Task[None]] = []  # A loop by itself would let them be collected.
+    tasks: list[asyncio.Task[None]] = []  # The loop keeps only weak references to tasks.
 
     def announce() -> None:
         print(f"\n  Queen is ready at {url}, on {where}.", file=sys.stderr)

@@ -30,9 +30,10 @@ def doctor(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Look for what hurts: 0 well, 1 warning, 2 critical.
+    Check the database and the servers for problems. Exit codes: 0 ok, 1 warning, 2 critical.
 
-    The database is asked where one is named, a server where one is named or no database is.
+    If you name a database, the command checks it. It checks a server if you name one, or if you
+    don't name a database.
 
     Example: queen doctor --dsn-file /run/secrets/queen-dsn
     """
@@ -46,7 +47,7 @@ def doctor(
 
 
 async def examine(dsn: str | None, server: str | None) -> list[Finding]:
-    """Everything that can be looked at."""
+    """Run every check that is possible here."""
     from queen.cli.support.contexts import chosen
 
     found: list[Finding] = []
@@ -70,7 +71,7 @@ async def _of_database(dsn: str) -> list[Finding]:
         return [Finding(CRITICAL, "database", str(error), "see `queen errors " + error.code + "`")]
     try:
         diagnosis = Diagnosis(database)
-        await diagnosis.state()  # So that the next one measures the clock and not the connection.
+        await diagnosis.state()  # So that the next call measures the clock, not the connection.
         asked = time.time()
         state = await diagnosis.state()
         skew = state["now"].timestamp() - (asked + time.time()) / 2
@@ -100,7 +101,7 @@ async def _of_database(dsn: str) -> list[Finding]:
 
 
 def _sslmode(dsn: str) -> str:
-    """The mode that the driver takes: of the URL, else of the environment, else its default."""
+    """Return the driver's TLS mode: from the URL, else from the environment, else its default."""
     query = dict(parse_qsl(urlsplit(dsn).query))
     return query.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer"
 
@@ -113,7 +114,7 @@ async def _of_server(server: str | None) -> list[Finding]:
         except errors.Forbidden:
             return [
                 Finding(
-                    WARNING, "server", f"{url} tells only what anybody may know", "use an admin key"
+                    WARNING, "server", f"{url} shows only public information", "use an admin key"
                 )
             ]
         except errors.QueenError as error:
@@ -152,7 +153,7 @@ def _row(struct: Any) -> dict[str, Any]:  # noqa: ANN401 - any struct
 
 
 def _clock(config: "Config") -> Finding:
-    """By the Date of an answer, which has whole seconds."""
+    """Compare clocks by the Date header of a response, which has whole seconds."""
     import urllib.request
     from email.utils import parsedate_to_datetime
 
@@ -164,6 +165,6 @@ def _clock(config: "Config") -> Finding:
     ) as answer:
         date = answer.headers.get("date")
     if date is None:
-        return Finding(OK, "clock of the server", "it does not say its time")
+        return Finding(OK, "clock of the server", "the response has no Date header")
     skew = parsedate_to_datetime(date).timestamp() + 0.5 - (asked + time.time()) / 2
     return findings.clock("server", skew, precision_seconds=0.6)

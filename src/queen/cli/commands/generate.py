@@ -9,11 +9,11 @@ import typer
 from queen.cli.command_table import group
 from queen.cli.support.output import yaml_text
 
-app = group("Files for other tools.")
+app = group("Generate files for other tools.")
 
 
 class Shell(StrEnum):
-    """Shells that we know."""
+    """Supported shells."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -48,9 +48,9 @@ _TYPER_COMPLETE_ARGS=(commandline -cp) queen"
 
 
 @app.command("completion")
-def completion(shell: Annotated[Shell, typer.Argument(help="Whose words to complete.")]) -> None:
+def completion(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")]) -> None:
     """
-    Print what makes a shell complete our words.
+    Print a completion script for a shell.
 
     Example: queen generate completion bash > queen.bash
     """
@@ -60,7 +60,7 @@ def completion(shell: Annotated[Shell, typer.Argument(help="Whose words to compl
 @app.command("openapi")
 def openapi() -> None:
     """
-    Print the contract over HTTP as OpenAPI 3.1.
+    Print the HTTP API as OpenAPI 3.1.
 
     Example: queen generate openapi > openapi.json
     """
@@ -75,7 +75,7 @@ def openapi() -> None:
 @app.command("grafana")
 def grafana() -> None:
     """
-    Print a Grafana dashboard, to import as it is.
+    Print a Grafana dashboard to import.
 
     Example: queen generate grafana > queen-dashboard.json
     """
@@ -99,9 +99,9 @@ def alerts() -> None:
 @app.command("compose")
 def compose() -> None:
     """
-    Print a compose file: PostgreSQL and a server, reachable from this machine alone.
+    Print a compose file with PostgreSQL and a server that listens on loopback only.
 
-    Set PG_PASSWORD beside it. To let others in, put a proxy with TLS in front.
+    Set PG_PASSWORD in its environment. For access from other machines, add a proxy with TLS.
 
     Example: queen generate compose > compose.yaml
     """
@@ -109,7 +109,7 @@ def compose() -> None:
 
 
 def compose_file() -> dict[str, Any]:
-    """Services that run as they are."""
+    """Return services that run without changes."""
     from importlib.metadata import version
 
     release = version("queenmq")
@@ -145,11 +145,11 @@ def compose_file() -> dict[str, Any]:
                     "PG_USER": "queen",
                     "PG_DB": "queen",
                     "PG_PASSWORD": "${PG_PASSWORD:?set PG_PASSWORD}",
-                    # Whoever calls needs a key: `docker compose exec queen queen token create …`.
+                    # Callers need an API key: `docker compose exec queen queen token create …`.
                     "QUEEN_AUTH": "keys",
                     "QUEEN_BEHIND_PROXY": "true",
                 },
-                # Keys cross no network in clear: this machine alone, or the proxy on it.
+                # API keys never cross a network unencrypted: loopback, or a proxy on this machine.
                 "ports": ["127.0.0.1:6632:6632"],
                 "healthcheck": {
                     "test": ["CMD", "queen", "health"],

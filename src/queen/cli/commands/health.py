@@ -17,12 +17,12 @@ _WELL, _WARNING, _CRITICAL = 0, 1, 2
 
 
 def health(
-    wait: Annotated[str | None, typer.Option(help="Try for so long: 30s, 5m.")] = None,
+    wait: Annotated[str | None, typer.Option(help="Retry for this long: 30s, 5m.")] = None,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Ask a server how it is: 0 well, 1 takes no new work, 2 not there or without a database.
+    Check the health of a server: 0 ok, 1 accepts no new work, 2 unavailable or no database.
 
     Example: queen health --wait 30s
     """
@@ -52,7 +52,7 @@ def health(
 
 
 def _ask(url: str, token: str | None, tls: "SSLContext | None") -> tuple[int, dict[str, Any]]:
-    """An exit code, and what the server says of itself."""
+    """Return an exit code and the server's health report."""
     try:
         status, found = _get(f"{url}/health", token, tls)
         ready, _ = _get(f"{url}/readyz", token, tls)
@@ -97,12 +97,12 @@ def version_here() -> str:
 
 def explain(
     code: Annotated[
-        str | None, typer.Argument(help="As in an answer: lease_lost. Without, all are listed.")
+        str | None, typer.Argument(help="Such as lease_lost. Default: list all codes.")
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Say what an error code means and what to do.
+    Explain an error code: its meaning and what to do.
 
     Example: queen errors lease_lost
     """
@@ -127,9 +127,9 @@ def explain(
 
 
 def _row(error: type[errors.QueenError]) -> dict[str, Any]:
-    advice = "repeat it later" if issubclass(error, errors.ServiceError) else "change the request"
+    advice = "retry later" if issubclass(error, errors.ServiceError) else "change the request"
     if issubclass(error, errors.OutcomeUnknown):
-        advice = "repeat it only if it is idempotent"
+        advice = "retry only if the operation is idempotent"
     applied = {False: "nothing was applied", None: "perhaps applied", True: "applied"}
     return {
         "code": error.code,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from queen.engine.encryption.rotation import MasterKey
     from queen.store.store import Store
 
-app = group("Master keys of encrypted queues.")
+app = group("Manage the master keys of encrypted queues.")
 
 _COLUMNS = ["id", "here", "wraps", "dataKeys", "queues", "needed"]
 
@@ -21,9 +21,9 @@ _COLUMNS = ["id", "here", "wraps", "dataKeys", "queues", "needed"]
 @app.command()
 def status(output: Output = Format.TABLE) -> None:
     """
-    List the master keys, and which of them some data key still needs.
+    List the master keys and which of them are still needed by data keys.
 
-    Fails when one that is needed is not set here: its queues cannot be read.
+    Fails if a needed key is not set here, because its queues can't be decrypted.
 
     Example: queen key status -o json
     """
@@ -51,16 +51,16 @@ def status(output: Output = Format.TABLE) -> None:
         output,
     )
     if lost := [each.id for each in found if each.data_keys and not each.is_here]:
-        say(f"Not set here, and needed: {', '.join(lost)}")
+        say(f"Needed, but not set here: {', '.join(lost)}")
         raise typer.Exit(1)
 
 
 @app.command()
 def rotate() -> None:
     """
-    Wrap all data keys by the first master key, in small steps; servers go on meanwhile.
+    Wrap all data keys with the first master key, in small steps. Servers keep running.
 
-    Every server must have that key already. No message is touched.
+    Set that key on every server first. Messages are not rewritten.
 
     Example: queen key rotate
     """
@@ -80,4 +80,4 @@ def rotate() -> None:
         await note(store, "queen key rotate", after={"masterKey": keyring.first, "dataKeys": total})
         return total
 
-    typer.echo(f"{with_store(run)} data keys are wrapped by {keyring.first} now.")
+    typer.echo(f"{with_store(run)} data keys are wrapped with {keyring.first} now.")

@@ -9,13 +9,13 @@ from queen.cli.support.client import Output
 from queen.cli.support.environment import settings
 from queen.cli.support.output import Format, show
 
-app = group("Tables and functions of the database.")
+app = group("Create and upgrade the database schema.")
 
 
 @app.command()
 def up() -> None:
     """
-    Apply what is missing, all of it or nothing.
+    Apply all missing migrations, or none if one fails.
 
     Example: PG_HOST=localhost queen migrate up
     """
@@ -31,7 +31,7 @@ def up() -> None:
 @app.command()
 def status(output: Output = Format.TABLE) -> None:
     """
-    List what this release needs, and what the database has.
+    List the migrations of this release, and which are applied.
 
     Example: queen migrate status
     """
@@ -51,7 +51,7 @@ def status(output: Output = Format.TABLE) -> None:
 @app.command("sql")
 def print_sql() -> None:
     """
-    Print what `up` would send, for those who send it themselves.
+    Print the SQL that `up` would run, to run it yourself.
 
     Example: queen migrate sql > up.sql
     """
@@ -63,7 +63,7 @@ def print_sql() -> None:
 @app.command()
 def check() -> None:
     """
-    Fail, with code 1, unless the database is at this release, or at one it can work with.
+    Check that the database fits this release. Exits with 1 if it doesn't.
 
     Example: queen migrate check
     """
@@ -81,9 +81,9 @@ def check() -> None:
 @app.command()
 def roles() -> None:
     """
-    Make the roles queen_owner, queen_app, queen_retention, queen_readonly, queen_producer.
+    Create the roles queen_owner, queen_app, queen_retention, queen_readonly, queen_producer.
 
-    They have no login; make one a member: create role server login password '…' in role queen_app.
+    They have no login. Add one: create role server login password '…' in role queen_app.
 
     Example: queen migrate roles
     """

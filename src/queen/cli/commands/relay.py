@@ -19,16 +19,16 @@ def relay(
     dsn: Dsn = None,
     dsn_file: DsnFile = None,
     init: Annotated[
-        bool, typer.Option("--init", help="Make the outbox in that database, and end.")
+        bool, typer.Option("--init", help="Create the outbox in that database, then exit.")
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Push what is there, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Push pending messages, then exit.")] = False,
     server: Server = None,
 ) -> None:
     """
-    Push what an application enqueued in a database of its own, until stopped.
+    Push messages from an application's outbox table, until stopped.
 
-    Each message arrives once, whatever dies. Several may run; one works, and another takes over.
-    Name the application's database by QUEEN_RELAY_DSN, --dsn-file or --dsn.
+    Each message arrives exactly once, also after crashes. If you run several relays, one is active
+    and the others stand by. Name the database by QUEEN_RELAY_DSN, --dsn-file or --dsn.
 
     Example: queen relay --dsn-file /run/secrets/shop-dsn
     """
@@ -43,7 +43,7 @@ def relay(
         from queen.store.relay import init as make
 
         asyncio.run(make(where))
-        say("the outbox is there: applications may call queen.enqueue")
+        say("the outbox is ready: applications can call queen.enqueue")
         return
     asyncio.run(_relay(where, server, is_once=once))
 

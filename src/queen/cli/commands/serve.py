@@ -7,7 +7,7 @@ from queen.cli.support.environment import settings
 
 def serve() -> None:
     """
-    Serve HTTP until stopped. Settings come from the environment.
+    Serve HTTP until stopped. Reads its settings from the environment.
 
     Example: PG_HOST=localhost PORT=6632 queen serve
     """

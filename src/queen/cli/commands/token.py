@@ -16,33 +16,33 @@ if TYPE_CHECKING:
     from queen.store.store import Store
     from queen.wire.access import TokenRequest
 
-app = group("Keys of callers, in the database itself.")
+app = group("Manage API keys, directly in the database.")
 
 _ACTOR = "command line"
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What the key is for.")],
+    name: Annotated[str, typer.Argument(help="Name of the key, such as its purpose.")],
     role: Annotated[
         str | None, typer.Option(help="admin, read-write, read-only or write-only.")
     ] = None,
     permission: Annotated[
-        list[str] | None, typer.Option(help="Instead of a role, once for each permission.")
+        list[str] | None, typer.Option(help="A permission instead of a role. Repeatable.")
     ] = None,
     queue: Annotated[
-        list[str] | None, typer.Option(help="Only queues of this name; * stands for anything.")
+        list[str] | None, typer.Option(help="Only queues of this name. * matches any text.")
     ] = None,
     namespace: Annotated[
-        list[str] | None, typer.Option(help="Only queues of this namespace; likewise.")
+        list[str] | None, typer.Option(help="Only queues of this namespace. * matches any text.")
     ] = None,
     expires_at: Annotated[
-        datetime | None, typer.Option(help="When it ends, in UTC.", formats=["%Y-%m-%d"])
+        datetime | None, typer.Option(help="Expiry date in UTC.", formats=["%Y-%m-%d"])
     ] = None,
-    requests_per_second: Annotated[float | None, typer.Option(help="How many at most.")] = None,
+    requests_per_second: Annotated[float | None, typer.Option(help="Request limit.")] = None,
 ) -> None:
     """
-    Make a key and print it, this once.
+    Create an API key and print it once.
 
     Example: queen token create ops --role admin
     """
@@ -77,7 +77,7 @@ def create(
         return key.text
 
     typer.echo(with_store(store_key))
-    typer.echo("Keep it: it is shown this once.", err=True)
+    typer.echo("Store it now: it is not shown again.", err=True)
 
 
 def _request(options: dict[str, Any]) -> "TokenRequest":
@@ -88,18 +88,16 @@ def _request(options: dict[str, Any]) -> "TokenRequest":
     try:
         return msgspec.convert(options, TokenRequest)
     except msgspec.ValidationError as error:
-        raise errors.BadRequest(f"this cannot be a key: {error}") from error
+        raise errors.BadRequest(f"invalid API key: {error}") from error
 
 
 @app.command("ls")
 def list_(
-    revoked: Annotated[
-        bool, typer.Option("--revoked", help="Also those that were revoked.")
-    ] = False,
+    revoked: Annotated[bool, typer.Option("--revoked", help="Include revoked keys.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    List keys, without their secrets.
+    List API keys, without their secrets.
 
     Example: queen token ls --revoked -o json
     """
@@ -124,12 +122,12 @@ def list_(
 
 @app.command()
 def revoke(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="As `queen token ls` shows it.")],
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Id from `queen token ls`.")],
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """
-    Let a key be good for nothing, on every server within a second.
+    Revoke an API key, on every server within a second.
 
     Example: queen token revoke 3f9a1c2b7d4e --yes
     """

@@ -27,7 +27,7 @@ _KEYS: Final = {
     b"\x1b": "esc",
 }
 _KEY: Final = re.compile(rb"\x1b\[[0-9;?]*[@-~]|\x1bO[@-~]|\x1b|[^\x1b]+")
-"""An arrow is several bytes, as are others; Escape is one of them alone."""
+"""Arrow keys and some others send several bytes, and Escape sends only their first one."""
 _COLUMNS: Final = [
     "name", "lag", "pushedPerSecond", "ackedPerSecond", "oldestAgeSeconds", "held", "waiting",
     "deadLetters", "paused",
@@ -35,19 +35,19 @@ _COLUMNS: Final = [
 
 
 def top(
-    once: Annotated[bool, typer.Option("--once", help="Print one look and end.")] = False,
-    interval: Annotated[str, typer.Option(help="How often to look: 2s, 500ms.")] = "2s",
+    once: Annotated[bool, typer.Option("--once", help="Print one sample and exit.")] = False,
+    interval: Annotated[str, typer.Option(help="Time between samples: 2s, 500ms.")] = "2s",
     sort: Annotated[
-        str, typer.Option(help="lag, in, out, oldest, held, retry, dead or name.")
+        str, typer.Option(help="Sort by lag, in, out, oldest, held, retry, dead or name.")
     ] = "lag",
-    filter_: Annotated[str, typer.Option("--filter", help="Part of the name.")] = "",
+    filter_: Annotated[str, typer.Option("--filter", help="Only names with this text.")] = "",
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
     Watch queues live: lag, rates, ages, deliveries, waiting pops, the database.
 
-    Press ? for the keys. With -o jsonl a line a look; without a terminal one look is printed.
+    Press ? for the keys. -o jsonl prints one line per sample. Without a terminal, it prints once.
 
     Example: queen top --once --sort oldest -o json
     """
@@ -97,7 +97,7 @@ async def _live(sampler: "Sampler", screen: "Screen", seconds: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    snapshot = await sampler.sample()  # Before the screen is taken: a refusal is a plain sentence.
+    snapshot = await sampler.sample()  # Before the screen opens, so an error is a plain sentence.
     detail: Detail | None = None
     pressed = asyncio.Event()
     console = Console(markup=False, highlight=False)
@@ -133,7 +133,7 @@ async def _live(sampler: "Sampler", screen: "Screen", seconds: float) -> None:
 
 @contextlib.contextmanager
 def _keys(screen: "Screen", pressed: asyncio.Event) -> Generator[None]:
-    """Hand each key to the screen as it is pressed, without echo."""
+    """Pass each key to the screen when it is pressed, without echo."""
     import termios
     import tty
 
@@ -156,12 +156,12 @@ def _keys(screen: "Screen", pressed: asyncio.Event) -> Generator[None]:
 
 
 def keys_in(data: bytes) -> list[str]:
-    """Keys out of what a terminal sends, several at once if they were pressed quickly."""
+    """Split the bytes of a terminal into keys. Fast key presses arrive together."""
     keys: list[str] = []
     for found in _KEY.finditer(data):
         key = found[0]
         if key in _KEYS:
             keys.append(_KEYS[key])
-        elif not key.startswith(b"\x1b"):  # Else a key that we do not know.
+        elif not key.startswith(b"\x1b"):  # Otherwise an unknown key.
             keys += key.decode(errors="ignore")
     return keys

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Range(NamedTuple):
-    """How many processes, at least and at most."""
+    """The minimum and maximum number of processes."""
 
     least: int
     most: int
@@ -25,10 +25,10 @@ class Range(NamedTuple):
 
 def worker(
     app: Annotated[
-        str, typer.Argument(metavar="MODULE:app", help="A QueueManager, and where it is found.")
+        str, typer.Argument(metavar="MODULE:app", help="Module and name of a QueueManager.")
     ],
     queues: Annotated[
-        str | None, typer.Option(help="Only these, with commas between.", show_default=False)
+        str | None, typer.Option(help="Only these queues, with commas.", show_default=False)
     ] = None,
     concurrency: Annotated[
         int | None,
@@ -36,25 +36,25 @@ def worker(
             "-c",
             "--concurrency",
             min=1,
-            help="Jobs of each queue at once. Default: WORKER_CONCURRENCY, or 10.",
+            help="Concurrent jobs per queue. Default: WORKER_CONCURRENCY, or 10.",
             show_default=False,
         ),
     ] = None,
-    processes: Annotated[int, typer.Option(min=1, help="So many worker processes.")] = 1,
+    processes: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
     autoscale: Annotated[
         str | None,
-        typer.Option(metavar="MIN..MAX", help="As many processes as there is work for: 1..16."),
+        typer.Option(metavar="MIN..MAX", help="Scale processes with the backlog: 1..16."),
     ] = None,
-    interval: Annotated[str, typer.Option(help="How often --autoscale looks.")] = "30s",
+    interval: Annotated[str, typer.Option(help="Time between --autoscale checks.")] = "30s",
     shutdown_timeout: Annotated[
-        str, typer.Option(help="What runs has so long to end after SIGTERM.")
+        str, typer.Option(help="Time that running jobs have to finish after SIGTERM.")
     ] = "30s",
 ) -> None:
     """
     Run the jobs of an application until stopped.
 
-    SIGTERM and Ctrl-C drain it: nothing new begins, what runs is finished, the rest goes back
-    without counting an attempt. A second one ends it now.
+    SIGTERM and Ctrl-C drain it: the worker stops fetching jobs, finishes running jobs, and returns
+    the rest without counting an attempt. A second signal stops it immediately.
 
     Example: queen worker shop.jobs:app --concurrency 20 --queues email,reports
     """
@@ -84,9 +84,9 @@ def _range(text: str | None, processes: int) -> Range:
         return Range(processes, processes)
     match = re.fullmatch(r"(\d+)\.\.(\d+)", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise errors.BadRequest(f"{text!r} is no range of processes; write 1..16")
+        raise errors.BadRequest(f"{text!r} is not a range of processes: write 1..16")
     if processes != 1:
-        raise errors.BadRequest("say --processes or --autoscale, not both")
+        raise errors.BadRequest("use --processes or --autoscale, not both")
     return Range(int(match[1]), int(match[2]))
 
 
@@ -100,7 +100,7 @@ def _chosen(app: "QueueManager", queues: str | None) -> list[str] | None:
                 f"no processor is registered for queue {name}; there are {', '.join(app.queues)}"
             )
     if not names:
-        raise errors.BadRequest("--queues names none")
+        raise errors.BadRequest("--queues contains no queue name")
     return names
 
 
@@ -114,7 +114,7 @@ def _describe(app: "QueueManager", queues: Sequence[str], concurrency: int, scal
                 f"  {queue}: {name or 'every name'} ({how}, {processor.settings.attempts} attempts)"
             )
     many = str(scale.least) if scale.least == scale.most else f"{scale.least} to {scale.most}"
-    say(f"{many} processes, {concurrency} jobs of each queue at once in each")
+    say(f"{many} processes, each with {concurrency} concurrent jobs per queue")
 
 
 async def _run_one(app: "QueueManager", task: "Task") -> None:

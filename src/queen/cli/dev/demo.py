@@ -15,7 +15,7 @@ _CUSTOMERS: Final = 5
 
 
 async def scenes(queen: Queen) -> None:
-    """Queues that do not get on, each for another reason: what an operator has to find out."""
+    """Create queues that make no progress, each for another reason, for the operator to find."""
     paused = queen.queue("demo.emails").config({"paused": True})
     await paused.create()
     await paused.push([{"data": {"to": "a@b.c", "template": "welcome"}}] * 3)
@@ -34,7 +34,7 @@ async def scenes(queen: Queen) -> None:
 
 
 async def _poison(queen: Queen) -> None:
-    """A message that fails keeps its partition waiting."""
+    """Push a message that fails and so blocks its partition."""
     payments = queen.queue("demo.payments").config(
         {"retryDelay": 3_600_000, "maxRetryDelay": 86_400_000, "retryLimit": 10}
     )
@@ -46,8 +46,8 @@ async def _poison(queen: Queen) -> None:
 
 
 async def traffic(url: str) -> None:
-    """Push and consume until cancelled, or until the server is gone."""
-    # Its failures are meant, and would fill the screen of `queen dev`.
+    """Push and consume until cancelled, or until the server stops."""
+    # The failures are intended, and would fill the screen of `queen dev`.
     logging.getLogger("queen.client").setLevel(logging.CRITICAL)
     chance = random.Random(7)
 

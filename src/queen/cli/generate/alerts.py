@@ -6,7 +6,7 @@ from queen import telemetry as t
 
 
 class Rule(NamedTuple):
-    """When somebody must look, how soon, and what is wrong."""
+    """An alert: its expression, duration and severity, and a summary."""
 
     name: str
     expression: str
@@ -21,14 +21,14 @@ RULES: Final = (
         f"absent({t.BUILD.name})",
         "2m",
         "critical",
-        "No server is scraped.",
+        "Prometheus scrapes no server.",
     ),
     Rule(
         "QueenOldestMessage",
         f"max by (queue, group) ({t.OLDEST.name}) > 900",
         "5m",
         "warning",
-        "Group {{ $labels.group }} leaves messages of {{ $labels.queue }} for 15 minutes.",
+        "Group {{ $labels.group }} leaves messages of {{ $labels.queue }} unread for 15 minutes.",
     ),
     Rule(
         "QueenBacklogWithoutConsumers",
@@ -36,21 +36,21 @@ RULES: Final = (
         f"sum by (queue) (rate({t.POPPED.name}[10m])) > 0",
         "10m",
         "warning",
-        "Nobody takes the messages of {{ $labels.queue }}.",
+        "Messages of {{ $labels.queue }} wait, but no consumer pops them.",
     ),
     Rule(
         "QueenDeadLettersGrow",
         f"sum by (queue, group) (increase({t.DEAD_LETTERED.name}[15m])) > 0",
         "0m",
         "warning",
-        "Group {{ $labels.group }} gave up messages of {{ $labels.queue }}.",
+        "Group {{ $labels.group }} dead-lettered messages of {{ $labels.queue }}.",
     ),
     Rule(
         "QueenLeasesExpire",
         f"sum by (queue, group) (rate({t.LAPSED.name}[10m])) > 0.1",
         "10m",
         "warning",
-        "Consumers of {{ $labels.queue }} ({{ $labels.group }}) die or take longer than the lease.",
+        "Consumers of {{ $labels.queue }} ({{ $labels.group }}) crash or exceed the lease.",
     ),
     Rule(
         "QueenServerErrors",
@@ -58,28 +58,28 @@ RULES: Final = (
         f"/ sum(rate({t.HTTP.name}_count[5m])) > 0.01",
         "5m",
         "critical",
-        "More than 1 % of all calls fail in the server.",
+        "More than 1 % of all requests fail with a server error.",
     ),
     Rule(
         "QueenUnexpectedErrors",
         f"sum by (route) (increase({t.ERRORS.name}[15m])) > 0",
         "0m",
         "warning",
-        "{{ $labels.route }} met an error that nobody foresaw.",
+        "{{ $labels.route }} failed with an unexpected error.",
     ),
     Rule(
         "QueenPoolWait",
         f"histogram_quantile(0.99, sum by (le) (rate({t.DB_POOL_WAIT.name}_bucket[5m]))) > 0.5",
         "10m",
         "warning",
-        "Calls wait for a connection to the database.",
+        "Requests wait for a database connection.",
     ),
     Rule(
         "QueenOldTransaction",
         f"max({t.OLDEST_TRANSACTION.name}) > 600",
         "5m",
         "warning",
-        "A transaction is open for 10 minutes: vacuum removes nothing.",
+        "A transaction has been open for 10 minutes and blocks vacuum.",
     ),
     Rule(
         "QueenDeadTuples",
@@ -93,27 +93,27 @@ RULES: Final = (
         f"time() - max by (duty) ({t.UPKEEP.name}) > 600",
         "5m",
         "warning",
-        "{{ $labels.duty }} was not done for 10 minutes.",
+        "The background task {{ $labels.duty }} has not run for 10 minutes.",
     ),
     Rule(
         "QueenPipelineSilent",
         f"time() - max by (pipeline) ({t.PIPELINE_UPDATED.name}) > 180",
         "5m",
         "warning",
-        "The pipeline {{ $labels.pipeline }} has not been heard of for 3 minutes.",
+        "The pipeline {{ $labels.pipeline }} has not reported for 3 minutes.",
     ),
     Rule(
         "QueenEventLoopLate",
         f"max by (instance) ({t.LOOP_LAG.name}) > 0.5",
         "5m",
         "warning",
-        "The server {{ $labels.instance }} has too much to do.",
+        "The event loop of {{ $labels.instance }} is overloaded.",
     ),
 )
 
 
 def rules() -> dict[str, Any]:
-    """The file of rules, as Prometheus loads it."""
+    """Return the rules file for Prometheus."""
     return {
         "groups": [
             {

@@ -6,7 +6,7 @@ from queen import telemetry as t
 
 
 class Panel(NamedTuple):
-    """A chart: what it shows, in which unit, and each line's legend and expression."""
+    """A chart: its title, its unit, and the legend and expression of each line."""
 
     title: str
     unit: str
@@ -26,7 +26,7 @@ def _sum(metric: t.Metric) -> str:
 
 
 def _most(metric: t.Metric, by: str = "queue") -> str:
-    """Sampled by one process of all: the maximum over hosts is the figure."""
+    """Return the maximum over hosts, because one process samples for all."""
     return f'max by ({by}) ({metric.name}{{queue=~"$queue"}})'
 
 
@@ -47,27 +47,25 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
     "Queues": (
         Panel("Pushed", "cps", (("{{queue}}", _rate(t.PUSHED)),)),
         Panel("Acked", "cps", (("{{queue}}", _rate(t.ACKED)),)),
-        Panel(
-            "Not settled by the slowest group", "short", (("{{queue}}", _most(t.QUEUE_MESSAGES)),)
-        ),
+        Panel("Unacknowledged messages", "short", (("{{queue}}", _most(t.QUEUE_MESSAGES)),)),
         Panel("Dead letters", "short", (("{{queue}}", _most(t.DEAD_LETTERS)),)),
-        Panel("Payload not settled", "bytes", (("{{queue}}", _most(t.QUEUE_BYTES)),)),
+        Panel("Unacknowledged payload", "bytes", (("{{queue}}", _most(t.QUEUE_BYTES)),)),
         Panel("Held back", "short", (("{{queue}}", _most(t.SCHEDULED)),)),
     ),
     "Groups": (
         Panel("Lag", "short", (("{{queue}} {{group}}", _most(t.GROUP_LAG, "queue, group")),)),
         Panel("Oldest message", "s", (("{{queue}} {{group}}", _most(t.OLDEST, "queue, group")),)),
         Panel("From push to pop", "s", _quantiles(t.WAIT)),
-        Panel("From pop to settlement", "s", _quantiles(t.PROCESSING)),
+        Panel("From pop to ack", "s", _quantiles(t.PROCESSING)),
     ),
     "Deliveries": (
         Panel(
-            "Out or waiting",
+            "Leased or waiting for a retry",
             "short",
             (("{{queue}} {{group}}", _most(t.DELIVERIES, "queue, group")),),
         ),
         Panel(
-            "Leases that ran out",
+            "Expired leases",
             "cps",
             (("{{queue}} {{group}}", _rate(t.LAPSED, "queue, group")),),
         ),
@@ -84,14 +82,12 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "reqps",
             (("{{status}}", f"sum by (status) (rate({t.HTTP.name}_count[$__rate_interval]))"),),
         ),
-        Panel("Time of a call", "s", (("p99 {{route}}", _quantile(0.99, t.HTTP, "route")),)),
-        Panel("Refused for too much", "cps", (("{{code}}", _rate_of_all(t.RATE_LIMITED, "code")),)),
-        Panel(
-            "Event loop late", "s", (("{{instance}}", f"max by (instance) ({t.LOOP_LAG.name})"),)
-        ),
+        Panel("Request duration", "s", (("p99 {{route}}", _quantile(0.99, t.HTTP, "route")),)),
+        Panel("Rejected by limits", "cps", (("{{code}}", _rate_of_all(t.RATE_LIMITED, "code")),)),
+        Panel("Event loop lag", "s", (("{{instance}}", f"max by (instance) ({t.LOOP_LAG.name})"),)),
     ),
     "Database": (
-        Panel("Time of a statement", "s", (("p99 {{call}}", _quantile(0.99, t.DB_CALL, "call")),)),
+        Panel("Statement duration", "s", (("p99 {{call}}", _quantile(0.99, t.DB_CALL, "call")),)),
         Panel("Wait for a connection", "s", _quantiles(t.DB_POOL_WAIT)),
         Panel(
             "Dead row versions", "short", (("{{table}}", f"max by (table) ({t.TABLE_DEAD.name})"),)
@@ -107,7 +103,7 @@ _HEIGHT: Final = 7
 
 
 def dashboard() -> dict[str, Any]:
-    """The dashboard, as Grafana imports it."""
+    """Return the dashboard for Grafana to import."""
     panels: list[dict[str, Any]] = []
     y = 0
     for title, row in ROWS.items():

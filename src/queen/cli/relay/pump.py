@@ -25,11 +25,11 @@ _LIMIT: Final = 500
 _BYTES: Final = 4 * 2**20
 _OFFICE_SECONDS: Final = 3.0
 _STEP_SECONDS: Final = 0.01
-"""Between two looks while applications put something down."""
+"""Pause between two polls while applications enqueue messages."""
 _LONG_STEP_SECONDS: Final = 0.1
-"""The same, asleep, while a transaction is open that may have put something down before."""
+"""Longest pause while idle, if an open transaction may have enqueued a message."""
 _AWAKE_SECONDS: Final = 1.0
-"""Without anything new, before it sleeps."""
+"""Time without new messages before it becomes idle."""
 _POLL_SECONDS: Final = 10.0
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _PLACE: Final = re.compile(r"/operations/(\d+)(?:/|$)")
@@ -42,16 +42,16 @@ _OF_ITEMS: Final = (
     errors.QueueNotFound,
     errors.SchemaViolation,
 )
-"""What is wrong with a message; anything else may pass."""
+"""Errors of a message. All other errors may be temporary."""
 _TOO_LARGE: Final = (errors.BodyTooLarge, errors.TooManyItems)
 
 
 class Relaying(PeriodicTask):
     """
-    Pushes batches, each under a sequence that was written down with it before it was sent.
+    Pushes batches, each with a sequence that is stored with the batch before it is sent.
 
-    One process does this, by an office with an end. Two that believe it is theirs send the same
-    batch under the same sequence, and the server stores it once.
+    One process does this, under a leadership that expires. If two processes both act as leader,
+    they send the same batch with the same sequence, and the server stores it once.
     """
 
     def __init__(self, relay: Relay, queen: "Queen") -> None:
@@ -60,7 +60,7 @@ class Relaying(PeriodicTask):
         self._queen = queen
         self._holder = random.getrandbits(62)
         self._first_xid = 0
-        """All that older transactions put down was seen."""
+        """All messages of older transactions were read."""
         self._limit = _LIMIT
         self._failures = 0
         self.moved = 0
@@ -68,19 +68,19 @@ class Relaying(PeriodicTask):
     async def run(self) -> float:
         try:
             if not await self._lead(is_awake=False):
-                return _OFFICE_SECONDS  # Another relay does it, or has died.
+                return _OFFICE_SECONDS  # Another relay leads, or its leadership has not expired.
             await self._serve()
         except (errors.QueenError, OSError) as error:
-            # The batch stays as it is, and so does its sequence.
+            # The batch and its sequence stay the same for the retry.
             self._failures += 1
             most = min(_LONGEST_PAUSE_SECONDS, 0.2 * 2 ** min(self._failures, 10))
             pause = max(random.uniform(most / 2, most), getattr(error, "retry_after", None) or 0.0)
-            _LOG.warning("again in %.1f s: %s", pause, error)
+            _LOG.warning("push failed, retry in %.1f s: %s", pause, error)
             return pause
         return _POLL_SECONDS * random.uniform(0.8, 1.2)
 
     async def _serve(self) -> None:
-        """Push what there is, and what comes meanwhile; then go to sleep so that none is missed."""
+        """Push pending and new messages, then become idle without missing one."""
         self._first_xid = 0
         if not await self.step() or not await self._lead(is_awake=True):
             return
@@ -98,7 +98,7 @@ class Relaying(PeriodicTask):
             await self._see_off()
 
     async def step(self) -> bool:
-        """Push one batch; False: there is none."""
+        """Push one batch. Returns False if there is none."""
         rows = await self._relay.take(self._first_xid, self._limit, _BYTES)
         if not rows:
             return False
@@ -120,7 +120,7 @@ class Relaying(PeriodicTask):
             return True
         except _OF_ITEMS as error:
             if (at := _place_of(error, len(rows))) is None:
-                # One of them, and nobody says which: one by one.
+                # One of them is invalid, but the error doesn't name it: push one by one.
                 await self._relay.refuse(sequence, {})
                 self._limit = 1
             else:
@@ -135,7 +135,7 @@ class Relaying(PeriodicTask):
         return True
 
     async def _push(self, producer_id: str, sequence: int, items: Sequence[PushItem]) -> None:
-        # Not by /push, which a server may put on its disk: there another server's could overtake.
+        # Not by /push, which a server may buffer on disk: another server could overtake it.
         body = TransactionRequest(
             operations=[PushOperation(items=[item]) for item in items],
             producer_id=producer_id,
@@ -146,7 +146,7 @@ class Relaying(PeriodicTask):
                 "POST", "/api/v1/transaction", msgspec.json.encode(body)
             )
         except errors.SequenceStale:
-            # Another relay has pushed this one, and more.
+            # Another relay has pushed this batch and a later one.
             _LOG.info("batch %d was pushed by another relay", sequence)
 
     async def _refuse(self, sequence: int, reasons: dict[int, str]) -> None:
@@ -158,7 +158,7 @@ class Relaying(PeriodicTask):
         return await self._relay.lead(self._holder, _OFFICE_SECONDS, is_awake=is_awake)
 
     async def _see_off(self) -> None:
-        """Until all who may have seen that this is awake have ended."""
+        """Wait for the end of every transaction that may have seen this relay as awake."""
         self._first_xid = 0
         next_xid = await self._relay.next_xid()
         open_xid, pause = 0, _STEP_SECONDS
@@ -168,14 +168,14 @@ class Relaying(PeriodicTask):
                 self.wake()
                 return
             if open_xid < next_xid:
-                # Whoever puts something down now calls, and is looked for at once: with the last
-                # look behind, a call must not be taken here. What is open for long is not hurried.
+                # New transactions notify this relay. Wait only while one is open: after the last
+                # check, this must not consume a notification. The pause grows with the wait.
                 await self.until_woken(pause)
                 pause = min(2 * pause, _LONG_STEP_SECONDS)
 
 
 def _items(rows: Sequence[Record]) -> tuple[list[PushItem], dict[int, str]]:
-    """The messages of a batch; and why some are none."""
+    """Decode the messages of a batch. Returns the reasons for invalid ones."""
     items: list[PushItem] = []
     reasons: dict[int, str] = {}
     for row in rows:
@@ -190,7 +190,7 @@ def _items(rows: Sequence[Record]) -> tuple[list[PushItem], dict[int, str]]:
 
 
 def _place_of(error: errors.QueenError, count: int) -> int | None:
-    """Which message of a batch was refused."""
+    """Return the index of the rejected message in a batch."""
     if count == 1:
         return 0
     problem = error.problem

@@ -29,16 +29,16 @@ Output = Annotated[
         help="table, wide, json, jsonl, yaml, csv or name.",
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the effect without making changes.")]
 Reveal = Annotated[
-    bool, typer.Option("--reveal", help="Show what is encrypted, not masked; it is logged.")
+    bool, typer.Option("--reveal", help="Show encrypted data unmasked. The audit log records it.")
 ]
-Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="At most so many.")]
+Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="Maximum number of rows.")]
 
 
 def client(server: str | None) -> "Queen":
-    """Return a client of the server in the flag, environment, context or default."""
+    """Return a client for the server of the flag, environment, context or default."""
     from queen import Queen
     from queen.cli.support.contexts import chosen
     from queen.client.durations import seconds_of
@@ -59,7 +59,7 @@ def client(server: str | None) -> "Queen":
 
 
 def run(server: str | None, work: Callable[["Queen"], Awaitable[T]]) -> T:
-    """Run work with a client; `main` turns its errors into a sentence and an exit code."""
+    """Run work with a client. `main` turns its errors into a sentence and an exit code."""
     import asyncio
 
     async def main() -> T:
@@ -77,13 +77,13 @@ def run(server: str | None, work: Callable[["Queen"], Awaitable[T]]) -> T:
 
         if isinstance(error, msgspec.DecodeError | json.JSONDecodeError | UnicodeDecodeError):
             raise errors.TransportError(
-                "what answers is not a Queen of this release: see --server"
+                "the response is not from a Queen server of this release: check --server"
             ) from error
         raise
 
 
 async def some(found: AsyncIterator[T], count: int) -> list[T]:
-    """Return the first items of a list."""
+    """Return the first items of an iterator."""
     rows: list[T] = []
     async for each in found:
         rows.append(each)
@@ -93,7 +93,7 @@ async def some(found: AsyncIterator[T], count: int) -> list[T]:
 
 
 def confirm(what: str, *, yes: bool) -> None:
-    """Ask on a terminal; elsewhere --yes is needed."""
+    """Ask for confirmation on a terminal. Otherwise require --yes."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -101,8 +101,8 @@ def confirm(what: str, *, yes: bool) -> None:
         raise typer.Exit(exit_codes.USAGE)
     try:
         is_agreed = typer.confirm(f"{what}?", err=True)
-    except typer.Abort as error:  # Ctrl-C, or the end of what is typed.
+    except typer.Abort as error:  # Ctrl-C, or end of input.
         raise typer.Exit(exit_codes.INTERRUPTED) from error
     if not is_agreed:
-        print("queen: nothing was done", file=sys.stderr)
+        print("queen: cancelled, without changes", file=sys.stderr)
         raise typer.Exit(exit_codes.FAILED)

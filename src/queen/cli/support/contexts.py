@@ -1,4 +1,4 @@
-"""The file of contexts: servers under short names, readable only by its owner."""
+"""The contexts file: short names for servers, readable only by its owner."""
 
 import json
 import os
@@ -14,7 +14,7 @@ DEFAULT_URL = "http://localhost:6632"
 
 
 class Tls(NamedTuple):
-    """Files for TLS, under the names of the client's options."""
+    """TLS files, named as the client's options."""
 
     ca_file: str | None = None
     client_certificate: str | None = None
@@ -22,7 +22,7 @@ class Tls(NamedTuple):
 
 
 class Where(NamedTuple):
-    """A server, and the key and the certificates for it."""
+    """A server with its API key and certificates."""
 
     urls: list[str]
     token: str | None
@@ -39,11 +39,11 @@ def _file() -> Path:
 
 
 def chosen(server: str | None) -> Where:
-    """Return the server to use: of the flag or environment, the context, or this machine."""
+    """Return the server to use: from the flag or environment, the context, or this machine."""
     token = os.environ.get("QUEEN_TOKEN")
     tls = Tls(*(os.environ.get(f"QUEEN_{name.upper()}") for name in Tls._fields))
     if server is not None:
-        # Key and certificates of a context are only for that context's server.
+        # The API key and certificates of a context are only for that context's server.
         return Where([url.strip() for url in server.split(",")], token, "QUEEN_BASE_URL", tls)
     contexts = read()
     name = os.environ.get("QUEEN_CONTEXT") or contexts["current"]
@@ -60,17 +60,17 @@ def chosen(server: str | None) -> Where:
 
 
 def require(contexts: dict[str, Any], name: str) -> None:
-    """Raise NotFound unless there is this context."""
+    """Raise NotFound if the context does not exist."""
     if name not in contexts["contexts"]:
         raise errors.NotFound(f"there is no context {name}: see `queen context ls`")
 
 
 def read() -> dict[str, Any]:
-    """Return all contexts, and the name of the current one."""
+    """Return all contexts and the name of the current one."""
     path = _file()
     try:
         if path.stat().st_mode & 0o077:
-            say(f"queen: others can read {path}: chmod 600 it")
+            say(f"queen: other users can read {path}: run chmod 600 on it")
         contexts: Any = json.loads(path.read_text("utf-8"))
         return {"current": contexts["current"], "contexts": dict(contexts["contexts"])}
     except FileNotFoundError:
@@ -83,7 +83,7 @@ def write(contexts: dict[str, Any]) -> None:
     """Replace the file atomically. Other users can never read it."""
     path = _file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix="contexts-")  # Of mode 0600.
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix="contexts-")  # With mode 0600.
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as text:
             json.dump(contexts, text, indent=2)

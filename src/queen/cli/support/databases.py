@@ -1,4 +1,4 @@
-"""Which database a command uses. Passwords come from a file, stdin or the environment."""
+"""The database that a command uses. Passwords come from a file, stdin or the environment."""
 
 import os
 import sys
@@ -13,14 +13,14 @@ from queen.cli.support import exit_codes
 
 Dsn = Annotated[
     str | None,
-    typer.Option("--dsn", help="URL of the database, without its password.", show_default=False),
+    typer.Option("--dsn", help="Database URL, without its password.", show_default=False),
 ]
 DsnFile = Annotated[
     str | None,
     typer.Option(
         "--dsn-file",
         metavar="FILE",
-        help="File with the URL of the database; - reads stdin.",
+        help="File with the database URL. - reads stdin.",
         show_default=False,
     ),
 ]
@@ -30,7 +30,7 @@ _NAMES: Final = ("DATABASE_URL", "PG_HOST", "PG_DB", "PG_USER")
 def database(
     dsn: str | None, dsn_file: str | None, *, variable: str = "DATABASE_URL"
 ) -> str | None:
-    """The database that the options name, with the TLS settings of this environment."""
+    """Return the database of the options, with the TLS settings of this environment."""
     if dsn is not None and dsn_file is not None:
         raise errors.BadRequest("--dsn and --dsn-file exclude each other")
     if dsn_file is not None:
@@ -41,7 +41,7 @@ def database(
 
 
 def with_tls(dsn: str) -> str:
-    """A DSN with the PG_SSL variables of this environment, whatever else is set there."""
+    """Add the PG_SSL variables of this environment to a DSN."""
     from queen.settings import Settings
 
     environment = {name: value for name, value in os.environ.items() if name.startswith("PG_SSL")}
@@ -49,7 +49,7 @@ def with_tls(dsn: str) -> str:
 
 
 def database_of_environment() -> str | None:
-    """The database that this environment names, if it does."""
+    """Return the database of this environment, or None."""
     if not any(name in os.environ for name in _NAMES):
         return None
     from queen.cli.support.environment import settings
@@ -58,7 +58,7 @@ def database_of_environment() -> str | None:
 
 
 def secret(file: str) -> str:
-    """The first line of stdin (-), or the content of a file."""
+    """Read the first line of stdin (-), or a file."""
     try:
         text = sys.stdin.readline() if file == "-" else Path(file).expanduser().read_text("utf-8")
     except OSError as error:

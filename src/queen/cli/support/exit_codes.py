@@ -25,16 +25,16 @@ _BY_STATUS = {
 }
 
 
-# What is told on the command line, and found wrong here or by the server.
+# Errors in the command line, found here or by the server.
 _WORDS = (errors.InvalidName, errors.InvalidOption)
 
 
 class FileTrouble(Exception):
-    """A file that was named cannot be read or written, or has what it should not."""
+    """A file can't be read or written, or its content is invalid."""
 
 
 def exit_code(error: errors.QueenError) -> int:
-    """Not found, refused, not reached, late and in conflict are told apart from what failed."""
+    """Map an error to its exit code."""
     if isinstance(error, errors.PushError) and isinstance(error.__cause__, errors.QueenError):
         return exit_code(error.__cause__)
     if isinstance(error, errors.DatabaseUnavailable | errors.ServerUnreachable):
@@ -43,7 +43,7 @@ def exit_code(error: errors.QueenError) -> int:
         return TIMEOUT if isinstance(error.__cause__, TimeoutError) else FAILED
     if isinstance(error, errors.TransportError):
         return UNREACHABLE
-    # No server has said so: it was noticed before anything was sent.
+    # Not from a server: the error was found before anything was sent.
     is_ours = error.problem is None and isinstance(error, errors.BadRequest)
     if is_ours or isinstance(error, _WORDS):
         return USAGE
@@ -51,7 +51,7 @@ def exit_code(error: errors.QueenError) -> int:
 
 
 def exit_closed_pipe() -> NoReturn:
-    """End by SIGPIPE, which Python ignores, as other tools do if their reader has closed."""
+    """End by SIGPIPE as other tools do if their reader has closed. Python ignores that signal."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGPIPE)
     raise AssertionError("unreachable")

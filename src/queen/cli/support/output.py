@@ -1,4 +1,4 @@
-"""Output of commands: tables for people, JSON for programs; data on stdout, the rest on stderr."""
+"""Output of commands: tables for people, JSON for programs. Data on stdout, the rest on stderr."""
 
 import csv
 import io
@@ -13,11 +13,11 @@ from enum import StrEnum
 from typing import Any, Final
 
 _MASKED: Final = frozenset({"data", "payload", "name"})
-"""Fields that say so where they are masked: others may be null besides."""
+"""Fields that are printed as masked. Other fields may be null for other reasons."""
 
 
 class Format(StrEnum):
-    """How data is printed."""
+    """The format of printed data."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -29,7 +29,7 @@ class Format(StrEnum):
 
 
 def show(rows: Iterable[Any], columns: Sequence[str], format_: Format) -> None:
-    """Print structs: the columns named as a table, or everything for programs."""
+    """Print structs: the given columns as a table, or all fields for programs."""
     plain = [plain_of(row) for row in rows]
     if format_ is Format.JSON:
         print(json.dumps(plain, indent=2, ensure_ascii=False))
@@ -48,7 +48,7 @@ def show(rows: Iterable[Any], columns: Sequence[str], format_: Format) -> None:
 
 
 def show_one(row: Any, format_: Format) -> None:  # noqa: ANN401 - any struct
-    """Print one struct: a line a field, or as programs read it."""
+    """Print one struct: one line per field, or in a format for programs."""
     plain = plain_of(row)
     if format_ in (Format.JSON, Format.JSONL):
         print(json.dumps(plain, indent=2 if format_ is Format.JSON else None, ensure_ascii=False))
@@ -65,20 +65,20 @@ def show_one(row: Any, format_: Format) -> None:  # noqa: ANN401 - any struct
 
 
 def say(text: str) -> None:
-    """For people; programs do not read it."""
+    """Print a text for people to stderr."""
     if "QUEEN_QUIET" not in os.environ:
         print(text, file=sys.stderr)
 
 
 def plain_of(row: Any) -> dict[str, Any]:  # noqa: ANN401 - any struct
-    """As the wire has it, payloads included."""
+    """Return the fields as they are on the wire, with payloads."""
     import msgspec
 
     return json.loads(msgspec.json.encode(row))
 
 
 def cell(value: Any) -> str:  # noqa: ANN401 - of JSON
-    """An unknown is a dash, never a zero."""
+    """Format a value. An unknown value is a dash, never a zero."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -91,14 +91,14 @@ def cell(value: Any) -> str:  # noqa: ANN401 - of JSON
 
 
 def field(row: Mapping[str, Any], name: str) -> str:
-    """One cell of a row; what is masked says so."""
+    """Format one field of a row, or a marker if it is masked."""
     if row.get("masked") is True and name in _MASKED and row.get(name) is None:
         return "masked"
     return cell(row.get(name))
 
 
 def safe(text: str) -> str:
-    """Text of others cannot steer the terminal: what is no printable character is spelt out."""
+    """Escape unprintable characters, so that a text can't control the terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -107,16 +107,16 @@ def safe(text: str) -> str:
 
 
 def yaml_text(value: Any) -> str:  # noqa: ANN401 - of JSON
-    """YAML in block style; characters that steer a terminal are escaped."""
+    """Return YAML in block style, with characters escaped that control a terminal."""
     text = _dumped(value, allow_unicode=True)
-    # PyYAML counts some of them as printable, such as those that reverse the direction of text.
+    # PyYAML treats some of them as printable, such as those that reverse the text direction.
     if not text.replace("\n", "").isprintable():
         text = _dumped(value, allow_unicode=False)
     return text
 
 
 def _dumped(value: Any, *, allow_unicode: bool) -> str:  # noqa: ANN401 - of JSON
-    import yaml  # Here, because it takes 20 ms to load.
+    import yaml  # Not at the top, because it takes 20 ms to import.
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: object) -> bool:
@@ -134,7 +134,7 @@ def _dumped(value: Any, *, allow_unicode: bool) -> str:  # noqa: ANN401 - of JSO
 
 
 def _all(rows: list[dict[str, Any]], columns: Sequence[str]) -> list[str]:
-    """The columns named, then whatever else a row has."""
+    """Return the given columns, then all others of a row."""
     return list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
 
 
@@ -145,7 +145,7 @@ def _csv(rows: list[dict[str, Any]], columns: Sequence[str]) -> None:
     writer.writerow(names)
     for row in rows:
         values = [row.get(name) for name in names]
-        # An unknown is an empty cell; what is nested is JSON.
+        # An unknown value is an empty cell. Nested values are JSON.
         writer.writerow(
             [
                 json.dumps(each, ensure_ascii=False)
@@ -174,7 +174,7 @@ def _table(rows: list[dict[str, Any]], columns: Sequence[str], format_: Format) 
 
 
 def instant(text: str) -> datetime:
-    """An ISO time, or a time ago: ``-15m``."""
+    """Parse an ISO time, or a time ago: ``-15m``."""
     from queen import errors
     from queen.client.durations import seconds_of
 
@@ -183,5 +183,7 @@ def instant(text: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
     except ValueError as error:
-        raise errors.BadRequest(f"{text!r} is no time: write 2026-01-31T12:00Z or -15m") from error
+        raise errors.BadRequest(
+            f"{text!r} is not a time: write 2026-01-31T12:00Z or -15m"
+        ) from error
     return at if at.tzinfo else at.replace(tzinfo=UTC)

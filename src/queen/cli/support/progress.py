@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Show the report of a pipeline while the block runs."""
+    """Show the progress of a pipeline while the block runs."""
 
     def __init__(self, report: "Report") -> None:
         self._report = report
@@ -43,7 +43,7 @@ class Progress:
             say(self.text)
 
     def _print_line(self) -> None:
-        """Print a line; only one while the pipeline is idle."""
+        """Print a line, but only one while the pipeline is idle."""
         state = self._report.figures.state
         if not state == self._last == "idle":
             say(self.text)
@@ -55,7 +55,7 @@ class Progress:
 
     @property
     def text(self) -> str:
-        """The name of the pipeline and its known metrics."""
+        """The name of the pipeline and the metrics that it has."""
         report, figures = self._report, self._report.figures
         parts = [figures.state]
         if figures.batch_id is not None:

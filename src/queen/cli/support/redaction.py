@@ -11,11 +11,11 @@ from queen.settings import SECRETS
 MASK: Final = "****"
 _OURS: Final = ("QUEEN_TOKEN", "QUEEN_RELAY_DSN", "PGPASSWORD", "DATABASE_URL")
 _SHAPES: Final = (
-    # An API key, a JSON Web Token, 32 or more bytes in hexadecimal.
+    # An API key, a JSON Web Token, or at least 32 bytes in hexadecimal.
     (re.compile(r"\bqk_[A-Za-z0-9]+_[A-Za-z0-9_-]+"), MASK),
     (re.compile(r"\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"), MASK),
     (re.compile(r"\b[0-9a-fA-F]{64,}\b"), MASK),
-    # Who and by what password, in an address.
+    # User and password in a URL.
     (re.compile(r"(?<=://)[^/\s\"'@]*@"), f"{MASK}@"),
     (
         re.compile(
@@ -26,11 +26,11 @@ _SHAPES: Final = (
     ),
 )
 _SHORTEST: Final = 4
-"""Shorter words stand everywhere, and hide nothing."""
+"""Shorter secrets are common words, and masking them would hide nothing."""
 
 
 class Redaction:
-    """Knows the secrets of this environment by heart, and others by their shape."""
+    """Masks the secrets of this environment by value, and other secrets by their format."""
 
     def __init__(self, environ: Mapping[str, str] | None = None, more: Iterable[str] = ()) -> None:
         values = os.environ if environ is None else environ
@@ -50,7 +50,7 @@ class Redaction:
 
 
 def _passwords(text: str) -> list[str]:
-    """What an address or a connection string says after its user's name; several keys of a ring."""
+    """Return the passwords in a URL or connection string, or the keys of a key ring."""
     found = re.findall(r"://[^/\s:@]*:([^/\s@]+)@", text)
     found += re.findall(r"(?i)\bpassword\s*=\s*'?([^\s']+)", text)
     found += [each.partition(":")[2] for each in re.split(r"[,\s]+", text) if ":" in each]

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 _QUEUES: Final = 1_000
 _WINDOW_SECONDS: Final = 15.0
-"""Servers store what they count every few seconds: a rate needs several of those."""
+"""Servers store their counts every few seconds, and a rate needs several of those."""
 _ANCHOR_SECONDS: Final = 600.0
 _DETAILS: Final = 20
 
 Counts = dict[str, tuple[int, int]]
-"""Pushed and acked so far, by queue."""
+"""Messages pushed and acknowledged until now, by queue."""
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A queue; null where a figure is not known."""
+    """A queue. Unknown values are null."""
 
     name: str
     lag: int | None
-    """What the slowest group has not settled."""
+    """Unacknowledged messages of the slowest group."""
     pushed_per_second: float | None
     acked_per_second: float | None
     oldest_age_seconds: float | None
@@ -39,7 +39,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Servers(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The processes and their database; null for those who may not know."""
+    """The processes and their database. Null if the API key has no access."""
 
     processes: int | None = None
     waiters: int | None = None
@@ -49,18 +49,18 @@ class Servers(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Everything at one instant."""
+    """One sample of the complete server."""
 
     at: datetime
     server: str
     queues: list[QueueRow]
     is_complete: bool
-    """False where there are more queues than are looked at."""
+    """False if there are more queues than one sample reads."""
     servers: Servers
 
 
 class Detail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One queue: its groups, what is out, and the partitions that have something."""
+    """One queue: its groups, its leases, and its partitions with messages."""
 
     name: str
     groups: list[Any]
@@ -110,10 +110,10 @@ class Sampler:
         )
 
     async def _rates(self) -> dict[str, tuple[float | None, float | None]]:
-        """Messages a second over the last seconds, or since the anchor where that is all."""
+        """Return messages per second over the last seconds, or since the anchor."""
         now = time.time()
         if now - self._anchor > _ANCHOR_SECONDS:
-            # Counted from a whole minute on; moved now and then, so that ranges stay short.
+            # The anchor is a whole minute. It moves regularly, so that time ranges stay short.
             self._anchor = (now // 60 - 1) * 60
             self._history.clear()
         counts = await self._counts()

@@ -22,12 +22,12 @@ SORTS: Final = {
 }
 _HELP: Final = (
     "q      leave",
-    "p      pause, and go on",
-    "s S    sort by the next column, by the one before",
-    "r      turn the order round",
+    "p      pause or resume",
+    "s S    sort by the next or previous column",
+    "r      reverse the order",
     "/      show only names with this text; Enter keeps it, Esc drops it",
     "j k    down, up (arrows too)",
-    "Enter  open a queue: groups, deliveries, partitions; Esc goes back",
+    "Enter  open a queue: groups, deliveries, partitions; Esc closes it",
     "?      this help",
 )
 _HEAD_LINES: Final = 6
@@ -35,7 +35,7 @@ _HEAD_LINES: Final = 6
 
 @dataclass(kw_only=True)
 class Screen:
-    """What the person has chosen."""
+    """The user's selection: sort order, filter, cursor and open queue."""
 
     sort: str = "lag"
     is_turned: bool = False
@@ -47,14 +47,14 @@ class Screen:
     opened: str | None = None
     is_over: bool = False
     is_live: bool = True
-    """Somebody can press keys."""
+    """There is a keyboard."""
     trouble: str = ""
-    """Why the figures are old; empty while they are not."""
+    """Why the data is stale. Empty while it is current."""
     names: list[str] = field(default_factory=list[str])
-    """Of the queues as they are shown."""
+    """Names of the queues in display order."""
 
     def press(self, key: str) -> None:
-        """What a key does."""
+        """Handle a key press."""
         if self.is_typing:
             self._type(key)
         elif key in ("q", "\x03"):
@@ -98,7 +98,7 @@ class Screen:
         self.selected = 0
 
     def rows(self, snapshot: Snapshot) -> list[QueueRow]:
-        """The queues that are shown, in their order; unknown figures come last."""
+        """Return the visible queues in display order. Unknown values are last."""
         text = self.filter.lower()
         rows = [each for each in snapshot.queues if text in each.name.lower()]
         attribute = SORTS[self.sort]
@@ -149,7 +149,7 @@ class Screen:
             style = "reverse" if at == self.selected else ""
             table.add_row(Text(name, overflow="ellipsis", no_wrap=True), *cells, style=style)
         if not rows:
-            table.add_row("no queue has this in its name" if self.filter else "no queues yet")
+            table.add_row("no queue matches the filter" if self.filter else "no queues yet")
         return table
 
 
@@ -214,9 +214,9 @@ def _detail(name: str, detail: Detail | None) -> "list[RenderableType]":
     for each in detail.partitions[:8]:
         ready.add_row(safe(each.name), count(each.pending), count(each.next_offset))
     for table, nothing in (
-        (groups, "no group reads it"),
-        (out, "nothing is out"),
-        (ready, "no partition has something to give"),
+        (groups, "no consumer group"),
+        (out, "no leases"),
+        (ready, "no partition has messages to deliver"),
     ):
         parts += [table if table.row_count else nothing, ""]
     return parts
@@ -241,8 +241,8 @@ def _columns(names: list[str], *, left: int = 1, marked: str = "") -> "Table":
     return table
 
 
-def _sum(values: Any) -> float | None:  # noqa: ANN401 - of figures that may be unknown
-    """Unknown as soon as one is."""
+def _sum(values: Any) -> float | None:  # noqa: ANN401 - of numbers that may be unknown
+    """Return the sum, or None if a value is unknown."""
     total = 0.0
     for each in values:
         if each is None:
@@ -252,7 +252,7 @@ def _sum(values: Any) -> float | None:  # noqa: ANN401 - of figures that may be 
 
 
 def count(value: float | None) -> str:
-    """1234567 is 1.2M; an unknown is a dash."""
+    """Format 1234567 as 1.2M, and an unknown value as a dash."""
     if value is None:
         return "-"
     for unit in ("", "k", "M", "G"):

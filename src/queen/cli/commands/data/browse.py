@@ -9,7 +9,7 @@ from queen.cli.support.client import DryRun, Limit, Output, Reveal, Server, Yes,
 from queen.cli.support.output import Format, say, show, show_one
 
 message_app = group("Single messages.")
-trace_app = group("What consumers told of messages.")
+trace_app = group("Show trace events that consumers recorded.")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")]
 
@@ -30,17 +30,17 @@ def message_show(
 def message_retry(
     id_: Id,
     consumer_group: Annotated[
-        str | None, typer.Option("-g", "--group", help="For which group.")
+        str | None, typer.Option("-g", "--group", help="Consumer group.")
     ] = None,
     server: Server = None,
 ) -> None:
     """
-    Let a message that waits or is dead be popped now.
+    Redeliver a message now, if it waits for a retry or is dead-lettered.
 
     Example: queen message retry 00000000-0001-8000-8000-000000000000
     """
     run(server, lambda q: q.admin.retry(id_, consumer_group))
-    say("it may be popped")
+    say("the message can be popped now")
 
 
 @message_app.command("delete")
@@ -48,7 +48,7 @@ def message_delete(
     id_: Id, dry_run: DryRun = False, yes: Yes = False, server: Server = None
 ) -> None:
     """
-    Erase a message's payload and headers for ever.
+    Erase a message's payload and headers permanently.
 
     Example: queen message delete 00000000-0001-8000-8000-000000000000 --yes
     """
@@ -63,7 +63,7 @@ def message_delete(
 
 @trace_app.callback()
 def trace() -> None:
-    """What consumers told of messages."""
+    """Show trace events that consumers recorded."""
 
 
 @trace_app.command("show")

@@ -11,11 +11,11 @@ from queen.cli.command_table import group
 from queen.cli.support.client import DryRun, Limit, Output, Reveal, Server, Yes, confirm, run, some
 from queen.cli.support.output import Format, say, show, show_one
 
-app = group("Messages that come again and again.")
+app = group("Manage schedules of recurring messages.")
 
 
 class Missed(StrEnum):
-    """What becomes of ticks that are more than a minute late."""
+    """What to do with ticks that are more than a minute late."""
 
     SKIP = "skip"
     ONCE = "once"
@@ -28,13 +28,13 @@ _COLUMNS = ["name", "queue", "cron", "timeZone", "paused", "nextAt", "lastAt", "
 
 @app.command("ls")
 def list_(
-    queue: Annotated[str | None, typer.Option(help="Of one queue.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Only schedules of this queue.")] = None,
     limit: Limit = 1000,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    List schedules, their next and their last ticks.
+    List schedules with their next and last ticks.
 
     Example: queen cron ls --queue reports
     """
@@ -47,7 +47,7 @@ def show_(
     name: Name, reveal: Reveal = False, server: Server = None, output: Output = Format.TABLE
 ) -> None:
     """
-    Show a schedule and what each of its messages is.
+    Show a schedule and the message that it pushes.
 
     Example: queen cron show nightly
     """
@@ -58,23 +58,23 @@ def show_(
 def add(
     name: Name,
     queue: Annotated[str, typer.Argument(help="Name of the queue.")],
-    cron: Annotated[str, typer.Argument(help="'0 8 * * 1-5', with seconds first if six fields.")],
-    data: Annotated[str, typer.Argument(help="JSON of each message.")] = "null",
+    cron: Annotated[str, typer.Argument(help="'0 8 * * 1-5'. Six fields start with seconds.")],
+    data: Annotated[str, typer.Argument(help="Payload of each message, as JSON.")] = "null",
     time_zone: Annotated[str, typer.Option("--tz", help="Whose clock: Europe/Rome.")] = "UTC",
     missed: Annotated[
         Missed,
-        typer.Option(metavar="HOW", help="Ticks over a minute late: skip, once (one), all."),
+        typer.Option(metavar="HOW", help="Ticks over a minute late: skip, once or all."),
     ] = Missed.ONCE,
     partition: Annotated[str, typer.Option("-p", "--partition", help="Which one.")] = "Default",
-    header: Annotated[list[str] | None, typer.Option(help="name=value, once for each.")] = None,
-    ttl: Annotated[str | None, typer.Option(help="Dropped unread after so long: 2h.")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="name=value. Repeatable.")] = None,
+    ttl: Annotated[str | None, typer.Option(help="Time until it expires unread: 2h.")] = None,
     priority: Annotated[int | None, typer.Option(help="0 to 9, in unordered queues.")] = None,
-    paused: Annotated[bool | None, typer.Option(help="Without ticks until resumed.")] = None,
+    paused: Annotated[bool | None, typer.Option(help="Create it without ticks.")] = None,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Make a schedule, or change the one of that name.
+    Create a schedule, or change the existing one.
 
     Example: queen cron add nightly reports '0 8 * * 1-5' '{"kind": "daily"}' --tz Europe/Rome
     """
@@ -104,7 +104,7 @@ def add(
 @app.command("pause")
 def pause(name: Name, server: Server = None) -> None:
     """
-    Let a schedule have no ticks until it is resumed.
+    Pause a schedule.
 
     Example: queen cron pause nightly
     """
@@ -115,18 +115,18 @@ def pause(name: Name, server: Server = None) -> None:
 @app.command("resume")
 def resume(name: Name, server: Server = None) -> None:
     """
-    Let a schedule go on with its next tick.
+    Resume a schedule with its next tick.
 
     Example: queen cron resume nightly
     """
     resumed = run(server, lambda q: q.admin.resume_schedule(name))
-    say(f"{name} goes on at {resumed.next_at}")
+    say(f"{name} resumes at {resumed.next_at}")
 
 
 @app.command("run")
 def run_now(name: Name, server: Server = None, output: Output = Format.TABLE) -> None:
     """
-    Push a schedule's message now, besides its ticks.
+    Push a schedule's message now. Its ticks don't change.
 
     Example: queen cron run nightly
     """
@@ -137,7 +137,7 @@ def run_now(name: Name, server: Server = None, output: Output = Format.TABLE) ->
 @app.command("delete")
 def delete(name: Name, dry_run: DryRun = False, yes: Yes = False, server: Server = None) -> None:
     """
-    Delete a schedule; messages that were pushed stay.
+    Delete a schedule, but not the messages it pushed.
 
     Example: queen cron delete nightly --yes
     """

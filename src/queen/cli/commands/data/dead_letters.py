@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 app = group("Dead letters.")
 
 Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
-Group = Annotated[str | None, typer.Option("-g", "--group", help="Of one group.")]
-Kind = Annotated[
-    str | None, typer.Option(help="Of one kind of error, as `queen dlq errors` shows it.")
-]
+Group = Annotated[str | None, typer.Option("-g", "--group", help="Only this consumer group.")]
+Kind = Annotated[str | None, typer.Option(help="Only this kind of error, from `queen dlq errors`.")]
 Since = Annotated[str | None, typer.Option("--from", help="Failed since: ISO time, or -15m.")]
 Until = Annotated[str | None, typer.Option("--to", help="Failed before: ISO time, or -15m.")]
 
@@ -62,14 +60,14 @@ def list_(
 @app.command("errors")
 def kinds(queue: Queue, server: Server = None, output: Output = Format.TABLE) -> None:
     """
-    Count dead letters by error; those that differ in figures alone are one.
+    Count dead letters by error. Errors that differ only in numbers are one kind.
 
     Example: queen dlq errors orders
     """
     found = run(server, lambda q: q.admin.dead_letter_errors(queue))
     show(found.errors, ["fingerprint", "count", "lastAt", "reason", "sample"], output)
     if not found.complete:
-        say(f"the newest {found.scanned} were counted; there are more")
+        say(f"counted the newest {found.scanned} only; there are more")
 
 
 @app.command("show")
@@ -94,16 +92,16 @@ def redrive(
     fingerprint: Kind = None,
     since: Since = None,
     until: Until = None,
-    rate: Annotated[float | None, typer.Option(help="At most so many a second.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Limit of messages per second.")] = None,
     destination: Annotated[
-        str | None, typer.Option("--to-queue", help="As new messages of this queue instead.")
+        str | None, typer.Option("--to-queue", help="Push them to this queue instead.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     server: Server = None,
 ) -> None:
     """
-    Deliver dead letters again, to the group that gave up.
+    Redeliver dead letters to the group that they failed in.
 
     Example: queen dlq redrive orders --rate 10 --yes
     """
@@ -116,7 +114,7 @@ def redrive(
     if destination is not None:
         request["destination"] = {"queue": destination}
     if not dry_run:
-        confirm(f"deliver the dead letters of {queue} again", yes=yes)
+        confirm(f"redeliver the dead letters of {queue}", yes=yes)
 
     async def work(queen: "Queen") -> Any:  # noqa: ANN401 - an operation or a count
         from queen.wire.resources import Operation
@@ -128,7 +126,7 @@ def redrive(
     if hasattr(done, "state"):
         ended(done, "dead letters")
         return
-    say(f"{counted(done)} dead letters" + (" would be delivered again" if dry_run else ""))
+    say(f"{counted(done)} dead letters" + (" would be redelivered" if dry_run else ""))
 
 
 @app.command("purge")
@@ -143,16 +141,16 @@ def purge(
     server: Server = None,
 ) -> None:
     """
-    Remove dead letters for ever.
+    Delete dead letters permanently.
 
     Example: queen dlq purge orders --to=-30d --yes
     """
     chosen = _filter(queue, consumer_group, fingerprint, since, until)
     if dry_run:
         would = run(server, lambda q: q.admin.count_dead_letters(**chosen))
-        say(f"{counted(would)} dead letters would be removed")
+        say(f"{counted(would)} dead letters would be deleted")
         return
-    confirm(f"remove the dead letters of {queue} for ever", yes=yes)
+    confirm(f"delete the dead letters of {queue} permanently", yes=yes)
 
     async def work(queen: "Queen") -> Any:  # noqa: ANN401 - an operation
         from urllib.parse import urlencode
@@ -165,4 +163,4 @@ def purge(
         started = msgspec.json.decode(reply.body, type=OperationStarted)
         return await follow(queen, started.operation)
 
-    ended(run(server, work), "dead letters removed")
+    ended(run(server, work), "dead letters deleted")

@@ -16,16 +16,16 @@ Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
 
 @app.command("ls")
 def list_(
-    queue: Annotated[str | None, typer.Option(help="Of one queue.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Only groups of this queue.")] = None,
     min_lag: Annotated[
-        str | None, typer.Option(help="Only those whose oldest message is so old: 5m.")
+        str | None, typer.Option(help="Only if the oldest message is older: 5m.")
     ] = None,
     limit: Limit = 1000,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    List groups and how far they are behind.
+    List consumer groups and their lag.
 
     Example: queen group ls --queue orders --min-lag 5m
     """
@@ -40,13 +40,13 @@ def list_(
 def lag(
     name: Name,
     queue: Queue,
-    min_lag: Annotated[int, typer.Option(min=0, help="Only partitions so far behind.")] = 1,
+    min_lag: Annotated[int, typer.Option(min=0, help="Minimum lag of a partition.")] = 1,
     limit: Limit = 100,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Show where a group stands in each partition that it has not finished.
+    Show a group's position and lag per partition.
 
     Example: queen group lag billing orders --min-lag 100
     """
@@ -60,7 +60,7 @@ def lag(
 def seek(
     name: Name,
     queue: Queue,
-    to: Annotated[str, typer.Option(help="start, end, an ISO time, -15m, or with -p an offset.")],
+    to: Annotated[str, typer.Option(help="start, end, ISO time, -15m, or an offset with -p.")],
     partition: Annotated[
         str | None, typer.Option("-p", "--partition", help="One partition.")
     ] = None,
@@ -69,7 +69,7 @@ def seek(
     server: Server = None,
 ) -> None:
     """
-    Move a group; leases that are out are lost.
+    Move a group's position. Its current leases are lost.
 
     Example: queen group seek billing orders --to start --yes
     """
@@ -91,13 +91,13 @@ def seek(
 @app.command("delete")
 def delete(
     name: Name,
-    queue: Annotated[str | None, typer.Option(help="On one queue only.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Only on this queue.")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     server: Server = None,
 ) -> None:
     """
-    Delete a group; its next pop makes it anew.
+    Delete a group. The next pop creates it again.
 
     Example: queen group delete billing --queue orders --yes
     """

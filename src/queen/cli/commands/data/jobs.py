@@ -11,11 +11,11 @@ from queen.cli.command_table import group
 from queen.cli.support.client import Limit, Output, Reveal, Server, Yes, confirm, run, some
 from queen.cli.support.output import Format, say, show, show_one
 
-app = group("Jobs of a queue.")
+app = group("List, add and cancel jobs.")
 
 
 class Status(StrEnum):
-    """Where a job may be."""
+    """The states of a job."""
 
     SCHEDULED = "scheduled"
     WAITING = "waiting"
@@ -26,7 +26,7 @@ class Status(StrEnum):
 
 
 class Priority(StrEnum):
-    """Which job goes first."""
+    """The priorities of a job, by name."""
 
     CRITICAL = "critical"
     HIGH = "high"
@@ -37,7 +37,7 @@ class Priority(StrEnum):
 
 Queue = Annotated[str, typer.Argument(help="Name of the queue.")]
 Id = Annotated[str, typer.Argument(help="Id of the job.")]
-Key = Annotated[str | None, typer.Option(help="What it was added with, if it is unique.")]
+Key = Annotated[str | None, typer.Option(help="Key that it was added with, if it is unique.")]
 _COLUMNS = ["id", "name", "status", "priority", "attempt", "createdAt", "error"]
 
 
@@ -45,16 +45,16 @@ _COLUMNS = ["id", "name", "status", "priority", "attempt", "createdAt", "error"]
 def list_(
     queue: Queue,
     status: Annotated[Status | None, typer.Option(metavar="STATUS", help="Only these.")] = None,
-    name: Annotated[str | None, typer.Option(help="Only of this processor.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
-    key: Annotated[str | None, typer.Option(help="Only of this key.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only jobs of this processor.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only jobs with this tag.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only jobs with this key.")] = None,
     limit: Limit = 100,
     reveal: Reveal = False,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    List jobs, the newest first; those that are not due yet with --status scheduled.
+    List jobs, newest first. --status scheduled lists jobs that are not due yet.
 
     Example: queen job ls email --status failed
     """
@@ -81,7 +81,7 @@ def show_(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Show a job: its data, where it is, its result, progress or error.
+    Show a job: its data, state, result, progress and error.
 
     Example: queen job show email 00000000-0001-8000-8000-000000000007
     """
@@ -93,16 +93,16 @@ def show_(
 @app.command("add")
 def add(
     queue: Queue,
-    name: Annotated[str, typer.Argument(help="Name of its processor.")],
-    data: Annotated[str, typer.Argument(help="JSON of its data.")] = "null",
+    name: Annotated[str, typer.Argument(help="Name of the processor.")],
+    data: Annotated[str, typer.Argument(help="Data of the job, as JSON.")] = "null",
     priority: Annotated[
         Priority, typer.Option(metavar="LEVEL", help="critical, high, normal, low, background.")
     ] = Priority.NORMAL,
-    delay: Annotated[str | None, typer.Option(help="Not before so long: 5m.")] = None,
-    attempts: Annotated[int | None, typer.Option(help="How often it is tried.")] = None,
-    unique: Annotated[str | None, typer.Option(help="Added once under this name.")] = None,
-    key: Annotated[str | None, typer.Option(help="For limits per key.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Once for each.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Delay before it runs: 5m.")] = None,
+    attempts: Annotated[int | None, typer.Option(help="Maximum attempts.")] = None,
+    unique: Annotated[str | None, typer.Option(help="Id for deduplication.")] = None,
+    key: Annotated[str | None, typer.Option(help="Key for limits per key.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag to filter by. Repeatable.")] = None,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -137,7 +137,7 @@ def add(
 @app.command("cancel")
 def cancel(queue: Queue, id_: Id, key: Key = None, yes: Yes = False, server: Server = None) -> None:
     """
-    Cancel a job; one that is running is stopped.
+    Cancel a job. A running job is stopped.
 
     Example: queen job cancel email 00000000-0001-8000-8000-000000000007 --yes
     """

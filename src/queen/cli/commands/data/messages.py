@@ -23,14 +23,14 @@ Group = Annotated[str | None, typer.Option("-g", "--group", help="Consumer group
 def push(
     queue: Queue,
     data: Annotated[
-        str, typer.Argument(help="JSON; - reads a line a message from stdin, @FILE from a file.")
+        str, typer.Argument(help="JSON. - reads one message per line from stdin, @FILE a file.")
     ],
     partition: Partition = None,
-    transaction_id: Annotated[str | None, typer.Option(help="Stored once under this name.")] = None,
-    delay: Annotated[str | None, typer.Option(help="Held back so long: 30s, 5m.")] = None,
-    ttl: Annotated[str | None, typer.Option(help="Dropped unread after so long: 2h.")] = None,
+    transaction_id: Annotated[str | None, typer.Option(help="Id for deduplication.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Delay before delivery: 30s, 5m.")] = None,
+    ttl: Annotated[str | None, typer.Option(help="Time until it expires unread: 2h.")] = None,
     priority: Annotated[int | None, typer.Option(help="0 to 9, in unordered queues.")] = None,
-    header: Annotated[list[str] | None, typer.Option(help="name=value, once for each.")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="name=value. Repeatable.")] = None,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
@@ -49,7 +49,7 @@ def push(
     given = {name: value for name, value in common.items() if value is not None}
     items = [{"data": each, **given} for each in _payloads(data)]
     if transaction_id is not None and len(items) > 1:
-        raise errors.BadRequest("one --transaction-id is for one message")
+        raise errors.BadRequest("--transaction-id needs exactly one message")
 
     async def work(queen: "Queen") -> Any:  # noqa: ANN401
         target = queen.queue(queue)
@@ -79,7 +79,7 @@ def _payloads(text: str) -> list[Any]:
 
 
 def headers_of(texts: list[str] | None) -> dict[str, str] | None:
-    """Headers from the words name=value."""
+    """Parse name=value headers."""
     if not texts:
         return None
     pairs = [each.partition("=") for each in texts]
@@ -93,17 +93,17 @@ def pop(
     partition: Partition = None,
     group: Group = None,
     batch: Annotated[int, typer.Option("-n", "--batch", min=1, help="How many.")] = 1,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait up to 30 seconds for one.")] = False,
-    ack: Annotated[bool, typer.Option("--ack", help="Settle them by the pop itself.")] = False,
-    lease: Annotated[str | None, typer.Option(help="Hold them so long: 30s, 5m.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait up to 30 seconds.")] = False,
+    ack: Annotated[bool, typer.Option("--ack", help="Acknowledge them immediately.")] = False,
+    lease: Annotated[str | None, typer.Option(help="Lease duration: 30s, 5m.")] = None,
     fail_empty: Annotated[
-        bool, typer.Option("--fail-empty", help="Exit with 6 when there is nothing.")
+        bool, typer.Option("--fail-empty", help="Exit with 6 if the queue is empty.")
     ] = False,
     server: Server = None,
     output: Output = Format.JSONL,
 ) -> None:
     """
-    Pop messages; what is not acked comes again after its lease.
+    Pop messages. Unacknowledged messages are redelivered when their lease expires.
 
     Example: queen pop orders -n 10 --ack
     """
@@ -125,15 +125,13 @@ def pop(
 
 def ack(
     message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")],
-    lease_id: Annotated[
-        str, typer.Argument(metavar="LEASE", help="The lease under which it was popped.")
-    ],
-    failed: Annotated[str | None, typer.Option(help="It failed, and why.")] = None,
+    lease_id: Annotated[str, typer.Argument(metavar="LEASE", help="Lease id from the pop.")],
+    failed: Annotated[str | None, typer.Option(help="Report a failure with this error.")] = None,
     server: Server = None,
     output: Output = Format.NAME,
 ) -> None:
     """
-    Say that a message is done, or that it failed.
+    Acknowledge a message, or report that it failed.
 
     Example: queen ack ID LEASE --failed "card declined"
     """
@@ -145,20 +143,18 @@ def ack(
 
 def nack(
     message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the message.")],
-    lease_id: Annotated[
-        str, typer.Argument(metavar="LEASE", help="The lease under which it was popped.")
-    ],
+    lease_id: Annotated[str, typer.Argument(metavar="LEASE", help="Lease id from the pop.")],
     error: Annotated[str | None, typer.Option(help="Why.")] = None,
-    delay: Annotated[str | None, typer.Option(help="Not before so long: 30s, 5m.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Delay before redelivery: 30s, 5m.")] = None,
     uncounted: Annotated[
-        bool, typer.Option("--uncounted", help="At once, and no attempt is counted.")
+        bool, typer.Option("--uncounted", help="Redeliver now, without counting an attempt.")
     ] = False,
-    dead: Annotated[bool, typer.Option("--dead", help="Give up: a dead letter at once.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="Dead-letter it now.")] = False,
     server: Server = None,
     output: Output = Format.NAME,
 ) -> None:
     """
-    Give a message back, to come again after its backoff.
+    Return a message, to be redelivered after its backoff.
 
     Example: queen nack ID LEASE --error "card declined" --delay 5m
     """
@@ -186,9 +182,9 @@ def _settle(body: dict[str, Any], server: str | None, output: Format) -> None:
     if "status" not in body:
         say("settled")
     elif answer.get("dlq"):
-        say("a dead letter now")
+        say("dead-lettered")
     else:
-        say(f"given back, for {answer['retryAt']}" if answer.get("retryAt") else "given back")
+        say(f"returned, due {answer['retryAt']}" if answer.get("retryAt") else "returned")
 
 
 def peek(
@@ -199,7 +195,7 @@ def peek(
         str | None,
         typer.Option(help="pending, processing, failed, completed, dead_letter, scheduled."),
     ] = None,
-    count: Annotated[int, typer.Option("-n", min=1, help="How many, newest first.")] = 10,
+    count: Annotated[int, typer.Option("-n", min=1, help="Number of messages.")] = 10,
     since: Annotated[str | None, typer.Option("--from", help="ISO time, or -15m.")] = None,
     until: Annotated[str | None, typer.Option("--to", help="ISO time, or -15m.")] = None,
     contains: Annotated[str | None, typer.Option(help="Only payloads with this text.")] = None,
@@ -208,7 +204,7 @@ def peek(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Look at messages without taking them.
+    Show messages without consuming them, newest first.
 
     Example: queen peek orders -n 5 --from=-10m
     """

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from queen import Queen
     from queen.wire.resources import Counted, Operation
 
-app = group("Long work on the server.")
+app = group("Follow and cancel long operations.")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of the operation.")]
 
 
 async def follow(queen: "Queen", operation: "Operation") -> "Operation":
-    """Wait for the end, with a bar on a terminal; Ctrl-C leaves the work to the server."""
+    """Wait for the end, with a bar on a terminal. Ctrl-C leaves the operation running."""
     try:
         if sys.stderr.isatty():
             return await _with_bar(queen, operation)
         return await queen.admin.finished(operation)
     except asyncio.CancelledError:
         say(
-            f"\noperation {operation.id} goes on: `queen operation show {operation.id} --wait` "
+            f"\noperation {operation.id} continues: `queen operation show {operation.id} --wait` "
             f"follows it, `queen operation cancel {operation.id}` stops it"
         )
         raise
@@ -56,7 +56,7 @@ async def _with_bar(queen: "Queen", operation: "Operation") -> "Operation":
 
 
 def ended(operation: "Operation", what: str) -> None:
-    """Say how long work ended; anything but well is a failure."""
+    """Print the outcome of an operation. Any state except done is a failure."""
     say(f"{operation.state}: {operation.done} {what}")
     if operation.state != "done":
         if operation.error:
@@ -65,14 +65,14 @@ def ended(operation: "Operation", what: str) -> None:
 
 
 def counted(found: "Counted") -> str:
-    """How many it concerns, as far as the server looked."""
+    """Return the count, or its lower bound if the server stopped counting."""
     return f"{'' if found.complete else 'at least '}{found.count}"
 
 
 @app.command("ls")
 def list_(limit: Limit = 20, server: Server = None, output: Output = Format.TABLE) -> None:
     """
-    List long work, newest first.
+    List operations, newest first.
 
     Example: queen operation ls
     """
@@ -83,12 +83,12 @@ def list_(limit: Limit = 20, server: Server = None, output: Output = Format.TABL
 @app.command("show")
 def show_operation(
     id_: Id,
-    wait: Annotated[bool, typer.Option("--wait", help="Until it has ended.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it ends.")] = False,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Show how far long work is.
+    Show the progress of an operation.
 
     Example: queen operation show 7 --wait
     """
@@ -106,7 +106,7 @@ def show_operation(
 @app.command("cancel")
 def cancel(id_: Id, server: Server = None) -> None:
     """
-    Stop long work where it is; what was done stays done.
+    Cancel an operation. Completed steps are not undone.
 
     Example: queen operation cancel 7
     """

@@ -1,4 +1,4 @@
-"""`queen pipeline`: run and watch jobs on Spark."""
+"""`queen pipeline`: run and list Spark pipelines."""
 
 import json
 import os
@@ -20,34 +20,32 @@ from queen.cli.support.databases import Dsn, DsnFile, database, warn
 from queen.cli.support.environment import settings
 from queen.cli.support.output import Format, say, show, show_one
 
-app = group("Jobs on Spark: archive, rollup, window, replay, compact.")
+app = group("Run Spark pipelines: archive, rollup, window, replay, compact.")
 
 _OPTIONAL: Final = ("deltalake",)
-"""What only some pipelines need, and no extra of ours brings."""
+"""Packages that only some pipelines need, and that no extra of Queen installs."""
 _COLUMNS: Final = ["name", "kind", "state", "stale", "lagMessages", "lagSeconds", "rowsPerSecond",
                    "rowsTotal", "updatedAt", "error"]  # fmt: skip
 
-File = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="YAML of its options.")]
+File = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Options as YAML.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="One of its options, once for each; `queen pipeline options` lists them.",
+        help="An option from `queen pipeline options`. Repeatable.",
     ),
 ]
 Name = Annotated[
     str | None,
-    typer.Option(help="As `queen pipeline ls` shows it; else its kind, and its own name or queue."),
+    typer.Option(help="Name in `queen pipeline ls`. Default: the kind, and its name or queue."),
 ]
-Master = Annotated[str, typer.Option(help="Where Spark runs: local[*], spark://…, k8s://…")]
+Master = Annotated[str, typer.Option(help="Spark master: local[*], spark://…, k8s://…")]
 Conf = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="A setting of Spark, once for each."),
+    typer.Option(metavar="NAME=VALUE", help="A Spark setting. Repeatable."),
 ]
-Every = Annotated[
-    str | None, typer.Option(help="Run again so long after each run, until stopped: 5m.")
-]
+Every = Annotated[str | None, typer.Option(help="Repeat with this pause until stopped: 5m.")]
 
 
 @app.command("archive")
@@ -60,7 +58,7 @@ def archive(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Copy the log of a queue into a lake, exactly once, before retention may delete it.
+    Copy the log of a queue to a lake, exactly once, before retention can delete it.
 
     Example: queen pipeline archive --set queue=orders --set location=/lake/orders
     """
@@ -78,7 +76,7 @@ def compact(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Make large files of the small ones of a lake, and let old snapshots expire.
+    Merge small files of a lake into large ones, and expire old snapshots.
 
     Example: queen pipeline compact --set name=orders --every 1d
     """
@@ -95,7 +93,7 @@ def replay(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Push what is in the lake, or in another queue, into a queue.
+    Push messages from the lake, or from another queue, to a queue.
 
     Example: queen pipeline replay --config replay.yaml
     """
@@ -113,7 +111,7 @@ def rollup(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Bring the history of queues by minute, hour and day up to now.
+    Update the history of queues by minute, hour and day.
 
     Example: queen pipeline rollup --set tasks=4 --every 1m
     """
@@ -130,7 +128,7 @@ def window(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Aggregate a queue over windows of time into another queue.
+    Aggregate a queue over time windows into another queue.
 
     Example: queen pipeline window --config per-minute.yaml --master spark://spark:7077
     """
@@ -143,7 +141,7 @@ def options(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    List what --set and --config may say to a pipeline.
+    List the options of a pipeline for --set and --config.
 
     Example: queen pipeline options rollup
     """
@@ -163,9 +161,9 @@ def list_(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    List pipelines, those that ended too, and how far they are.
+    List pipelines and their progress, including pipelines that ended.
 
-    If you name a database, the command reads from there and not from a server.
+    If you name a database, the command reads it instead of a server.
 
     Example: queen pipeline ls -o wide
     """
@@ -189,7 +187,7 @@ def _launch(
     every: str | None,
     output: Format,
 ) -> None:
-    """Run a pipeline in a session of its own, and show how far it is."""
+    """Run a pipeline in its own Spark session, and show its progress."""
     from queen.cli.support.progress import Progress
     from queen.client.durations import seconds_of
 
@@ -222,7 +220,7 @@ def _launch(
 
 
 def _spark() -> Any:  # noqa: ANN401 - a module
-    """What runs pipelines, or how to install it."""
+    """Import the module that runs pipelines, or explain how to install Spark."""
     try:
         from queen.spark.pipelines import launch
     except ModuleNotFoundError as error:
@@ -241,7 +239,7 @@ def _lacks(error: ModuleNotFoundError) -> NoReturn:
 
 @contextmanager
 def _until_stopped(launch: Any) -> Generator[None]:  # noqa: ANN401 - a module
-    """SIGTERM ends a pipeline well, and what fails in Spark is a sentence."""
+    """Stop a pipeline cleanly on SIGTERM, and print Spark errors as a sentence."""
 
     def stop(*_: object) -> NoReturn:
         raise SystemExit(0)
@@ -268,7 +266,7 @@ def _until_stopped(launch: Any) -> Generator[None]:  # noqa: ANN401 - a module
 
 
 def _read(file: Path | None) -> dict[str, Any]:
-    """The options of a file: YAML, and so JSON too."""
+    """Read options from a YAML or JSON file."""
     if file is None:
         return {}
     import yaml
@@ -278,12 +276,12 @@ def _read(file: Path | None) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise exit_codes.FileTrouble(f"{file}: {error}") from error
     if not isinstance(found, dict):
-        raise exit_codes.FileTrouble(f"{file}: it must have the names of options and their values")
+        raise exit_codes.FileTrouble(f"{file}: must contain option names and their values")
     return cast("dict[str, Any]", found)
 
 
 def _pairs(words: list[str] | None, option: str) -> dict[str, Any]:
-    """``name=value`` each; a value that is a list or an object is JSON."""
+    """Parse ``name=value``. A value that is a list or an object is JSON."""
     pairs: dict[str, Any] = {}
     for word in words or ():
         name, is_pair, value = word.partition("=")

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from queen.wire.resources import Operation
 
 queue_app = group("Queues.")
-partition_app = group("Partitions of a queue.")
-delivery_app = group("What is out or comes again.")
+partition_app = group("List the partitions of a queue.")
+delivery_app = group("List and release leased messages.")
 
 Name = Annotated[str, typer.Argument(help="Name of the queue.")]
-Group = Annotated[str | None, typer.Option("-g", "--group", help="Of one group.")]
+Group = Annotated[str | None, typer.Option("-g", "--group", help="Only this consumer group.")]
 
 
 @queue_app.command("ls")
 def queue_ls(
-    namespace: Annotated[str | None, typer.Option(help="Of one namespace.")] = None,
-    task: Annotated[str | None, typer.Option(help="Of one task.")] = None,
-    search: Annotated[str | None, typer.Option(help="Part of the name.")] = None,
+    namespace: Annotated[str | None, typer.Option(help="Only this namespace.")] = None,
+    task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
+    search: Annotated[str | None, typer.Option(help="Only names with this text.")] = None,
     limit: Limit = 1000,
     server: Server = None,
     output: Output = Format.TABLE,
@@ -55,15 +55,15 @@ def queue_show(queue: Name, server: Server = None, output: Output = Format.TABLE
 def queue_configure(
     queue: Name,
     options: Annotated[
-        list[str] | None, typer.Argument(help="option=value, value as JSON.", show_default=False)
+        list[str] | None, typer.Argument(help="option=value, as JSON.", show_default=False)
     ] = None,
-    namespace: Annotated[str | None, typer.Option(help="Put it in a namespace.")] = None,
-    task: Annotated[str | None, typer.Option(help="Give it a task.")] = None,
+    namespace: Annotated[str | None, typer.Option(help="Set its namespace.")] = None,
+    task: Annotated[str | None, typer.Option(help="Set its task.")] = None,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Create a queue, or change its options; what is not named stays as it is.
+    Create a queue, or change its options. Options that you don't name keep their values.
 
     Example: queen queue configure orders leaseTime=60 ordered=false
     """
@@ -90,7 +90,7 @@ def queue_configure(
 @queue_app.command("pause")
 def queue_pause(queue: Name, server: Server = None) -> None:
     """
-    Deliver nothing until resumed; pushes go on.
+    Pause a queue: stop delivery until it is resumed. Pushes continue.
 
     Example: queen queue pause orders
     """
@@ -101,7 +101,7 @@ def queue_pause(queue: Name, server: Server = None) -> None:
 @queue_app.command("resume")
 def queue_resume(queue: Name, server: Server = None) -> None:
     """
-    Deliver again.
+    Resume delivery.
 
     Example: queen queue resume orders
     """
@@ -112,17 +112,17 @@ def queue_resume(queue: Name, server: Server = None) -> None:
 @queue_app.command("purge")
 def queue_purge(
     queue: Name,
-    everything: Annotated[bool, typer.Option("--all", help="Also what is not settled.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also unacknowledged ones.")] = False,
     partition: Annotated[
-        str | None, typer.Option("-p", "--partition", help="Of one partition.")
+        str | None, typer.Option("-p", "--partition", help="Only this partition.")
     ] = None,
-    older_than: Annotated[str | None, typer.Option(help="Only what is so old: 2h.")] = None,
+    older_than: Annotated[str | None, typer.Option(help="Only older messages: 2h.")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     server: Server = None,
 ) -> None:
     """
-    Remove messages: those that every group has settled, or all.
+    Delete messages that every group has acknowledged, or all messages.
 
     Example: queen queue purge orders --older-than 2h --yes
     """
@@ -136,14 +136,14 @@ def queue_purge(
         request["older_than_seconds"] = seconds_of(older_than)
     if dry_run:
         would = run(server, lambda q: q.admin.count_purge(queue, **request))
-        say(f"would remove {counted(would)} messages of {queue}")
+        say(f"would delete {counted(would)} messages of {queue}")
         return
-    confirm(f"remove all {'' if everything else 'settled '}messages of {queue}", yes=yes)
+    confirm(f"delete all {'' if everything else 'acknowledged '}messages of {queue}", yes=yes)
 
     async def work(queen: "Queen") -> "Operation":
         return await follow(queen, await queen.admin.purge(queue, **request))
 
-    ended(run(server, work), "messages removed")
+    ended(run(server, work), "messages deleted")
 
 
 @queue_app.command("delete")
@@ -151,14 +151,14 @@ def queue_delete(
     queue: Name, dry_run: DryRun = False, yes: Yes = False, server: Server = None
 ) -> None:
     """
-    Delete a queue with its messages; dead letters stay.
+    Delete a queue with its messages, but not its dead letters.
 
     Example: queen queue delete orders --yes
     """
     if dry_run:
         detail = run(server, lambda q: q.admin.queue(queue))
         pending = "an unknown number" if detail.pending is None else detail.pending
-        say(f"would delete {queue}; {pending} messages are not settled")
+        say(f"would delete {queue}; {pending} messages are not acknowledged")
         return
     confirm(f"delete {queue} with its messages", yes=yes)
     run(server, lambda q: q.admin.delete_queue(queue))
@@ -168,8 +168,8 @@ def queue_delete(
 @partition_app.command("ls")
 def partition_ls(
     queue: Name,
-    prefix: Annotated[str | None, typer.Option(help="Names that begin so.")] = None,
-    state: Annotated[str | None, typer.Option(help="ready, leased or idle.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Only names with this prefix.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only ready, leased or idle ones.")] = None,
     limit: Limit = 100,
     server: Server = None,
     output: Output = Format.TABLE,
@@ -186,7 +186,7 @@ def partition_ls(
 
 @partition_app.callback()
 def partition() -> None:
-    """Partitions of a queue."""
+    """List the partitions of a queue."""
 
 
 @delivery_app.command("ls")
@@ -198,7 +198,7 @@ def delivery_ls(
     output: Output = Format.TABLE,
 ) -> None:
     """
-    List what is held or waits for its next attempt.
+    List leased messages and messages that wait for a retry.
 
     Example: queen delivery ls orders -g billing
     """
@@ -213,13 +213,13 @@ def delivery_ls(
 
 @delivery_app.command("release")
 def delivery_release(
-    lease_id: Annotated[str, typer.Argument(metavar="LEASE", help="As the pop answered it.")],
+    lease_id: Annotated[str, typer.Argument(metavar="LEASE", help="Lease id from the pop.")],
     dry_run: DryRun = False,
     yes: Yes = False,
     server: Server = None,
 ) -> None:
     """
-    Give back what is not settled of a delivery, at once and uncounted; its holder loses it.
+    Release a lease. Its unacknowledged messages are redelivered now, without counting an attempt.
 
     Example: queen delivery release LEASE --yes
     """

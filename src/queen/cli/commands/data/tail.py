@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 500
 _MOST: Final = 10_000
-"""Messages that are read for one look; what is older is skipped, and said so."""
+"""Messages to read per poll. Older ones are skipped, with a note."""
 _OVERLAP: Final = timedelta(seconds=5)
-"""Pushes become visible by their commits, not by the times they carry."""
+"""A push becomes visible at its commit, which is later than its timestamp."""
 _PARTITIONS: Final = 100_000
-"""Whose places are remembered; the one not seen for longest is forgotten first."""
+"""Maximum partitions to track. The least recently seen one is dropped first."""
 _FIELD: Final = re.compile(r"\{([A-Za-z_][\w.-]*)\}")
 _SEALED: Final = ("data", "payload", "headers")
 _DEFAULT: Final = "{createdAt} {partition} {offset} {data}"
@@ -39,28 +39,29 @@ def tail(
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(help="payload.x=1, headers.a=b, partition!=c; all of them must hold."),
+        typer.Option(help="payload.x=1, headers.a=b, partition!=c. Repeat it to combine filters."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--from", help="Begin there: ISO time, or -10m.")
+        str | None, typer.Option("--from", help="Start time: ISO time, or -10m.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option("-n", min=0, help="Begin with so many, 10 without --from.")
+        int | None, typer.Option("-n", min=0, help="Older messages to show. Default: 10.")
     ] = None,
-    follow: Annotated[bool, typer.Option(help="Go on with what comes.")] = True,
+    follow: Annotated[bool, typer.Option(help="Wait for new messages.")] = True,
     format_: Annotated[
         str | None,
         typer.Option("--format", help=f"A line a message: '{_DEFAULT}'."),
     ] = None,
-    interval: Annotated[str, typer.Option(help="How often to look: 500ms, 2s.")] = "500ms",
+    interval: Annotated[str, typer.Option(help="Time between polls: 500ms, 2s.")] = "500ms",
     reveal: Reveal = False,
     server: Server = None,
     output: Output = Format.TABLE,
 ) -> None:
     """
-    Follow a queue without taking anything; Ctrl-C ends it.
+    Follow a queue without consuming its messages. Press Ctrl-C to stop.
 
-    What is pushed faster than it can be read is skipped, and said so.
+    If messages arrive faster than they can be read, some are skipped with a note. With --from, -n
+    has no default.
 
     Example: queen tail orders --where payload.total=12 --from=-10m -n 50 --format '{offset} {data}'
     """
@@ -100,11 +101,11 @@ def _print(
         show(message)
     sys.stdout.flush()
     if reader.skipped:
-        say(f"-- skipped {reader.skipped}: pushed faster than it was read --")
+        say(f"-- skipped {reader.skipped}: messages arrive faster than they can be read --")
 
 
 class Reader:
-    """Reads a queue newest first, over and over, and tells what is new, oldest first."""
+    """Polls a queue newest first, and returns new messages oldest first."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class Reader:
         self._places: OrderedDict[str, int] = OrderedDict()
         self._newest: datetime | None = None
         self.skipped = ""
-        """What the last look left out; empty: nothing."""
+        """Description of the messages that the last poll skipped. Empty if it read everything."""
 
     async def first(
         self,
@@ -133,7 +134,7 @@ class Reader:
         *,
         is_patient: bool = True,
     ) -> list[dict[str, Any]]:
-        """The newest ``count`` that pass, or all since then; a queue may come later or must be."""
+        """Return the newest ``count`` matches since then. If patient, the queue may be missing."""
         self.skipped = ""
         found: list[dict[str, Any]] = []
         read = 0
@@ -143,12 +144,12 @@ class Reader:
                 self._remember(message)
                 if len(found) != count and all(test(message) for test in tests):
                     found.append(message)
-                # Beyond the last one shown: what the next look will meet again is not new.
+                # Read past the last match, so that the next poll doesn't return these as new.
                 if len(found) == count and self._is_passed(message):
                     break
                 if read >= self._most:
                     if len(found) != count:
-                        self.skipped = f"what is older than {message['createdAt']}"
+                        self.skipped = f"messages older than {message['createdAt']}"
                     break
         except errors.QueueNotFound:
             if not is_patient:
@@ -157,7 +158,7 @@ class Reader:
         return found[::-1]
 
     async def next(self) -> list[dict[str, Any]]:
-        """What came since the last look."""
+        """Return messages pushed since the last poll."""
         self.skipped = ""
         before = self._newest
         known = dict(self._places)
@@ -206,20 +207,20 @@ def _time(message: dict[str, Any]) -> datetime:
 
 
 def _gaps(known: dict[str, int], found: list[dict[str, Any]], is_short: bool) -> str:
-    """How many offsets lie between what was seen last and what was read now, newest first."""
+    """Count the offsets between the last poll and this one."""
     oldest = {message["partitionId"]: message["offset"] for message in found}
     missed = sum(first - known[place] - 1 for place, first in oldest.items() if place in known)
     if missed:
         return f"at least {missed} messages"
-    # Of partitions that were not seen before nobody knows where they began.
+    # The start of a partition that was not seen before is unknown.
     return "an unknown number of messages" if is_short else ""
 
 
 def _test(text: str) -> Where:
-    """``payload.x=1``: the value is JSON, or else a string."""
+    """Parse ``payload.x=1``. The value is JSON or a string."""
     path, sign, literal = text.partition("=")
     if not sign or not path.strip("!"):
-        raise errors.BadRequest(f"{text!r}: write payload.x=1 or payload.x!=1")
+        raise errors.BadRequest(f"{text!r} is not a filter: write payload.x=1 or payload.x!=1")
     is_equal = not path.endswith("!")
     path = path.rstrip("!")
     try:
@@ -229,9 +230,9 @@ def _test(text: str) -> Where:
 
     def test(message: Mapping[str, Any]) -> bool:
         if message["masked"] and path.partition(".")[0] in _SEALED:
-            raise errors.Masked(f"message {message['id']} is masked: --reveal looks into it")
+            raise errors.Masked(f"message {message['id']} is masked: use --reveal to filter by it")
         value = at(message, path)
-        # 1 is not true, and "1" is meant as well where a string is compared with a figure.
+        # 1 must not match true, but "1" matches 1.
         same = value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
         return (same or (isinstance(value, str) and value == literal)) == is_equal
 
@@ -239,7 +240,7 @@ def _test(text: str) -> Where:
 
 
 def at(message: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - of JSON
-    """What a dotted path leads to; None where it leads nowhere."""
+    """Return the value at a dotted path, or None."""
     first, *rest = path.split(".")
     value: Any = message.get("data" if first == "payload" else first)
     for step in rest:
@@ -257,7 +258,7 @@ def at(message: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - of JSON
 
 
 def _check(format_: str) -> None:
-    """Raise BadRequest for a field that no message has."""
+    """Raise BadRequest for an unknown field."""
     from queen.wire.resources import MessageInfo
 
     known = ["payload", *MessageInfo.__struct_encode_fields__]

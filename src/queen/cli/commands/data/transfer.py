@@ -1,4 +1,4 @@
-"""`queen export` and `queen import`: messages of a queue as lines of JSON."""
+"""`queen export` and `queen import`: messages of a queue as JSON lines."""
 
 import sys
 import tempfile
@@ -26,7 +26,7 @@ _BATCH_BYTES: Final = 4 * 2**20
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A message in a file. The payload is carried byte for byte."""
+    """A message in a file. The payload is copied byte for byte."""
 
     partition: str = "Default"
     data: msgspec.Raw
@@ -40,10 +40,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     available_at: datetime | None = None
     expires_at: datetime | None = None
     masked: bool = False
-    """Of a file that another wrote: there is nothing to push."""
+    """Set in files of other tools: such a line has no payload to push."""
 
     def ttl_seconds(self, now: datetime) -> float | None:
-        """How long it may still wait once it is due; not above 0 when its time is over."""
+        """Return the remaining time to live, from when it is due. 0 or less if it has expired."""
         if self.expires_at is None:
             return None
         begins = now if self.available_at is None else max(now, self.available_at)
@@ -51,27 +51,27 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Kept(NamedTuple):
-    """Where lines end in a file: first those of scheduled messages, then the rest, newest first."""
+    """Where lines end in a file: scheduled messages first, then the rest, newest first."""
 
     ends: "array[int]"
     scheduled: int
 
     def order(self) -> Iterator[int]:
-        """Oldest first; then what is scheduled, the next first."""
+        """Yield oldest first, then scheduled messages by their time."""
         yield from range(len(self.ends) - 1, self.scheduled - 1, -1)
         yield from range(self.scheduled)
 
 
 def export(
     queue: Annotated[str, typer.Argument(help="Name of the queue.")],
-    file: Annotated[str, typer.Argument(help="Where to; - is stdout.")] = "-",
+    file: Annotated[str, typer.Argument(help="Output file. - is stdout.")] = "-",
     partition: Annotated[
         str | None, typer.Option("-p", "--partition", help="One partition.")
     ] = None,
     status: Annotated[
         str | None,
         typer.Option(
-            help="pending, processing, failed, completed, dead_letter or scheduled; else all."
+            help="pending, processing, failed, completed, dead_letter or scheduled. Default: all."
         ),
     ] = None,
     since: Annotated[str | None, typer.Option("--from", help="ISO time, or -15m.")] = None,
@@ -80,12 +80,12 @@ def export(
     server: Server = None,
 ) -> None:
     """
-    Write the messages of a queue as lines of JSON, oldest first; nothing is taken.
+    Write the messages of a queue as JSON lines, oldest first, without consuming them.
 
-    Those of an encrypted queue need --reveal, and are in plain in the file.
+    Messages of an encrypted queue need --reveal, and are decrypted in the file.
 
-    What is pushed meanwhile is not in it. What is scheduled comes last, by its time, which is
-    what --from and --to ask for there; it is in it twice if it becomes due meanwhile, and import
+    Messages pushed meanwhile are not exported. Scheduled messages come last, sorted by their time,
+    which --from and --to filter. If one becomes due meanwhile, it is in the file twice, and import
     stores it once.
 
     Example: queen export orders orders.jsonl --from=-1d
@@ -98,7 +98,7 @@ def export(
         "reveal": reveal or None,
         "limit": 1000,
     }
-    # The server tells the newest first: kept on disk until they can be turned round.
+    # The server returns the newest first, so a file on disk holds them until they are reversed.
     with tempfile.TemporaryFile() as kept:
         ends, scheduled = found = run(server, lambda queen: _keep(queen, queue, filters, kept))
         with _opened(file) as out:
@@ -113,7 +113,7 @@ async def _keep(queen: "Queen", queue: str, filters: dict[str, Any], kept: IO[by
     ends = array("Q")
     scheduled = 0
     with _counting("messages read") as counted:
-        # What is scheduled goes first: it may become one of the others, never the other way.
+        # Scheduled ones first: they can become due meanwhile, but never the reverse.
         for status in ("scheduled", None) if wanted is None else (wanted,):
             async for each in queen.admin.messages(queue, **{**filters, "status": status}):
                 kept.write(msgspec.json.encode(_line(each)) + b"\n")
@@ -125,7 +125,7 @@ async def _keep(queen: "Queen", queue: str, filters: dict[str, Any], kept: IO[by
 
 def _line(message: Any) -> Line:  # noqa: ANN401 - MessageInfo, loaded with the client
     if message.masked:
-        raise errors.Masked(f"message {message.transaction_id} is masked: --reveal exports it")
+        raise errors.Masked(f"message {message.transaction_id} is masked: export it with --reveal")
     if message.data_error is not None:
         of_error = errors.of_code(message.data_error) or errors.QueenError
         raise of_error(f"message {message.transaction_id} cannot be read: {message.data_error}")
@@ -146,17 +146,17 @@ def _line(message: Any) -> Line:  # noqa: ANN401 - MessageInfo, loaded with the 
 
 def import_(
     queue: Annotated[str, typer.Argument(help="Name of the queue.")],
-    file: Annotated[str, typer.Argument(help="What `queen export` wrote; - is stdin.")] = "-",
+    file: Annotated[str, typer.Argument(help="File of `queen export`. - is stdin.")] = "-",
     new_ids: Annotated[
-        bool, typer.Option("--new-ids", help="Forget transactionIds: nothing is a duplicate.")
+        bool, typer.Option("--new-ids", help="Ignore transactionIds, and so deduplication.")
     ] = False,
     dry_run: DryRun = False,
     server: Server = None,
 ) -> None:
     """
-    Push what `queen export` wrote, in its order; a message that is there already is not doubled.
+    Push messages from a `queen export` file, in order. Messages that exist are not duplicated.
 
-    Times stay: what is scheduled waits for its instant, and what has expired since is left out.
+    Times don't change: scheduled messages keep their time, and expired messages are skipped.
 
     Example: queen import orders orders.jsonl
     """
@@ -181,11 +181,11 @@ def import_(
 
     stored, known, expired = run(server, work)
     lost = f", {expired} had expired" if expired else ""
-    say(f"{stored} messages stored, {known} were there already{lost}")
+    say(f"{stored} messages stored, {known} existed already{lost}")
 
 
 def _item(queue: str, line: Line, now: datetime, new_ids: bool) -> Any:  # noqa: ANN401 - PushItem
-    """What to push; None when its time is over."""
+    """Return the item to push, or None if it has expired."""
     from queen.wire.messages import PushItem
 
     ttl_seconds = line.ttl_seconds(now)
@@ -224,7 +224,7 @@ def _decoded(lines: IO[bytes], decode: Any) -> Iterator[Line]:  # noqa: ANN401 -
             except msgspec.DecodeError as error:
                 raise exit_codes.FileTrouble(f"line {number}: {error}") from error
             if decoded.masked:
-                raise exit_codes.FileTrouble(f"line {number}: its payload is masked")
+                raise exit_codes.FileTrouble(f"line {number}: the payload is masked")
             yield decoded
 
 
@@ -243,14 +243,14 @@ def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
 
 @contextmanager
 def _opened(file: str) -> Generator[IO[bytes]]:
-    """A file to write to that is there whole or not at all, or stdout."""
+    """Open stdout, or a file that appears only when it is complete."""
     if file == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     path = Path(file).expanduser()
     if path.exists() and not path.is_file():
-        # A pipe or a device is written to, never replaced.
+        # Write to a pipe or a device, never replace it.
         try:
             with path.open("wb") as out:
                 yield out
@@ -270,7 +270,7 @@ def _opened(file: str) -> Generator[IO[bytes]]:
 
 @contextmanager
 def _counting(what: str) -> Generator[Callable[[int], None]]:
-    """How many so far and how fast, on a terminal alone."""
+    """Show the count and the rate, on a terminal only."""
     if not sys.stderr.isatty():
         yield lambda count: None
         return
