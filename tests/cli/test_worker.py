@@ -144,7 +144,7 @@ async def test_workers_end_when_who_started_them_was_killed(
         (["tests.jobs.nowhere:jobs"], "there is no module tests.jobs.nowhere"),
         (["tests.jobs.application"], "write MODULE:app"),
         (["tests.jobs.application:app"], "has no app; did you mean tests.jobs.application:jobs?"),
-        (["tests.jobs.application:note"], "is no QueueManager but a Processor"),
+        (["tests.jobs.application:note"], "is not a QueueManager but a Processor"),
         (["tests.jobs.application:empty"], "has no processor"),
         ([APP, "--queues", "other"], "no processor is registered for queue other; there are work"),
         ([APP, "--queues", ","], "--queues contains no queue name"),

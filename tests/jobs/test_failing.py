@@ -190,7 +190,7 @@ async def test_data_that_is_not_what_the_processor_says_is_a_dead_letter(
         await handle.result(timeout=10)
     # A message that is no job at all.
     (pushed,) = await queen.queue(queue).push([{"data": [1], "priority": 5}])
-    with pytest.raises(errors.JobFailed, match="no job"):
+    with pytest.raises(errors.JobFailed, match="not a job"):
         await jobs.job(queue, pushed.transaction_id or "").result(timeout=10)
 
 

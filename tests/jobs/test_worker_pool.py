@@ -145,7 +145,7 @@ async def test_jobs_that_a_rate_holds_back_start_no_workers(
 
 
 async def test_what_cannot_run_is_said(workers: WorkerManager, queue: str) -> None:
-    with pytest.raises(errors.BadRequest, match="initialize_worker_pool comes first"):
+    with pytest.raises(errors.BadRequest, match="call initialize_worker_pool first"):
         await workers.scale_workers(2)
     with pytest.raises(errors.BadRequest, match="no module nowhere"):
         await workers.initialize_worker_pool("nowhere:jobs")

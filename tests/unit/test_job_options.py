@@ -46,10 +46,10 @@ def test_a_chained_job_as_a_mapping_has_options_and_followers() -> None:
         ({"queueName": "q", "jobName": "n", "payload": 1}, "'payload'"),
         ({"jobName": "n"}, "needs 'queue' and 'name'"),
         ({"queue": "q"}, "needs 'queue' and 'name'"),
-        ({"queue": "", "name": "n"}, "cannot run"),
-        ({"queue": "q", "name": "n", "priority": 9}, "cannot run"),
+        ({"queue": "", "name": "n"}, "invalid job"),
+        ({"queue": "q", "name": "n", "priority": 9}, "invalid job"),
         ("notify", "mapping"),
-        (Link(queue="q", name="n", attempts=0), "cannot run"),
+        (Link(queue="q", name="n", attempts=0), "invalid job"),
     ],
 )
 def test_a_chained_job_that_no_worker_could_run_is_rejected(link: object, problem: str) -> None:

@@ -134,7 +134,7 @@ def test_what_runs_are_found_by_is_text(metadata: dict[str, object]) -> None:
 
 
 def test_a_step_that_is_no_step_is_refused() -> None:
-    with pytest.raises(errors.InvalidWorkflow, match="no step"):
+    with pytest.raises(errors.InvalidWorkflow, match="invalid step"):
         Workflow(name="test", steps=[{"quue": "q"}]).request()
-    with pytest.raises(errors.InvalidWorkflow, match="no workflow"):
+    with pytest.raises(errors.InvalidWorkflow, match="invalid workflow"):
         Workflow.from_json('{"steps": []}')

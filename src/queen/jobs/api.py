@@ -1,4 +1,4 @@
-"""The routes under `/jobs`, asked from Python."""
+"""Calls of the routes under `/jobs`."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ from queen.wire.resources import Operation, OperationStarted
 
 
 class JobCalls(Calls):
-    """What is asked of the server about jobs."""
+    """Reads jobs and changes their state."""
 
     async def job(
         self,
@@ -36,7 +36,7 @@ class JobCalls(Calls):
         wait_seconds: float = 0,
         reveal: bool = False,
     ) -> JobInfo:
-        """A job; with ``wait_seconds`` as soon as it has come to an end."""
+        """Return a job. With ``wait_seconds``, as soon as it has ended."""
         query: dict[str, Any] = {"key": key, "reveal": reveal or None}
         if wait_seconds > 0:
             query |= {"wait": "true", "timeout": round(wait_seconds * 1000)}
@@ -46,7 +46,7 @@ class JobCalls(Calls):
         return answer(reply, JobInfo)
 
     def jobs(self, queue: str, **filters: Any) -> AsyncIterator[JobInfo]:  # noqa: ANN401
-        """Jobs of a queue, newest first."""
+        """List the jobs of a queue, newest first."""
         return self._pages("/jobs", Jobs, "jobs", {"queue": queue, **filters})
 
     async def cancel(self, queue: str, id_: str, *, key: str | None = None) -> JobChanged:
@@ -62,7 +62,7 @@ class JobCalls(Calls):
     async def report_progress(
         self, queue: str, id_: str, lease_id: str, progress: msgspec.Raw, key: str
     ) -> None:
-        """Say how far a job has come; repeated, it says the same."""
+        """Store the progress of a job. Repeating the call has no further effect."""
         body = {"leaseId": lease_id, "progress": progress, "key": key}
         await self._transport.exchange(
             "POST", f"{API}{_job(queue, id_)}/progress", msgspec.json.encode(body)
@@ -75,7 +75,7 @@ class JobCalls(Calls):
         jobs: Sequence[HeldJob],
         report: WorkerReport | None = None,
     ) -> RenewResponse:
-        """Keep what a worker holds, and learn what of it was cancelled."""
+        """Renew the leases of a worker. Returns which of its jobs are lost or cancelled."""
         body = RenewRequest(
             lease_ids=list(lease_ids), seconds=seconds, jobs=list(jobs), report=report
         )
@@ -85,16 +85,16 @@ class JobCalls(Calls):
         return answer(reply, RenewResponse)
 
     async def metrics(self, queue: str | None = None) -> list[QueueMetrics]:
-        """Figures of one queue, or of all that have jobs."""
+        """Return the metrics of one queue, or of all queues that have jobs."""
         pages = self._pages("/jobs/metrics", AllMetrics, "queues", {"queue": queue})
         return [each async for each in pages]
 
     async def workers(self) -> list[WorkerInfo]:
-        """Workers that are heard of."""
+        """List the workers that have reported recently."""
         return (await self._send("GET", "/jobs/workers", None, Workers)).workers
 
     async def clean(self, request: CleanRequest) -> Operation:
-        """Remove old jobs; the operation goes on in the server."""
+        """Delete old jobs in an operation, which runs on the server."""
         return (await self._send("POST", "/jobs/clean", request, OperationStarted)).operation
 
 

@@ -44,11 +44,11 @@ class QueueManager(Registry):
     # Jobs.
 
     def job(self, queue: str, id_: str, *, key: str | None = None) -> JobHandle[Any]:
-        """The handle of a job that was added elsewhere."""
+        """Return the handle of a job that was added elsewhere."""
         return JobHandle(self.calls, queue, id_, key=key)
 
     def list_jobs(self, queue: str, **filters: Any) -> AsyncIterator[JobInfo]:  # noqa: ANN401
-        """Jobs of a queue, newest first, by ``status``, ``name``, ``tag``, ``key``."""
+        """List the jobs of a queue, newest first, by ``status``, ``name``, ``tag``, ``key``."""
         return self.calls.jobs(queue, **filters)
 
     # Workflows.
@@ -60,30 +60,30 @@ class QueueManager(Registry):
         return await execute_workflow(self.queen, given)
 
     def workflow(self, id_: str) -> WorkflowHandle:
-        """The handle of a workflow that was started elsewhere."""
+        """Return the handle of a workflow that was started elsewhere."""
         return WorkflowHandle(self.queen, id_)
 
     def list_workflows(self, **filters: Any) -> AsyncIterator[WorkflowInfo]:  # noqa: ANN401
-        """Workflows, newest first, by ``state``, ``name``, ``correlation_id``, ``tag``."""
+        """List workflows, newest first, by ``state``, ``name``, ``correlation_id``, ``tag``."""
         return WorkflowCalls(self.queen).all(**filters)
 
     # Metrics and operations.
 
     async def get_queue_metrics(self, queue: str) -> QueueMetrics:
-        """The backlog of a queue, and its counts of the last hour."""
+        """Return the backlog of a queue and its counts of the last hour."""
         (metrics,) = await self.calls.metrics(queue)
         return metrics
 
     async def get_all_metrics(self) -> list[QueueMetrics]:
-        """The metrics of every queue that has jobs."""
+        """Return the metrics of every queue that has jobs."""
         return await self.calls.metrics()
 
     async def get_workers(self) -> list[WorkerInfo]:
-        """Workers of all applications that reported to the server's host in the last seconds."""
+        """List workers of all applications that reported to the server's host recently."""
         return await self.calls.workers()
 
     async def pause_queue(self, queue: str) -> None:
-        """Stop delivering jobs of a queue until `resume_queue`; jobs can still be added."""
+        """Stop delivering jobs of a queue until `resume_queue`. Jobs can still be added."""
         await self.queen.admin.pause(queue)
 
     async def resume_queue(self, queue: str) -> None:
@@ -96,7 +96,7 @@ class QueueManager(Registry):
         grace: Duration = "24h",
         status: Literal["completed", "failed"] = "completed",
     ) -> int:
-        """Remove jobs that completed, or failed, longer than ``grace`` ago; returns the count."""
+        """Delete jobs that completed or failed longer than ``grace`` ago. Returns the count."""
         seconds = int(seconds_of(grace, "grace", most=KEPT_SECONDS))
         request = CleanRequest(queue=queue, status=status, grace_seconds=seconds)
         operation = await self.queen.admin.finished(await self.calls.clean(request))
@@ -112,9 +112,9 @@ class QueueManager(Registry):
         shutdown_timeout: Duration = "30s",
     ) -> Worker:
         """
-        Run jobs in this process, of all queues that have processors if none is named.
+        Run jobs in this process. Default: of all queues that have processors.
 
-        ``concurrency``: jobs of each queue at once; WORKER_CONCURRENCY, or 10, if not given.
+        ``concurrency``: concurrent jobs per queue. Default: WORKER_CONCURRENCY, or 10.
         """
         worker = Worker(
             self, queues=queues, concurrency=concurrency, shutdown_timeout=shutdown_timeout
@@ -126,7 +126,7 @@ class QueueManager(Registry):
         return worker
 
     async def shutdown(self) -> None:
-        """Stop the workers of this process: running jobs finish, the others are released."""
+        """Stop the workers of this process. Running jobs finish, the others are released."""
         workers, self._workers = self._workers, []
         await asyncio.gather(*(worker.drain() for worker, _ in workers))
         for _, task in workers:
@@ -134,6 +134,6 @@ class QueueManager(Registry):
 
 
 def _log_failure(work: "asyncio.Task[None]") -> None:
-    """Log at once that a worker failed, because the application goes on without it."""
+    """Log immediately that a worker failed, because the application continues without it."""
     if not work.cancelled() and (error := work.exception()) is not None:
         _LOG.error("jobs.worker_failed: %s", error, exc_info=error)

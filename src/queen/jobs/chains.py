@@ -20,7 +20,7 @@ _NAMES: Final = {
     "correlationId": "correlation_id",
     "resultTtl": "result_ttl",
 }
-"""Fields under the names of the wire and of other job queues."""
+"""Field names on the wire and in other job queues."""
 _SECONDS: Final = {
     "delaySeconds": "delay",
     "timeoutSeconds": "timeout",
@@ -32,7 +32,7 @@ _CHECKED: Final = msgspec.json.Decoder(tuple[Link, ...]).decode
 
 def chain_of(given: "Sequence[Link | Mapping[str, Any]] | None") -> tuple[Link, ...]:
     """
-    The links of a ``chain_to``; raises BadRequest for a link that no worker could run.
+    Return the links of a ``chain_to``. Raises BadRequest for a link that a worker can't run.
 
     A mapping has ``queue`` (or ``queueName``), ``name`` (or ``jobName``), ``data`` and options.
     """
@@ -42,16 +42,16 @@ def chain_of(given: "Sequence[Link | Mapping[str, Any]] | None") -> tuple[Link, 
         raise errors.BadRequest("chain_to is a list of jobs. Put the job in brackets: [job].")
     links = [each if isinstance(each, Link) else _link(each) for each in given]
     try:
-        # The struct checks what it is decoded from, not what it is made of.
+        # Structs check their fields when they are decoded, not when they are created.
         return _CHECKED(msgspec.json.encode(links))
     except msgspec.ValidationError as error:
-        raise errors.BadRequest(f"chain_to has a job that cannot run: {error}") from error
+        raise errors.BadRequest(f"chain_to contains an invalid job: {error}") from error
 
 
 def _link(given: Mapping[str, Any]) -> Link:
     if not hasattr(given, "keys"):
         raise errors.BadRequest(
-            f"chain_to holds {given!r}. Use processor.s(…), or a mapping with 'queue', 'name'"
+            f"chain_to contains {given!r}. Use processor.s(…), or a mapping with 'queue', 'name'"
             " and 'data'."
         )
     members: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def _link(given: Mapping[str, Any]) -> Link:
 
 
 def link_of(queue: str, name: str, data: object, options: Mapping[str, Any]) -> Link:
-    """A job of a chain; ``data`` UNSET is the result of the one before."""
+    """Return a job of a chain. If ``data`` is UNSET, it gets the result of the previous job."""
     found = running_of(options)
     for each in ("priority", "key", "unique"):
         if (value := options.get(each)) is not None:

@@ -1,4 +1,4 @@
-"""Jobs as messages: what is pushed for a job that is added, and for one that follows another."""
+"""Jobs as messages: the push items of added jobs and of jobs in a chain."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -22,26 +22,26 @@ _NAMES: Final = {
     "resultTtl": "result_ttl",
     "scheduledAt": "scheduled_at",
 }
-"""Options under the names of other job queues."""
+"""Option names in other job queues."""
 _RETENTION: Final = (
     ". Remove jobs with clean_queue(), or by their age with register_queue(name,"
     " options={'retentionEnabled': True, 'completedRetentionSeconds': 3600})"
 )
 _INSTEAD: Final = {"removeOnComplete": _RETENTION, "removeOnFail": _RETENTION}
-"""What to use in place of options that other job queues have."""
+"""What to use instead of options that other job queues have."""
 _LEVEL: Final = LEVELS[NORMAL]
 _NULL: Final = msgspec.Raw(b"null")
 
 
 class _Plain(msgspec.Struct, frozen=True):
-    """What most jobs are: the payload of one that says nothing of itself."""
+    """The payload of a job without options, as most jobs are."""
 
     name: str
     data: Any
 
 
 def options_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Options of a job under our names; raises BadRequest for one that a job does not have."""
+    """Return options with Queen's names. Raises BadRequest for an unknown option."""
     options = {_NAMES.get(name, name): value for name, value in given.items()}
     if unknown := options.keys() - _KNOWN:
         name = min(unknown)
@@ -50,7 +50,7 @@ def options_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def item_of(queue: str, name: str, data: object, options: Mapping[str, Any] | None) -> PushItem:
-    """What is pushed for a job."""
+    """Return the push item of a job."""
     if not options:
         return PushItem(queue=queue, payload=encode(_Plain(name, data)), priority=_LEVEL)
     options = options_of(options)
@@ -69,7 +69,7 @@ def item_of(queue: str, name: str, data: object, options: Mapping[str, Any] | No
         queue=queue,
         partition=options.get("key") or "Default",
         payload=msgspec.Raw(_ENCODE(envelope)),
-        # Before it has a place it is found by this; after that, the place is a name as well.
+        # The id of a job that is not stored yet. Later its position is an id too.
         transaction_id=options.get("unique") or (str(uuid4()) if is_held_back else None),
         delay_seconds=None if delay is None else seconds_of(delay, "delay", most=LONG_SECONDS),
         available_at=scheduled_at,
@@ -79,7 +79,7 @@ def item_of(queue: str, name: str, data: object, options: Mapping[str, Any] | No
 
 
 def child_of(link: Link, parent: Parent | None) -> PushItem:
-    """What is pushed for a job that follows another."""
+    """Return the push item of the next job in a chain."""
     result = _NULL if parent is None else parent.result
     envelope = Envelope(
         name=link.name,

@@ -1,4 +1,4 @@
-"""What workers read from the environment: WORKER_CONCURRENCY and LOG_LEVEL."""
+"""Settings of workers from the environment: WORKER_CONCURRENCY and LOG_LEVEL."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ _LEVELS: Final = {
 
 
 def concurrency_of(given: int | None) -> int:
-    """Jobs of each queue at once: the argument, else WORKER_CONCURRENCY, else 10."""
+    """Return concurrent jobs per queue: the argument, else WORKER_CONCURRENCY, else 10."""
     if given is not None:
         if given < 1:
             raise errors.BadRequest("a worker runs at least one job at a time")
@@ -29,12 +29,12 @@ def concurrency_of(given: int | None) -> int:
     if not text:
         return DEFAULT_CONCURRENCY
     if not (text.isdecimal() and int(text) >= 1):
-        raise errors.BadSettings(f"WORKER_CONCURRENCY={text!r}: write a number from 1 on")
+        raise errors.BadSettings(f"WORKER_CONCURRENCY={text!r}: write a number of at least 1")
     return int(text)
 
 
 def log_level() -> int | None:
-    """LOG_LEVEL as a number; None if it is not set."""
+    """Return LOG_LEVEL as a number, or None if it is not set."""
     text = os.environ.get("LOG_LEVEL", "").strip().lower()
     if text and text not in _LEVELS:
         raise errors.BadSettings(f"LOG_LEVEL={text!r}: write debug, info, warning or error")
@@ -42,7 +42,7 @@ def log_level() -> int | None:
 
 
 def set_log_level() -> None:
-    """Apply LOG_LEVEL to our loggers, unless the application has set their level."""
+    """Apply LOG_LEVEL to Queen's loggers, unless the application has set their level."""
     if (level := log_level()) is not None:
         for logger in map(logging.getLogger, _LOGGERS):
             if logger.level == logging.NOTSET:
@@ -50,7 +50,7 @@ def set_log_level() -> None:
 
 
 def log_to_stderr() -> None:
-    """Logging of a worker process: from LOG_LEVEL on, else from info."""
+    """Log to stderr in a worker process, from LOG_LEVEL or info."""
     level = log_level()
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for logger in map(logging.getLogger, _LOGGERS):

@@ -1,4 +1,4 @@
-"""A job that was added, as whoever added it sees it."""
+"""`JobHandle`: observe and control a job that was added."""
 
 import time
 from typing import Any, Final, Generic, TypeVar
@@ -15,13 +15,13 @@ from queen.wire.messages import Pushed
 R = TypeVar("R")
 
 _WAIT_SECONDS: Final = 30.0
-"""One request waits for so long; then another does."""
+"""Longest wait of one request. After it, another request waits."""
 _ANY: Final = Codec[Any](None)
 
 
 class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
     """
-    A job by its queue and id.
+    A job, identified by its queue and id.
 
     Usage::
 
@@ -36,34 +36,32 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
     key: str | None = None
     _codec: Codec[Any] = _ANY
     is_duplicate: bool = False
-    """A job with this ``unique`` was added before: this is that one."""
+    """A job with the same ``unique`` existed already, and this is its handle."""
 
     @property
     def id(self) -> str:
-        """Its name in the queue; raises OutcomeUnknown where a lost answer took it."""
+        """The id in the queue. Raises OutcomeUnknown if the response with the id was lost."""
         if self._id is None:
-            raise errors.OutcomeUnknown(
-                "the job is added, but the answer that told its id got lost on the way"
-            )
+            raise errors.OutcomeUnknown("the job was added, but the response with its id was lost")
         return self._id
 
     async def info(self) -> JobInfo:
-        """All that is known of it."""
+        """Return the job's state, data, result and error."""
         return await self._calls.job(self.queue, self.id, key=self.key)
 
     async def status(self) -> JobStatus:
         return (await self.info()).status
 
     async def progress(self) -> Any:  # noqa: ANN401 - whatever was reported
-        """What its processor last reported; None if it reported nothing."""
+        """Return the progress that its processor reported last, or None."""
         return _ANY.decode((await self._revealed(await self.info())).progress)
 
     async def result(self, *, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - "1m" too
         """
-        What its processor returned, as soon as it has.
+        Wait for the end, and return the value that its processor returned.
 
-        Raises JobFailed, JobCancelled, TimeoutError when ``timeout`` is over, and Forbidden where
-        the queue is encrypted and the caller may not `consume`.
+        Raises JobFailed, JobCancelled, TimeoutError after ``timeout``, and Forbidden if the queue
+        is encrypted and the caller may not `consume`.
         """
         job = await self.wait(timeout=timeout)
         if job.status == "failed":
@@ -73,13 +71,13 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
         return self._codec.decode((await self._revealed(job)).result)
 
     async def _revealed(self, job: JobInfo) -> JobInfo:
-        """The job with what is sealed of it: who may consume it may see that."""
+        """Return the job decrypted, which callers may read if they may consume it."""
         if not job.masked:
             return job
         return await self._calls.job(self.queue, self.id, key=self.key, reveal=True)
 
     async def wait(self, *, timeout: Duration | None = None) -> JobInfo:  # noqa: ASYNC109
-        """The job at its end: completed, failed or cancelled. Raises TimeoutError."""
+        """Wait until the job is completed, failed or cancelled. Raises TimeoutError."""
         seconds = None if timeout is None else seconds_of(timeout, "timeout", most=LONG_SECONDS)
         until = None if seconds is None else time.monotonic() + seconds
         while True:
@@ -95,16 +93,16 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
 
     async def cancel(self) -> JobStatus:
         """
-        Nobody runs it any more; what it was.
+        Cancel the job and return its previous status.
 
-        Its processor is cancelled if it runs, within a second or two. Raises AlreadySettled for a
-        job that has come to an end.
+        If it is running, its processor is cancelled within two seconds. Raises AlreadySettled for
+        a job that has ended.
         """
         changed = await self._calls.cancel(self.queue, self.id, key=self.key)
         return changed.was or "waiting"
 
     async def retry(self) -> None:
-        """Run it again though it failed; one that waits for its next attempt is due at once."""
+        """Run a failed job again. A job that waits for its next attempt becomes due now."""
         await self._calls.retry(self.queue, self.id, key=self.key)
 
     def __repr__(self) -> str:
@@ -114,6 +112,6 @@ class JobHandle(msgspec.Struct, Generic[R], eq=False, gc=False):
 def handle_of(
     calls: JobCalls, queue: str, pushed: Pushed, key: str | None, codec: "Codec[Any] | None"
 ) -> JobHandle[Any]:
-    """The handle of a job that was pushed."""
+    """Return the handle of a pushed job."""
     is_duplicate = pushed.status == "duplicate"
     return JobHandle(calls, queue, pushed.transaction_id, key, codec or _ANY, is_duplicate)

@@ -19,7 +19,7 @@ from queen.wire.messages import MessageRun, PushItem
 from queen.wire.workflows import WorkflowPlace
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar  # That of `typing` has defaults from Python 3.13 on.
+    from typing_extensions import TypeVar  # The one in `typing` has defaults since Python 3.13.
 
     from queen.client.client import Queen
 
@@ -34,7 +34,7 @@ ENVELOPES: Final = Codec(Envelope)
 
 class JobTransaction:
     """
-    What is pushed in the transaction that acks the job: all of it if the job is done, or nothing.
+    Pushes that are applied in the transaction that acknowledges the job, or not at all.
 
     Usage::
 
@@ -49,7 +49,7 @@ class JobTransaction:
         self._queen = queen
         self.items: list[PushItem] = []
         self.queues: set[str] = set()
-        """Of its jobs: a queue that is not there yet is made for jobs."""
+        """Queues of its jobs. Missing ones are created as job queues."""
 
     def push(
         self,
@@ -58,25 +58,25 @@ class JobTransaction:
         *,
         partition: str = "Default",
     ) -> None:
-        """Messages, as `queen.queue(name).push` takes them."""
+        """Push messages, with the arguments of `queen.queue(name).push`."""
         self.items += self._queen.queue(queue).partition(partition).items(items)
 
     def add_job(
         self, queue: str, name: str, data: object = None, **options: Unpack[JobOptions]
     ) -> None:
-        """A job, as `add_job` takes it."""
+        """Add a job, with the arguments of `QueueManager.add_job`."""
         self.items.append(item_of(queue, name, data, options))
         self.queues.add(queue)
 
     def add(self, *links: Link) -> None:
-        """Jobs that ``processor.s(…)`` made."""
+        """Add jobs from ``processor.s(…)``."""
         self.items += [child_of(link, None) for link in links]
         self.queues.update(link.queue for link in links)
 
 
 class Job(msgspec.Struct, Generic[T], eq=False):
     """
-    One job that a worker runs.
+    The job that a processor runs.
 
     Usage::
 
@@ -88,14 +88,14 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     _run: MessageRun
     _at: int
-    """Its place in the run."""
+    """Its index in the run of messages."""
     envelope: Envelope
     _codec: Codec[T]
     max_attempts: int
     _queen: "Queen | None" = None
-    """None with ``process=True``: that process has no connection."""
+    """None with ``process=True``, because that process has no connection."""
     is_cancelled: bool = False
-    """It was cancelled, another worker has it, or it timed out. Threads can check this."""
+    """The job was cancelled, lost to another worker, or timed out. Threads can check this."""
     _loop: asyncio.AbstractEventLoop | None = None
     _transaction: JobTransaction | None = None
     _data: T | UnsetType = UNSET
@@ -103,7 +103,7 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     @property
     def message(self) -> Message[Envelope]:
-        """The message that it is."""
+        """The message that contains the job."""
         if self._message is None:
             queen: Any = self._queen
             self._message = Message(self._run, self._at, ENVELOPES, queen)
@@ -113,14 +113,14 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     @property
     def data(self) -> T:
-        """As the processor's annotation says, decoded when it is first looked at."""
+        """The data, decoded at the first access to the type of the processor's annotation."""
         if self._data is UNSET:
             self._data = self._codec.decode(self.envelope.data)
         return self._data
 
     @property
     def id(self) -> str:
-        """Its name in the queue."""
+        """Its id in the queue."""
         return self.message.transaction_id
 
     @property
@@ -133,12 +133,12 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     @property
     def key(self) -> str | None:
-        """What it was added with as ``key``."""
+        """The ``key`` that it was added with."""
         return None if self._run.partition == "Default" else self._run.partition
 
     @property
     def attempt(self) -> int:
-        """1 for the first."""
+        """The number of this attempt, from 1."""
         return self._run.attempt
 
     @property
@@ -151,7 +151,7 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     @property
     def tick(self) -> datetime | None:
-        """Of a job that a schedule added: the instant that it is for."""
+        """The scheduled time, if a schedule added the job."""
         tick = self.message.headers.get("queen-tick")
         return None if tick is None else datetime.fromisoformat(tick)
 
@@ -169,49 +169,49 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     @property
     def parent(self) -> Parent | None:
-        """The job before it in a chain, with its result."""
+        """The previous job of the chain, with its result."""
         return self.envelope.parent
 
     @property
     def parent_result(self) -> Any:  # noqa: ANN401 - whatever it returned
-        """What the job before it in a chain returned; None without one."""
+        """The result of the previous job of the chain, or None."""
         parent = self.envelope.parent
         return None if parent is None else _ANY.decode(parent.result)
 
     @property
     def workflow(self) -> WorkflowPlace | None:
-        """The step of a workflow that it is, with the results of those before."""
+        """Its workflow step, with the results of previous steps."""
         return self.envelope.workflow
 
     async def progress(self, value: object) -> None:
-        """Say how far it has come: any JSON, often a share from 0 to 1. Raises LeaseLost."""
+        """Report progress: any JSON, often a share from 0 to 1. Raises LeaseLost."""
         lease_id = self._run.lease_id
         if lease_id is None or self._queen is None:
-            raise errors.LeaseLost("a job without a lease reports nothing")
+            raise errors.LeaseLost("a job without a lease can't report progress")
         await JobCalls(self._queen).report_progress(
             self.queue, self.id, lease_id, encode(value), self._run.partition
         )
 
     def report_progress(self, value: object) -> None:
-        """The same from a processor that is a plain function: it runs in a thread, and waits."""
+        """Report progress from a plain function, which runs in a thread, and wait."""
         self.wait_for(self.progress(value))
 
     def wait_for(self, coroutine: "Coroutine[Any, Any, Any]") -> Any:  # noqa: ANN401 - its result
-        """Run something of the SDK from a processor in a thread, and wait for it."""
+        """Run a coroutine of the SDK from a processor in a thread, and wait for it."""
         if self._loop is None:
             coroutine.close()
-            raise errors.BadRequest("only a processor in a thread waits like this; use await")
+            raise errors.BadRequest("wait_for needs a processor that runs in a thread: use await")
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def transaction(self) -> JobTransaction:
         """
-        What is pushed together with the ack of this job, if it is done.
+        Return the pushes that are applied together with the acknowledgment of this job.
 
-        Raises BadRequest in a process of its own: what it gathers there would reach nobody.
+        Raises BadRequest with ``process=True``, because that process can't push.
         """
         if self._queen is None:
             raise errors.BadRequest(
-                "a processor with process=True has no transaction: return what is to follow"
+                "a processor with process=True has no transaction: return the data to push instead"
             )
         if self._transaction is None:
             self._transaction = JobTransaction(self._queen)
@@ -221,31 +221,31 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     @property
     def is_plain(self) -> bool:
-        """Nothing follows from it when it is done, as of most."""
+        """Completing the job has no further effect, as for most jobs."""
         envelope = self.envelope
         return self._transaction is None and not envelope.chain and envelope.workflow is None
 
     def pushed(self) -> list[PushItem]:
-        """What its transaction holds."""
+        """The pushes of its transaction."""
         return [] if self._transaction is None else self._transaction.items
 
     def followed_in(self) -> set[str]:
-        """Queues that jobs go to when this one is done."""
+        """Queues of the jobs that follow this one."""
         own = set[str]() if self._transaction is None else self._transaction.queues
         return own.union(link.queue for link in self.envelope.chain)
 
     def part(self) -> MessageRun:
-        """Its message alone, as it came: the job goes to a process."""
+        """Return only its message, undecoded, for a process."""
         return part(self._run, self._at)
 
     def withdraw(self) -> None:
-        """It is not this worker's any more: whoever runs it may look."""
+        """Mark the job as lost for this worker. Its processor can check that."""
         self.is_cancelled = True
         if self._message is not None:
             self._message.is_lost = True
 
     def lend_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on `wait_for` works: the job goes to a thread."""
+        """Enable `wait_for`, for a job that runs in a thread."""
         self._loop = loop
 
     def __repr__(self) -> str:

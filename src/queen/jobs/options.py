@@ -1,4 +1,4 @@
-"""How jobs are added and run: priority, backoff, rate, and what one says besides its data."""
+"""Options for adding and running jobs: priority, backoff, rate limit and metadata."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _DURATIONS: Final = (
 
 
 class JobPriority(IntEnum):
-    """Which job goes first; none starves another."""
+    """The order of jobs. Low priorities still get their turn."""
 
     CRITICAL = 1
     HIGH = 2
@@ -36,7 +36,7 @@ class JobPriority(IntEnum):
 
 class Backoff:
     """
-    How long a job waits before its next attempt.
+    The delay before the next attempt of a job.
 
     Usage::
 
@@ -63,14 +63,14 @@ class Backoff:
             jitter=jitter,
         )
         try:
-            # The struct checks what it is decoded from, not what it is made of.
+            # Structs check their fields when they are decoded, not when they are created.
             self.wire = msgspec.convert(msgspec.to_builtins(wire), RetryBackoff)
         except msgspec.ValidationError as error:
             raise errors.BadRequest(f"invalid backoff: {error}") from error
 
     @classmethod
     def of(cls, given: "Backoff | Mapping[str, Any]") -> "Backoff":
-        """A backoff, or the mapping of other job queues, whose plain numbers are milliseconds."""
+        """Convert a mapping of other job queues, whose plain numbers are milliseconds."""
         if isinstance(given, Backoff):
             return given
         members = dict(given)
@@ -89,21 +89,21 @@ class Backoff:
             ) from error
 
     def __call__(self, attempt: int) -> float:
-        """Seconds after an attempt that failed; 1 is the first."""
+        """Return the seconds to wait after a failed attempt. 1 is the first attempt."""
         return delay_of(self.wire, attempt)
 
 
 BackoffRule = Backoff | Callable[[int], float]
-"""A backoff, or a function of one's own: from the attempt that failed to seconds."""
+"""A backoff, or a function from the number of the failed attempt to seconds."""
 
 
 def rule_of(given: BackoffRule | Mapping[str, Any]) -> BackoffRule:
-    """The backoff of a processor."""
+    """Return the backoff of a processor."""
     return given if callable(given) else Backoff.of(given)
 
 
 def delay_of(backoff: RetryBackoff, attempt: int) -> float:
-    """Seconds to wait after an attempt that failed."""
+    """Return the seconds to wait after a failed attempt."""
     delay = backoff.delay_seconds
     if backoff.type == "exponential":
         try:
@@ -115,7 +115,7 @@ def delay_of(backoff: RetryBackoff, attempt: int) -> float:
 
 class Rate:
     """
-    At most so many jobs in any period, for all workers together.
+    A limit of jobs per period, for all workers together.
 
     Usage::
 
@@ -134,7 +134,7 @@ class Rate:
 
     @classmethod
     def of(cls, given: "Rate | Mapping[str, Any]") -> "Rate":
-        """A rate, or the mapping of other job queues, whose plain numbers are milliseconds."""
+        """Convert a mapping of other job queues, whose plain numbers are milliseconds."""
         if isinstance(given, Rate):
             return given
         members = dict(given)
@@ -149,7 +149,7 @@ class Rate:
             ) from error
 
     def option(self) -> dict[str, Any]:
-        """The option of a queue that says this."""
+        """Return the queue option for this rate."""
         return {
             "max": self.max,
             "durationMillis": round(self.duration_seconds * 1000),
@@ -158,20 +158,20 @@ class Rate:
 
 
 class RunOptions(TypedDict, total=False):
-    """How a job is run; what is not said is its processor's to say."""
+    """How a job is run. The processor has the defaults."""
 
     attempts: int
     backoff: Backoff | Mapping[str, Any]
     timeout: Duration
     result_ttl: Duration
-    """For how long its result is kept; a day if not said."""
+    """How long its result is kept. Default: a day."""
     metadata: Mapping[str, Any]
     correlation_id: str
     tags: Sequence[str]
 
 
 class LinkOptions(RunOptions, total=False):
-    """What a job of a chain may say."""
+    """Options of a job in a chain."""
 
     priority: JobPriority
     delay: Duration
@@ -181,11 +181,11 @@ class LinkOptions(RunOptions, total=False):
 
 
 class JobOptions(LinkOptions, total=False):
-    """What may be said when a job is added."""
+    """Options for adding a job."""
 
     scheduled_at: datetime
     ttl: Duration
-    """A job that waits longer than this is dropped."""
+    """Time until a waiting job expires."""
 
 
 class ProcessorOptions(TypedDict, total=False):
@@ -200,7 +200,7 @@ class ProcessorOptions(TypedDict, total=False):
 
 
 def metadata_of(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The metadata of a job: what it was given, its correlation id and its tags."""
+    """Return the metadata of a job, with its correlation id and tags."""
     found: dict[str, Any] = dict(options.get("metadata") or {})
     if (correlation_id := options.get("correlation_id")) is not None:
         found["correlationId"] = correlation_id
@@ -210,7 +210,7 @@ def metadata_of(options: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def durations_of(options: Mapping[str, Any]) -> dict[str, float]:
-    """The durations of running, under the names of the wire."""
+    """Return the durations of the run options, with the names of the wire."""
     return {
         field: seconds_of(duration, name, most=most)
         for name, field, most in _DURATIONS
@@ -219,7 +219,7 @@ def durations_of(options: Mapping[str, Any]) -> dict[str, float]:
 
 
 def running_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of running as the wire has them; what is not said is left out."""
+    """Return the run options with the names of the wire, without options that are not set."""
     found: dict[str, Any] = {}
     if (attempts := options.get("attempts")) is not None:
         if attempts < 1:

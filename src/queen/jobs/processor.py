@@ -41,7 +41,7 @@ DEFAULT_ATTEMPTS: Final = 3
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a processor runs jobs that have no such options of their own."""
+    """How a processor runs jobs without their own options."""
 
     attempts: int = DEFAULT_ATTEMPTS
     backoff: BackoffRule = Backoff()
@@ -71,9 +71,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 class Processor(Generic[T, R, X]):
     """
-    A function that runs jobs of one name; called, it is that function.
+    A function that runs jobs of one name. Calling the processor calls the function.
 
-    ``T`` is the data, ``R`` what the function returns, ``X`` the result once that is awaited.
+    ``T`` is the data, ``R`` the function's return type, ``X`` the result after awaiting it.
     """
 
     __name__: str
@@ -89,14 +89,14 @@ class Processor(Generic[T, R, X]):
         self._add_job = add_job
         self.queue = queue
         self.name = name
-        """None: of every name in the queue that has no processor of its own."""
+        """None runs every name in the queue that has no processor."""
         self.function = function
         self.settings = settings
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - is it a coroutine function, not: is it there
         )
         if self.is_async and settings.is_process:
-            raise errors.BadRequest("process=True is for plain functions: a coroutine needs a loop")
+            raise errors.BadRequest("process=True needs a plain function, not a coroutine function")
         data_type, result_type = _types_of(function)
         self.codec: Codec[T] = Codec(data_type)
         self.result_codec: Codec[X] = Codec(result_type)
@@ -115,24 +115,24 @@ class Processor(Generic[T, R, X]):
 
     def s(self, data: Any = msgspec.UNSET, **fields: Any) -> Link:  # noqa: ANN401 - of the data
         """
-        A job of a chain: its data, or the fields of it.
+        Return a job for a chain, from its data or from the fields of its data.
 
-        Without either its data is the result of the job before. For options: `link`.
+        Without either, its data is the result of the previous job. For options, use `link`.
         """
         if fields:
             if data is not msgspec.UNSET:
-                raise errors.BadRequest("give the data, or its fields, not both")
+                raise errors.BadRequest("pass the data or its fields, not both")
             data = fields
         return link_of(self.queue, self._own_name(), data, {})
 
     def link(self, data: Any = msgspec.UNSET, **options: Unpack[LinkOptions]) -> Link:  # noqa: ANN401
-        """A job of a chain with options."""
+        """Return a job for a chain, with options."""
         return link_of(self.queue, self._own_name(), data, options)
 
     def _own_name(self) -> str:
         if self.name is None:
             raise errors.BadRequest(
-                f"this processor runs every job of {self.queue}: add_job says the name"
+                f"this processor runs every job of {self.queue}: use add_job with a name"
             )
         return self.name
 
@@ -158,11 +158,11 @@ class Decorator:
 
 
 def _types_of(function: Callable[..., Any]) -> tuple[type[Any] | None, type[Any] | None]:
-    """The types of data and result, as far as the function has annotations."""
+    """Return the types of data and result from the annotations of the function."""
     try:
         hints = get_type_hints(function)
     except (NameError, TypeError):
-        # Names that only a type checker knows, or not a function: any JSON.
+        # Names that only a type checker resolves, or not a function: any JSON.
         return None, None
     result = hints.pop("return", None)
     data: Any = None

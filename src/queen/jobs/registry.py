@@ -32,7 +32,7 @@ Bulk = Mapping[str, Any] | Link
 
 
 class Registry:
-    """Queues, their processors and schedules, and the jobs that are added to them."""
+    """Queues with their processors and schedules. Adds jobs to them."""
 
     def __init__(self, queen: "Queen") -> None:
         self.queen = queen
@@ -56,10 +56,10 @@ class Registry:
         options: Mapping[str, Any] | None = None,
     ) -> "Queue[Any]":
         """
-        Set the options of a queue; they are sent to the server before the first job or worker.
+        Set the options of a queue. They are sent to the server before the first job or worker.
 
-        ``concurrency_limit``: jobs that run at once in all workers together. ``options``: other
-        options of the queue, as `queue.config` takes them.
+        ``concurrency_limit``: concurrent jobs in all workers together. ``options``: other options
+        of the queue, as `queue.config` accepts them.
         """
         given = dict(options or {})
         if rate_limit is not None:
@@ -68,7 +68,7 @@ class Registry:
             given["concurrencyLimit"] = concurrency_limit
         self._queues[name] = {**_OPTIONS, **given}
         if default_job_options is not None:
-            item_of(name, "check", None, default_job_options)  # Raises if no job can have them.
+            item_of(name, "check", None, default_job_options)  # Raises for invalid options.
             self._defaults[name] = default_job_options
         self._configured.pop(name, None)
         return self.queen.queue(name)
@@ -82,15 +82,15 @@ class Registry:
         **options: Unpack[ProcessorOptions],
     ) -> Processor[Any, Any, Any]:
         """
-        Register a function for the jobs of a name, or for all that have no processor of their own.
+        Register a function for the jobs of a name, or for all names without a processor.
 
         A plain function runs in a thread, or with ``process`` in its own process. The queue
-        ``dead-letter-queue`` is reserved: it gets a job for each job that fails for good in a
-        worker of this application.
+        ``dead-letter-queue`` is reserved: it gets a job for each job that a worker of this
+        application dead-letters.
         """
         settings = Settings.of(**options)
         if (queue, name) in self.processors:
-            raise errors.BadRequest(f"jobs {name or '*'} of {queue} have a processor already")
+            raise errors.BadRequest(f"jobs {name or '*'} of {queue} already have a processor")
         processor = Processor[Any, Any, Any](self.add_job, queue, name, function, settings)
         self.processors[queue, name] = processor
         return processor
@@ -98,7 +98,7 @@ class Registry:
     def processor(
         self, queue: str, *, name: str | None = None, **options: Unpack[ProcessorOptions]
     ) -> Decorator:
-        """Register the decorated function; its jobs have the function's name by default."""
+        """Register the decorated function. Its jobs have the function's name by default."""
 
         def register(function: Callable[..., Any]) -> Processor[Any, Any, Any]:
             own = name or function.__name__
@@ -119,7 +119,7 @@ class Registry:
         **options: Unpack[ProcessorOptions],
     ) -> Decorator:
         """
-        Register the decorated function; the server adds its job at each tick of the expression.
+        Register the decorated function. The server adds its job at each tick of the expression.
 
         The first worker that starts creates the schedule.
         """
@@ -137,7 +137,7 @@ class Registry:
         return self.cron(cron_of(interval), **options)
 
     async def put_schedules(self, queues: Iterable[str]) -> None:
-        """Create the schedules of these queues, where this client is allowed to."""
+        """Create the schedules of these queues, if this client has the permission."""
         wanted = set(queues)
         for each in self._recurring:
             if each.processor.queue in wanted:
@@ -145,24 +145,24 @@ class Registry:
                     await each.put(self.queen)
                 except errors.Forbidden as error:
                     _LOG.warning(
-                        "jobs.schedule_left: %s is for others to make: %s", each.name, error
+                        "jobs.schedule_left: no permission to create %s: %s", each.name, error
                     )
 
     def processor_of(self, queue: str, name: str) -> Processor[Any, Any, Any] | None:
-        """The processor that runs jobs of this name."""
+        """Return the processor for jobs of this name."""
         return self.processors.get((queue, name)) or self.processors.get((queue, None))
 
     @property
     def queues(self) -> list[str]:
-        """Queues that have processors."""
+        """Names of the queues that have processors."""
         return list(dict.fromkeys(queue for queue, _ in self.processors))
 
     def options_of(self, queue: str) -> Mapping[str, Any]:
-        """The options of a queue that are sent to the server."""
+        """Return the options of a queue for the server."""
         return self._queues.get(queue, _OPTIONS)
 
     def is_encrypted(self, queue: str) -> bool | None:
-        """Whether the server encrypts its payloads; None if this client may not read that."""
+        """Whether the server encrypts its payloads. None without permission to read that."""
         found = self._in_force.get(queue)
         return None if found is None else found.encryption_enabled is True
 
@@ -174,7 +174,7 @@ class Registry:
         return bool(options.get("concurrencyLimit")), bool(options.get("rateLimit"))
 
     async def configure(self, queues: Iterable[str]) -> None:
-        """Configure these queues once, where this client is allowed to."""
+        """Configure these queues once, if this client has the permission."""
         for queue in queues:
             task = self._configured.get(queue)
             if task is None or (task.done() and (task.cancelled() or task.exception())):
@@ -192,14 +192,14 @@ class Registry:
             return
 
     async def _reject_ordered(self, queue: str) -> None:
-        """Raise if an ordered queue exists that was not registered here: it has other consumers."""
+        """Raise if the queue exists, is ordered and not registered here: it has other consumers."""
         try:
             found = await self.queen.admin.queue(queue)
         except errors.QueueNotFound:
             return
         if found.ordered:
             raise errors.InvalidItem(
-                f"queue {queue} hands messages out in order; register_queue makes it one of jobs"
+                f"queue {queue} delivers messages in order; make it a job queue with register_queue"
             )
 
     # Jobs.
@@ -213,7 +213,7 @@ class Registry:
         codec: "Codec[Any] | None" = None,
         **options: Unpack[JobOptions],
     ) -> JobHandle[Any]:
-        """Add a job; it is stored durably before this returns."""
+        """Add a job. The server has stored it when this returns."""
         await self.configure((queue,))
         given: JobOptions = {**self._defaults.get(queue, {}), **options}
         item = item_of(queue, name, data, given)
@@ -222,7 +222,7 @@ class Registry:
 
     async def add_bulk(self, queue: str, jobs: Sequence[Bulk]) -> list[JobHandle[Any]]:
         """
-        Add many jobs, in few requests of 5,000, each stored whole or not at all.
+        Add many jobs, in requests of up to 5,000, each of which is stored completely or not at all.
 
         Raises PushError if some of them are not stored.
         """

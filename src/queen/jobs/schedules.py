@@ -1,4 +1,4 @@
-"""Jobs that come again and again: by a cron expression, or after each interval."""
+"""Recurring jobs: by a cron expression, or at a fixed interval."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from queen.client.client import Queen
 
 QUEUE: Final = "cron"
-"""Of recurring jobs that are given no queue."""
+"""Queue of recurring jobs without a queue."""
 Missed = Literal["skip", "once", "all"]
 
 _UNITS: Final = ((1, 60), (60, 60), (3600, 24))
-"""Seconds, minutes and hours; how many of each are one of the next."""
+"""Seconds, minutes and hours, and how many of each make one of the next unit."""
 
 
 @dataclass(frozen=True)
 class Recurring:
-    """A job that the server adds at each tick: exactly one in the whole cluster."""
+    """A job that the server adds at each tick, exactly once in the cluster."""
 
     processor: Processor[Any, Any, Any]
     cron: str
@@ -36,11 +36,11 @@ class Recurring:
 
     @property
     def name(self) -> str:
-        """Of the schedule, as `queen cron ls` shows it."""
+        """The name of the schedule in `queen cron ls`."""
         return f"{self.processor.queue}.{self.processor.name}"
 
     async def put(self, queen: "Queen") -> None:
-        """Make the schedule, or let it be what the code says now; its next tick stays if it can."""
+        """Create or update the schedule. Its next tick is kept if possible."""
         envelope = Envelope(name=self.processor.name or "", data=encode(self.data))
         await queen.admin.put_schedule(
             self.name,
@@ -55,9 +55,9 @@ class Recurring:
 
 def cron_of(interval: Duration) -> str:
     """
-    The expression of an interval: ``"30s"``, ``"15m"``, ``"6h"``, ``"1d"``.
+    Return the cron expression of an interval: ``"30s"``, ``"15m"``, ``"6h"``, ``"1d"``.
 
-    It has to divide the minute, the hour or the day, so that ticks are evenly apart.
+    The interval must divide the minute, the hour or the day, so that ticks are evenly spaced.
     """
     seconds = seconds_of(interval, "interval")
     if seconds == 86_400:
@@ -68,6 +68,6 @@ def cron_of(interval: Duration) -> str:
             fields = ["0"] * at + [f"*/{int(count)}"] + ["*"] * (5 - at)
             return " ".join(fields)
     raise errors.BadRequest(
-        f"{interval!r} divides no minute, hour or day. A plain number is seconds. For other"
-        " intervals write a cron expression: @jobs.cron(…)."
+        f"{interval!r} does not divide a minute, an hour or a day. A plain number is seconds. For"
+        " other intervals write a cron expression: @jobs.cron(…)."
     )

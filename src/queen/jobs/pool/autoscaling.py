@@ -1,4 +1,4 @@
-"""Decide how many worker processes there should be. No I/O."""
+"""Decide how many worker processes to run. No I/O."""
 
 import math
 from typing import Final
@@ -6,13 +6,13 @@ from typing import Final
 import msgspec
 
 _BUSY: Final = 0.5
-"""Who has so much time left is not what jobs wait for: a rate, a limit or a pause is."""
+"""Minimum utilization to add workers. Below it, jobs wait for a limit or a paused queue."""
 _FULL: Final = 0.7
-"""Those that are left after one was taken away must not be busier than this."""
+"""Maximum utilization of the remaining workers after removing some."""
 _LATE_SECONDS: Final = 60.0
-"""Who waits longer than this is worth a worker, however few wait."""
+"""A job that waits longer than this justifies another worker, even if few jobs wait."""
 _CALM: Final = 3
-"""So many times in a row there must be too many before any is taken away."""
+"""How many consecutive checks must find too many workers before some are removed."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,26 +27,26 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """The load at one time."""
+    """The load during one interval."""
 
     workers: int
     backlog: int
-    """Jobs that wait."""
+    """Waiting jobs."""
     busy: float
-    """Share of the workers' places that were taken since the last time."""
+    """Share of the workers' concurrency in use since the last check."""
     drain_seconds: float | None
-    """What the backlog takes at the present pace: jobs that wait, times what a processor takes, by
-    the places there are; None: nothing was done since the last time."""
+    """Seconds to drain the backlog at the current pace: waiting jobs times the duration of a job,
+    divided by the concurrency. None if no job ended since the last check."""
     cpu: float
-    """Of the machine, all its cores, from 0 to 1."""
+    """CPU use of the machine, all cores together, from 0 to 1."""
     memory: float
-    """Of the machine, from 0 to 1."""
+    """Memory use of the machine, from 0 to 1."""
     worker_memory: float = 0.0
-    """What one more worker takes of it."""
+    """Memory that one more worker would use, from 0 to 1."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """How many workers there should be, and why."""
+    """The number of workers to run, and the reason."""
 
     workers: int
     reason: str
@@ -54,11 +54,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 class Autoscaler:
     """
-    Up at once, at most to twice as many; down after three calm looks, at most to half.
+    Scales up immediately, at most to twice as many, and down after three checks, at most to half.
 
-    What makes it go up, a backlog that busy workers cannot drain, and what makes it go down,
-    workers that would have time to spare with fewer of them, are far apart: a steady load lies
-    between them.
+    It adds workers if busy ones can't drain the backlog, and removes workers if fewer would still
+    have time to spare. These conditions are far apart, so a steady load changes nothing.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -66,7 +65,7 @@ class Autoscaler:
         self._calm = 0
 
     def decide(self, seen: Load, *, interval_seconds: float) -> Decision:
-        """The next number, from what was seen in the last interval."""
+        """Return the next number of workers, from the load of the last interval."""
         limits = self._limits
         within = min(max(seen.workers, limits.min_workers), limits.max_workers)
         if within != seen.workers:
@@ -79,7 +78,7 @@ class Autoscaler:
             return Decision(workers=seen.workers, reason="as needed")
         self._calm += 1
         if self._calm < _CALM:
-            return Decision(workers=seen.workers, reason="calm, not for long yet")
+            return Decision(workers=seen.workers, reason="low load, but not for long enough")
         self._calm = 0
         return self._down(seen)
 
@@ -88,7 +87,7 @@ class Autoscaler:
             return ""
         seconds = math.inf if seen.drain_seconds is None else seen.drain_seconds
         if seconds <= interval_seconds:
-            return ""  # Gone before the next look.
+            return ""  # The backlog will be drained before the next check.
         if seen.backlog > self._limits.scale_up_threshold * seen.workers:
             return "backlog"
         return "late" if seconds > _LATE_SECONDS else ""

@@ -1,4 +1,4 @@
-"""Finds the `QueueManager` that ``MODULE:app`` names."""
+"""Import the `QueueManager` that ``MODULE:app`` names."""
 
 import importlib
 import os
@@ -11,14 +11,14 @@ from queen.jobs.app import QueueManager
 
 def load(place: str) -> QueueManager:
     """
-    The application of ``MODULE:app``; the working directory is looked in first.
+    Return the application of ``MODULE:app``, searching the working directory first.
 
-    Raises BadRequest with what is wrong: no such module, no such name in it, no processor.
+    Raises BadRequest for a missing module, a missing name, or an application without processors.
     """
     module_name, _, name = place.partition(":")
     if not module_name or not name:
         raise errors.BadRequest(
-            f"{place!r} names no application; write MODULE:app, as shop.jobs:app"
+            f"{place!r} is not an application: write MODULE:app, such as shop.jobs:app"
         )
     module = _module(module_name)
     found: object = module
@@ -28,11 +28,9 @@ def load(place: str) -> QueueManager:
         raise errors.BadRequest(f"{module_name} has no {name}{_hint(module)}")
     if not isinstance(found, QueueManager):
         kind = type(found).__name__
-        raise errors.BadRequest(f"{place} is no QueueManager but a {kind}{_hint(module)}")
+        raise errors.BadRequest(f"{place} is not a QueueManager but a {kind}{_hint(module)}")
     if not found.processors:
-        raise errors.BadRequest(
-            f"{place} has no processor: is the module imported in which they are registered?"
-        )
+        raise errors.BadRequest(f"{place} has no processor: import the modules that register them")
     return found
 
 
@@ -45,7 +43,7 @@ def _module(name: str) -> ModuleType:
         is_itself = error.name is not None and f"{name}.".startswith(f"{error.name}.")
         if is_itself:
             raise errors.BadRequest(
-                f"there is no module {error.name} here or among what is installed"
+                f"there is no module {error.name} in this directory or in the environment"
             ) from error
         raise errors.BadRequest(f"{name} cannot be imported: it needs {error.name}") from error
 

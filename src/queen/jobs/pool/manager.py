@@ -1,4 +1,4 @@
-"""`WorkerManager`: worker processes of an application, as many as there is work for."""
+"""`WorkerManager`: scale the worker processes of an application with its backlog."""
 
 import asyncio
 import logging
@@ -21,11 +21,11 @@ from queen.jobs.pool.process import Task
 _LOG: Final = logging.getLogger("queen.jobs")
 _MOST_REMEMBERED: Final = 1_000
 _UNCOUNTED: Final = 10_000
-"""A backlog that the server does not count is at least so many: it is no empty one."""
+"""Lower bound of a backlog that the server does not count."""
 
 
 class Scaled(msgspec.Struct, frozen=True, kw_only=True):
-    """One look of a `WorkerManager`: what was seen, and what came of it."""
+    """One check of a `WorkerManager`: the load, and the decision."""
 
     at: float
     """Seconds since the epoch."""
@@ -57,13 +57,13 @@ class WorkerManager:
         memory_threshold: float = 0.85,
     ) -> None:
         if not 1 <= min_workers <= max_workers:
-            raise errors.BadRequest("workers are 1 or more, and not fewer at most than at least")
+            raise errors.BadRequest("min_workers must be at least 1 and at most max_workers")
         if not 1 <= scale_down_threshold < scale_up_threshold:
             raise errors.BadRequest(
-                "scale_down_threshold is 1 or more, scale_up_threshold above it"
+                "scale_down_threshold must be at least 1, and below scale_up_threshold"
             )
         if not (0 < cpu_threshold <= 1 and 0 < memory_threshold <= 1):
-            raise errors.BadRequest("thresholds of CPU and memory are above 0 and at most 1")
+            raise errors.BadRequest("CPU and memory thresholds must be above 0 and at most 1")
         self.limits = Limits(
             min_workers=min_workers,
             max_workers=max_workers,
@@ -73,7 +73,7 @@ class WorkerManager:
             memory_threshold=memory_threshold,
         )
         self.looks: deque[Scaled] = deque(maxlen=_MOST_REMEMBERED)
-        """What was seen and decided, the newest last."""
+        """Recent checks, newest last."""
         self._pool: Pool | None = None
         self._app: QueueManager | None = None
         self._scaling: asyncio.Task[None] | None = None
@@ -81,12 +81,12 @@ class WorkerManager:
 
     @property
     def workers(self) -> int:
-        """How many there are, without those that are being drained."""
+        """The number of workers, without those that are draining."""
         return 0 if self._pool is None else self._pool.size
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run now."""
+        """Ids of the running processes."""
         places = [] if self._pool is None else self._pool.places
         return [pid for place in places if (pid := place.pid) is not None]
 
@@ -100,12 +100,12 @@ class WorkerManager:
         shutdown_timeout: Duration = "30s",
     ) -> None:
         """
-        Start worker processes of ``MODULE:app``, ``min_workers`` if not said how many.
+        Start worker processes of ``MODULE:app``, ``min_workers`` by default.
 
-        Returns when all of them run. One that dies is started again, later each time.
+        Returns when all of them run. A process that dies is restarted with increasing delays.
         """
         if self._pool is not None:
-            raise errors.BadRequest("this pool is there already: scale_workers changes it")
+            raise errors.BadRequest("the pool is already initialized: change it with scale_workers")
         self._app = load(app)
         if unknown := set(queues or ()) - set(self._app.queues):
             raise errors.BadRequest(f"{app} has no processor for queue {min(unknown)}")
@@ -124,24 +124,24 @@ class WorkerManager:
             raise
 
     async def scale_workers(self, count: int) -> None:
-        """Have so many from now on: new ones run when this returns, others drain by themselves."""
+        """Change the number of workers. New ones run when this returns, others drain later."""
         pool = self._opened()
         if count < 1:
-            raise errors.BadRequest("a pool has at least one worker; shutdown ends it")
+            raise errors.BadRequest("a pool has at least one worker: stop it with shutdown")
         await pool.ready(pool.scale(count))
 
     def start_auto_scaling(self, interval: Duration = "30s") -> None:
-        """Look so often whether there are too few or too many workers, until `shutdown`."""
+        """Adjust the number of workers at each interval, until `shutdown`."""
         self._opened()
         seconds = seconds_of(interval, "interval", most=LONG_SECONDS)
         if seconds <= 0:
-            raise errors.BadRequest("an interval is above 0")
+            raise errors.BadRequest("the interval must be above 0")
         if self._scaling is None:
-            _psutil().cpu_percent()  # It counts from the last time that it was asked.
+            _psutil().cpu_percent()  # The next call measures from here.
             self._scaling = asyncio.create_task(self._scale_forever(seconds))
 
     async def shutdown(self, *, now: bool = False) -> None:
-        """Drain all workers; ``now``: what runs is cancelled, and goes back uncounted."""
+        """Drain all workers. ``now`` cancels running jobs and returns them uncounted."""
         if self._scaling is not None:
             self._scaling.cancel()
             await asyncio.gather(self._scaling, return_exceptions=True)
@@ -154,13 +154,13 @@ class WorkerManager:
             self._app = None
 
     def hurry(self) -> None:
-        """A `shutdown` that goes on gives jobs no more time."""
+        """Cancel running jobs during a `shutdown`."""
         if self._pool is not None:
             self._pool.hurry()
 
     def _opened(self) -> Pool:
         if self._pool is None:
-            raise errors.BadRequest("there is no pool: initialize_worker_pool comes first")
+            raise errors.BadRequest("there is no pool: call initialize_worker_pool first")
         return self._pool
 
     async def _scale_forever(self, interval_seconds: float) -> None:
@@ -176,13 +176,13 @@ class WorkerManager:
             self.looks.append(Scaled(at=time.time(), seen=seen, decision=decision))
             if decision.workers != seen.workers:
                 _LOG.info(
-                    "jobs.scaled: %d to %d workers: %s; %d jobs wait",
+                    "jobs.scaled: from %d to %d workers: %s, %d jobs waiting",
                     seen.workers,
                     decision.workers,
                     decision.reason,
                     seen.backlog,
                 )
-                # Not waited for: one that cannot start is tried again by its place.
+                # Not awaited: a process that can't start is retried by its `WorkerProcess`.
                 self._opened().scale(decision.workers)
 
     async def _measure_load(self, interval_seconds: float) -> Load:
@@ -214,13 +214,13 @@ def _psutil() -> Any:  # noqa: ANN401 - a module
         import psutil
     except ModuleNotFoundError as error:
         raise errors.BadRequest(
-            "scaling looks at CPU and memory: pip install 'queenmq[jobs]'"
+            "autoscaling reads CPU and memory: pip install 'queenmq[jobs]'"
         ) from error
     return psutil
 
 
 def _bytes_of(psutil: Any, pid: int) -> int:  # noqa: ANN401 - the module
-    """What a process takes of the memory; 0 if it is gone."""
+    """Return the memory of a process, or 0 if it has ended."""
     try:
         return psutil.Process(pid).memory_info().rss
     except psutil.Error:

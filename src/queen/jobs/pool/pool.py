@@ -17,15 +17,15 @@ from queen.jobs.pool.process import NOW, STOP, Report, Task
 
 _LOG: Final = logging.getLogger("queen.jobs")
 _HEALTHY_SECONDS: Final = 10.0
-"""After this run time, a process that died is restarted after the shortest delay."""
+"""If a process ran longer than this before it died, the restart delay starts over."""
 _START_SECONDS: Final = 60.0
 _GRACE_SECONDS: Final = 5.0
-"""After the shutdown timeout; then a process is killed."""
+"""Time after the shutdown timeout until a process is killed."""
 _DECODE: Final = msgspec.json.Decoder(Report).decode
 
 
 class WorkerProcess:
-    """Keeps one worker process running: it starts the next after a crash."""
+    """Keeps one worker process running, and restarts it after a crash."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -34,16 +34,16 @@ class WorkerProcess:
         self._writer: asyncio.StreamWriter | None = None
         self.starts = 0
         self.report: Report | None = None
-        """The last of the process that runs now; None until it is ready."""
+        """The last report of the current process, or None until it is ready."""
         self.is_ready = asyncio.Event()
-        """Set as well when the first process ends without ever having been."""
+        """Also set if the first process ends before it is ready."""
         self.has_been_ready = False
-        """A process that was ready and died since is started again: that is no bad start."""
+        """The first process became ready. A later crash is not a failed start."""
         self.work = asyncio.create_task(self._keep_running())
 
     @property
     def pid(self) -> int | None:
-        """Of the process that runs now."""
+        """Id of the current process."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
@@ -52,13 +52,13 @@ class WorkerProcess:
         return self._leaves.is_set()
 
     def leave(self, *, now: bool = False) -> None:
-        """Drain the process and start no other; ``now``: its jobs get no time to end."""
+        """Drain the process and don't restart it. ``now`` cancels its jobs."""
         self._leaves.set()
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(NOW if now else STOP)
 
     async def gone(self) -> None:
-        """Wait for the end of what was told to leave, for as long as its jobs may take."""
+        """Wait until a draining process has ended, up to the shutdown timeout."""
         seconds = self._task.shutdown_seconds + _GRACE_SECONDS
         done, _ = await asyncio.wait([self.work], timeout=seconds)
         if not done and self._process is not None:
@@ -72,7 +72,7 @@ class WorkerProcess:
             began = time.monotonic()
             try:
                 code = await self._run()
-            except OSError as error:  # No more processes, or no memory for one.
+            except OSError as error:  # The process limit is reached, or memory is exhausted.
                 _LOG.error("jobs.process_not_started: %s", error)
                 code = -1
             if self.is_leaving:
@@ -80,7 +80,7 @@ class WorkerProcess:
             if time.monotonic() - began > _HEALTHY_SECONDS:
                 backoff.reset()
             pause = backoff.next()
-            _LOG.warning("jobs.process_died: code %d, the next starts in %.1f s", code, pause)
+            _LOG.warning("jobs.process_died: exit code %d, restart in %.1f s", code, pause)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._leaves.wait()
@@ -90,7 +90,7 @@ class WorkerProcess:
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-c",  # Not by -m: the package has loaded the module by then.
+                "-c",  # Not -m, because the package has already imported the module.
                 "from queen.jobs.pool.process import main; main()",
                 msgspec.json.encode(self._task).decode(),
                 str(theirs.fileno()),
@@ -123,14 +123,14 @@ class Pool:
         self.task = task
         self.places: list[WorkerProcess] = []
         self._leaving: dict[asyncio.Task[None], WorkerProcess] = {}
-        """Those that were too many, until they have drained."""
+        """Surplus processes, until they have drained."""
 
     @property
     def size(self) -> int:
         return len(self.places)
 
     def scale(self, count: int) -> list[WorkerProcess]:
-        """Start processes, or drain the youngest; neither is waited for. Those that are new."""
+        """Start processes or drain the newest, without waiting. Returns new ones."""
         new = [WorkerProcess(self.task) for _ in range(count - len(self.places))]
         self.places += new
         while len(self.places) > count:
@@ -142,20 +142,20 @@ class Pool:
         return new
 
     async def ready(self, new: Sequence[WorkerProcess]) -> None:
-        """Wait for the first report of each; raises when a process ends unasked before it."""
+        """Wait for the first report of each. Raises if a process ends before."""
         async with asyncio.timeout(_START_SECONDS):
             for place in new:
                 await place.is_ready.wait()
         if any(not (place.has_been_ready or place.is_leaving) for place in new):
-            raise errors.BadRequest("a worker process ended before it was ready; see what it said")
+            raise errors.BadRequest("a worker process ended before it was ready: see its output")
 
     def hurry(self) -> None:
-        """Give the jobs of all no more time, also of those that drain since the last `scale`."""
+        """Cancel the jobs of all processes, including draining ones."""
         for place in (*self.places, *self._leaving.values()):
             place.leave(now=True)
 
     async def close(self, *, now: bool = False) -> None:
-        """Drain all of them; ``now``: their jobs get no time to end."""
+        """Drain all processes. ``now`` cancels their jobs."""
         for place in self.places:
             place.leave()
         if now:

@@ -1,8 +1,8 @@
 """
-A worker as a process of its own, told by its parent what to run and when to end.
+A worker in its own process, controlled by its parent.
 
-The parent holds the other end of a socket. It reads there how busy the worker is; what it writes,
-or that it is gone, stops the worker.
+The parent has the other end of a socket. It reads reports there. If it writes to the socket, or
+closes it, the worker stops.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from queen.jobs.worker.worker import Worker
 
 _SAMPLE_SECONDS: Final = 0.1
 _SAMPLES: Final = 5
-"""Samples of a report."""
+"""Samples per report."""
 _IDLE_SECONDS: Final = 0.2
 STOP: Final = b"stop\n"
 NOW: Final = b"now\n"
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker process runs."""
+    """The arguments of a worker process."""
 
     app: str
     """As ``MODULE:app``."""
@@ -42,16 +42,16 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker process says of itself, twice a second; the first when it is ready."""
+    """The state of a worker process, sent twice per second. The first one means ready."""
 
     done: int = 0
-    """Attempts that came to an end, since it was started."""
+    """Attempts that ended since its start."""
     busy: float = 0.0
-    """Share of its places that were taken, in its busiest queue."""
+    """Share of its concurrency in use, in its busiest queue."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """The faster loop where it is installed."""
+    """Return a uvloop event loop if it is installed."""
     try:
         import uvloop
     except ModuleNotFoundError:
@@ -60,7 +60,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def leave(code: int) -> None:
-    """End the process. What still runs a job would hold it up: that job went back already."""
+    """End the process without waiting for threads, whose jobs were already released."""
     sys.stdout.flush()
     sys.stderr.flush()
     threads = [each for each in threading.enumerate() if each.name.startswith(THREADS)]
@@ -72,7 +72,7 @@ def leave(code: int) -> None:
 
 
 async def work(task: Task, parent: socket.socket) -> None:
-    """Run jobs until the parent, its end, or a signal stops the worker."""
+    """Run jobs until the parent stops the worker or ends, or until a signal."""
     app = load(task.app)
     worker = Worker(
         app,
@@ -88,7 +88,7 @@ async def work(task: Task, parent: socket.socket) -> None:
             asyncio.create_task(_report(writer, worker)),
         ]
         for number in (signal.SIGTERM, signal.SIGINT):
-            # Never hurried by these: one that was sent to the whole group is heard of twice.
+            # Never cancels running jobs: a signal to the process group arrives twice.
             asyncio.get_running_loop().add_signal_handler(number, worker.stop)
         try:
             await worker.run()
@@ -105,7 +105,7 @@ async def _listen(reader: asyncio.StreamReader, stop: Callable[..., None]) -> No
             stop(now=line == NOW)
     except ConnectionError:
         pass
-    stop()  # Nobody is there who could.
+    stop()  # The parent has ended.
 
 
 async def _report(writer: asyncio.StreamWriter, worker: Worker) -> None:

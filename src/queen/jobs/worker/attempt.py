@@ -51,7 +51,7 @@ class AttemptRunner:
         self._stats = stats
         self._counters = counters
         self.is_ending = False
-        """Cancelled runners must end, not only leave their job."""
+        """If set, a cancelled runner ends instead of continuing with the next job."""
 
     async def run(self, leased: LeasedJob, runner: "asyncio.Task[None]") -> None:
         """Run one attempt of a job."""
@@ -59,7 +59,7 @@ class AttemptRunner:
         try:
             envelope = ENVELOPES.decode(run.data[leased.at])
         except errors.UndecodablePayload as error:
-            await self._dead_letter(leased, f"this is no job: {error}")
+            await self._dead_letter(leased, f"the message is not a job: {error}")
             return
         queue, name = run.queue, envelope.name
         processor = self._registry.processor_of(queue, name)
@@ -124,7 +124,7 @@ class AttemptRunner:
                 await self._complete(leased, processor, job, result)
 
     def _complete_plain(self, leased: LeasedJob, job: Job[Any], returned: object) -> bool:
-        """Acknowledge a job without a result or effects; False for other jobs."""
+        """Acknowledge a job without a result or effects. Returns False for other jobs."""
         if returned is not None or not job.is_plain:
             return False
         self._completed(leased)
@@ -215,7 +215,7 @@ class AttemptRunner:
         _LOG.error("jobs.failed: %s: %s", leased.message, why.partition("\n")[0])
         others: list[PushOperation | AdvanceOperation] = []
         if place is not None:
-            # The dead letter has the stack trace; the workflow gets the last line.
+            # The dead letter has the stack trace. The workflow gets only the last line.
             error = why.strip().rpartition("\n")[2]
             others.append(place.advance("failure", error=error, attempt=leased.run.attempt))
         report = report_of(self._registry, leased.message, why)
@@ -240,7 +240,7 @@ class AttemptRunner:
         others: "list[PushOperation | AdvanceOperation]",
         report: PushItem,
     ) -> None:
-        """Dead-letter a job and push its report in one transaction; at least dead-letter it."""
+        """Dead-letter a job and push its report in one transaction, or only dead-letter it."""
         try:
             await self._registry.configure((report.queue,))
             await self._acks.commit(
@@ -249,7 +249,7 @@ class AttemptRunner:
         except (errors.LeaseLost, errors.AlreadySettled):
             raise
         except errors.RequestError as problem:
-            # For example a full queue, or one that this worker may not push to.
+            # Such as a full queue, or a queue that this worker may not push to.
             _LOG.warning("jobs.not_reported: %s: %s", leased.message, problem)
             await self._acks.commit(leased, acknowledgment, others)
 
@@ -273,7 +273,7 @@ class AttemptRunner:
 
 
 def _delay(envelope: Envelope, settings: Settings, attempt: int) -> float:
-    """Seconds before the next attempt; the application's backoff function may fail."""
+    """Return the seconds before the next attempt. The application's backoff function may fail."""
     if envelope.backoff is not None:
         return min(delay_of(envelope.backoff, attempt), _MAX_DELAY_SECONDS)
     try:

@@ -30,14 +30,14 @@ class Executor:
 
     def __init__(self, max_jobs: int) -> None:
         self._max_jobs = max_jobs
-        """Jobs of all queues that run at once: none waits for a thread while its timeout runs."""
+        """Concurrent jobs of all queues, so that no job waits for a thread."""
         self._threads: ThreadPoolExecutor | None = None
         self._idle: list[ProcessPoolExecutor] = []
         """Idle processes, one pool each, so that a crash affects only one job."""
         self._is_closed = False
 
     def run(self, processor: Processor[Any, Any, Any], job: Job[Any]) -> Awaitable[object]:
-        """An awaitable of the function's result."""
+        """Start the function and return an awaitable of its result."""
         if processor.is_async:
             found: Awaitable[object] = processor.function(job)
             return found
@@ -77,7 +77,7 @@ class Executor:
                 job.max_attempts,
             )
         except (BrokenProcessPool, asyncio.CancelledError):
-            # It died, or it goes on with a job that was cancelled.
+            # It died, or it still runs a job that was cancelled.
             is_free = False
             raise
         finally:
@@ -88,7 +88,7 @@ class Executor:
         return None if found == _NONE else msgspec.Raw(found)
 
     def close(self) -> None:
-        """Run no more jobs; threads and processes that run one are left alone."""
+        """Stop running jobs. Threads and processes that run one are not stopped."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
         self._is_closed = True
@@ -104,9 +104,9 @@ def _new_process() -> ProcessPoolExecutor:
 
 def stay_with_parent() -> None:
     """
-    In a process of its own: end with the worker, however that ends.
+    End this child process together with its worker.
 
-    Ctrl-C is for the worker, which lets its jobs end.
+    Ignores Ctrl-C, which the worker handles by letting its jobs end.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -120,7 +120,7 @@ def _end_after(parent: BaseProcess) -> None:
 
 
 def run_here(module: str, name: str, message: bytes, max_attempts: int) -> bytes:
-    """In a process of its own: find the processor by its name, and run a job of it."""
+    """Run a job in this child process, with the processor of this name."""
     processor: Any = importlib.import_module(module)
     for step in name.split("."):
         processor = getattr(processor, step)

@@ -11,7 +11,7 @@ from queen.jobs.registry import Registry
 from queen.wire.messages import PushItem
 
 QUEUE: Final = "dead-letter-queue"
-"""The reserved queue: an application with a processor for it has a job added per failure."""
+"""The reserved queue. If an application has a processor for it, each failure adds a job."""
 _MAX_ERROR_CHARACTERS: Final = 8_000
 
 
@@ -25,9 +25,9 @@ _DECODE: Final = msgspec.json.Decoder(_Named).decode
 
 def report_of(registry: Registry, message: Message[Any], reason: str) -> PushItem | None:
     """
-    The job that reports a failure; None if the application has no processor for it.
+    Return the job that reports a failure, or None without a processor for it.
 
-    A failed report is not reported. Data of an encrypted queue stays out of a plain one.
+    A failed report is not reported. Data of an encrypted queue is not copied to an unencrypted one.
     """
     names = [name for queue, name in registry.processors if queue == QUEUE]
     if not names or message.queue == QUEUE:
@@ -48,7 +48,7 @@ def report_of(registry: Registry, message: Message[Any], reason: str) -> PushIte
 
 
 def _payload(raw: bytes) -> dict[str, Any]:
-    """The name and data of a job; a message that is not a job has only data."""
+    """Return the name and data of a job. A message that is not a job has only data."""
     try:
         job = _DECODE(raw)
     except msgspec.ValidationError:
@@ -57,12 +57,12 @@ def _payload(raw: bytes) -> dict[str, Any]:
 
 
 def describe_error(error: BaseException) -> str:
-    """The error with its stack trace, as stored with a dead letter."""
+    """Return the error with its stack trace, as stored with a dead letter."""
     try:
         lines = traceback.format_exception(error)
         text = f"{type(error).__name__}: {error}\n\n{''.join(lines)}"
     except Exception:
-        text = f"{type(error).__name__}: it cannot be shown"
+        text = f"{type(error).__name__}: str() of the error failed"
     if len(text) > _MAX_ERROR_CHARACTERS:
         text = f"{text[: _MAX_ERROR_CHARACTERS // 2]}\n…\n{text[-_MAX_ERROR_CHARACTERS // 2 :]}"
     return text.encode("utf-8", "backslashreplace").decode()

@@ -22,18 +22,18 @@ _MAX_ITEMS: Final = 5_000
 
 
 class LeasedJob(msgspec.Struct, eq=False, gc=False):
-    """A job that a worker has, from its pop until the server has its acknowledgment."""
+    """A leased job, from its pop until the server has its acknowledgment."""
 
     run: MessageRun
     at: int
     """Its index in the run."""
     job: Job[Any] | None = None
     counters: JobCounters | None = None
-    """The counters of its name, once that is known."""
+    """The counters of its name, once the name is decoded."""
     runner: "asyncio.Task[None] | None" = None
     """The task that runs it now."""
     is_lost: bool = False
-    """Another worker has it, or will get it."""
+    """Lost: another worker has it, or will get it."""
     is_cancelled: bool = False
     is_acked: bool = False
     """Its acknowledgment, which ends its lease, is on the way to the server."""
@@ -71,7 +71,7 @@ class _Lease:
 
 
 class LeaseKeeper:
-    """Keeps the leases of one worker."""
+    """Renews the leases of one worker."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class LeaseKeeper:
         self._leases: dict[str, _Lease] = {}
 
     def add(self, runs: Sequence[MessageRun]) -> list[LeasedJob]:
-        """Renew the leases of these runs from now on; their jobs."""
+        """Start renewing the leases of these runs. Returns their jobs."""
         found: list[LeasedJob] = []
         for run in runs:
             jobs = [LeasedJob(run, at) for at in range(len(run.data))]
@@ -103,7 +103,7 @@ class LeaseKeeper:
         return found
 
     def remove(self, leased: LeasedJob) -> None:
-        """The server has its acknowledgment."""
+        """Remove a job whose acknowledgment the server has."""
         lease = self._leases.get(leased.lease_id)
         if lease is not None:
             lease.jobs.discard(leased)
@@ -111,16 +111,16 @@ class LeaseKeeper:
                 del self._leases[leased.lease_id]
 
     def remove_lease(self, lease_id: str) -> None:
-        """The server has the acknowledgments of all jobs of a delivery."""
+        """Remove a lease, because the server has the acknowledgments of all its jobs."""
         self._leases.pop(lease_id, None)
 
     def count(self, lease_id: str) -> int:
-        """How many jobs were popped under a lease; 0 if none of them is left."""
+        """Return how many jobs were popped under a lease, or 0 if it has ended."""
         lease = self._leases.get(lease_id)
         return lease.count if lease else 0
 
     def by_lease(self, some: Sequence[LeasedJob]) -> dict[str | None, list[LeasedJob]]:
-        """Jobs by lease, where they are all that is left of it; the others under None."""
+        """Group jobs by lease if they are all that is left of it, the others under None."""
         found: dict[str | None, list[LeasedJob]] = {}
         for leased in some:
             found.setdefault(leased.lease_id, []).append(leased)
@@ -133,7 +133,7 @@ class LeaseKeeper:
         return lease.jobs if lease else set()
 
     async def renew_forever(self) -> None:
-        """Renew all leases together, well before the first of them ends."""
+        """Renew all leases together, well before the first one expires."""
         while True:
             await asyncio.sleep(self._renew_seconds)
             try:
@@ -141,7 +141,7 @@ class LeaseKeeper:
                     await self._renew()
             except (errors.QueenError, TimeoutError) as error:
                 # Retried soon: the leases are valid until they end.
-                _LOG.warning("jobs.renewal_failed: %s", error or "no answer in time")
+                _LOG.warning("jobs.renewal_failed: %s", error or "timeout")
 
     async def _renew(self) -> None:
         before = time.monotonic() - self._renew_seconds / 2
@@ -169,7 +169,7 @@ class LeaseKeeper:
     async def _renew_part(
         self, lease_ids: list[str], jobs: list[LeasedJob], report: WorkerReport | None
     ) -> None:
-        """One call, or two halves of it if the server takes fewer jobs at once."""
+        """Renew in one call, or in two halves if the server accepts fewer jobs per call."""
         try:
             answer = await self._calls.renew(
                 lease_ids,

@@ -17,7 +17,7 @@ from queen.wire.messages import MessageRun
 _LOG: Final = logging.getLogger("queen.jobs")
 _MAX_AHEAD: Final = 3_000
 _AHEAD_SECONDS: Final = 0.2
-"""Work to fetch ahead: few of slow jobs, because other workers could run them."""
+"""Seconds of work to fetch ahead: few slow jobs, because other workers could run them."""
 _BEGINNING_SECONDS: Final = 0.005
 _WINDOW_SECONDS: Final = 0.5
 _WAIT_MILLIS: Final = 20_000
@@ -25,31 +25,31 @@ _MAX_PARTITIONS: Final = 100
 
 
 class RateEstimate:
-    """Estimates how many jobs per second are done while there are any."""
+    """Estimates the rate of completed jobs while there are any."""
 
     __slots__ = ("_busy", "_since", "done", "running")
 
     def __init__(self) -> None:
         self.running = 0
-        """Runners that run a job."""
+        """Runners that are running a job."""
         self.done = 0.0
         self._since = 0.0
         self._busy = 0.0
 
     def begin(self, now: float) -> None:
-        """A runner starts to run jobs."""
+        """Count a runner that starts to run jobs."""
         if not self.running:
             self._since = now
         self.running += 1
 
     def end(self, now: float) -> None:
-        """A runner has no more jobs."""
+        """Count a runner that has no more jobs."""
         self.running -= 1
         if not self.running:
             self._busy += now - self._since
 
     def ahead(self) -> int:
-        """How many jobs to fetch ahead of those that run."""
+        """Return how many jobs to fetch in addition to the running ones."""
         busy = self._busy
         if self.running:
             busy += time.monotonic() - self._since
@@ -79,12 +79,12 @@ class Prefetch:
         self.concurrency = concurrency
         self.rate = RateEstimate()
         self.waiting: deque[LeasedJob] = deque()
-        """Fetched, and not started."""
+        """Fetched, but not started."""
         self._stopping = stopping
         self._is_one_by_one = is_one_by_one
         """The queue has a concurrency limit: fetch one job per delivery."""
         self._is_limited = is_limited
-        """Fetched jobs count against a limit, so none may wait here for a runner."""
+        """Fetched jobs count against a limit, so jobs must not wait here for a runner."""
         self._on_popped = on_popped
         self._poller = Poller(settler, stopping)
         self._idle: deque[asyncio.Future[None]] = deque()
@@ -109,7 +109,7 @@ class Prefetch:
         return rest
 
     def take(self) -> LeasedJob | None:
-        """The next fetched job; None if there is none."""
+        """Return the next fetched job, or None."""
         waiting = self.waiting
         while waiting and not self.is_stopping:
             leased = waiting.popleft()

@@ -44,7 +44,7 @@ class _BriefResult(msgspec.Struct, gc=False):
     success: bool
     code: str | None = None
     settled: bool = False
-    """With a lost lease: the job is completed all the same."""
+    """Set with a lost lease: the job is completed all the same."""
 
 
 class _BriefResponse(msgspec.Struct, gc=False):
@@ -67,11 +67,11 @@ class _Delivery:
         self.jobs: list[LeasedJob] = []
         self.since = time.monotonic()
         self.seen = 0
-        """How many there were at the last flush."""
+        """Their number at the last flush."""
 
 
 class AckBatcher:
-    """Collects acknowledgments while the request before is under way."""
+    """Collects acknowledgments while the previous request is in progress."""
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class AckBatcher:
     ) -> None:
         self._session = session
         self._lease_seconds = lease_seconds
-        """How long requests are repeated if the server is unavailable."""
+        """How long to repeat requests if the server is unavailable."""
         self._leases = leases
         self._is_busy = is_busy
-        """Whether more jobs were fetched, so that waiting for them pays."""
+        """Whether more jobs of the delivery were fetched, so waiting for them is useful."""
         self._on_settled = on_settled
         """Called with each job once the server has responded, and whether it accepted the ack."""
         self._done: dict[str, _Delivery] = {}
@@ -119,7 +119,7 @@ class AckBatcher:
             await self._flush(is_last=False)
 
     async def finish(self) -> None:
-        """Send all acknowledgments that are left."""
+        """Send all remaining acknowledgments."""
         while self._done or self._pending or self._under_way:
             if self._done or self._pending:
                 await self._flush(is_last=True)
@@ -135,8 +135,8 @@ class AckBatcher:
         """
         Acknowledge a job and apply the other operations, all or nothing.
 
-        If the server is unavailable, the request is repeated until the lease may have ended. It is
-        applied once. Raises the error if nothing was applied.
+        If the server is unavailable, the request is repeated until the lease may have expired. It
+        is applied once. Raises the error if the server did not apply the request.
         """
         leased.is_acked = True
         fields = {f: getattr(acknowledgment, f) for f in acknowledgment.__struct_fields__}
@@ -174,7 +174,7 @@ class AckBatcher:
             self._under_way -= 1
 
     def _take(self, *, is_last: bool) -> tuple[dict[str, list[LeasedJob]], list[Pending]]:
-        """The acknowledgments to send now: whole deliveries, and the rest of stalled ones."""
+        """Return the acknowledgments to send now: whole deliveries, and rests of stalled ones."""
         whole: dict[str, list[LeasedJob]] = {}
         rest, self._pending = self._pending, []
         may_wait = not is_last and self._is_busy()
@@ -202,7 +202,7 @@ class AckBatcher:
             reply = await self._session.transport.exchange("POST", path)
             settled = decoded(reply, _DECODE_WHOLE).settled
         except errors.QueenError:
-            # It may have been applied, and the response got lost.
+            # It may have been applied, with the response lost.
             await self._send([(leased, leased.message.done()) for leased in jobs])
             return
         self._leases.remove_lease(lease_id)
@@ -233,7 +233,7 @@ class AckBatcher:
             self._finish(leased, False)  # Their leases expire, and they are redelivered.
 
     async def _reject(self, pending: list[Pending], error: errors.QueenError) -> None:
-        """Halve a request that was rejected, so that one bad job does not affect the others."""
+        """Split a rejected request in halves, so that one bad job does not affect the others."""
         if len(pending) > 1:
             half = len(pending) // 2
             await self._send(pending[:half])
@@ -249,6 +249,6 @@ class AckBatcher:
 
 
 def is_fault_of_job(error: errors.QueenError) -> bool:
-    """Whether the job's own pushes are why it cannot be acknowledged, for example Forbidden."""
+    """Whether the job's pushes prevent its acknowledgment, for example by Forbidden."""
     is_forbidden = isinstance(error, errors.Forbidden) and error.problem is not None
     return is_forbidden or not may_succeed_later(error)

@@ -15,32 +15,32 @@ from queen.wire.jobs import JobFigures, WorkerReport
 UNKNOWN: Final = "__other__"
 """The name of jobs that are not counted separately."""
 _MAX_NAMES: Final = 500
-"""Names that are counted separately, because their number is not bounded."""
+"""Maximum number of names that are counted separately."""
 _ALIVE_SECONDS: Final = 5.0
-"""An idle worker reports that it is alive."""
+"""Interval of the reports of an idle worker."""
 _SMALLEST: Final = 0.000123
 
 
 class WorkerStats(msgspec.Struct):
-    """What a worker has done since its start."""
+    """Counts since the start of a worker."""
 
     completed: int = 0
     failed: int = 0
     """Dead-lettered."""
     retried: int = 0
-    """Attempts that failed and are followed by another."""
+    """Failed attempts that are retried."""
     stalled: int = 0
     """Dead-lettered because too many workers stopped reporting while running them."""
     lost: int = 0
-    """Lost while they were here: the lease expired."""
+    """Lost because the lease expired."""
     cancelled: int = 0
     running: int = 0
     waiting: int = 0
-    """Fetched, and not started."""
+    """Fetched, but not started."""
 
 
 class JobCounters:
-    """Counters of the jobs of one name."""
+    """Counters for the jobs of one name."""
 
     __slots__ = ("bins", "completed", "failed", "name", "queue", "retried", "running", "seconds")
 
@@ -74,7 +74,7 @@ class WorkerCounters:
 
     def __init__(self, queues: Sequence[str]) -> None:
         self._worker = f"{socket.gethostname()[:200]}:{os.getpid()}:{uuid4().hex[:8]}"
-        """The name of the worker, unique and readable."""
+        """The unique and readable name of the worker."""
         self._queues = list(queues)
         self._by_name: dict[tuple[str, str], JobCounters] = {}
         self._reported_at = 0.0
@@ -92,7 +92,7 @@ class WorkerCounters:
         return counters
 
     def report(self) -> WorkerReport | None:
-        """The next report: changes since the last one that was confirmed; None without changes."""
+        """Return the changes since the last confirmed report, or None without changes."""
         if self._unconfirmed is not None:
             return self._unconfirmed
         counters = [each for each in self._by_name.values() if each.has_news or each.running]
@@ -125,5 +125,5 @@ class WorkerCounters:
         return self._unconfirmed
 
     def confirm(self) -> None:
-        """The server has received the last report."""
+        """Record that the server has received the last report."""
         self._unconfirmed = None

@@ -21,7 +21,7 @@ from queen.jobs.worker.settle import AckBatcher
 from queen.jobs.worker.stats import WorkerCounters, WorkerStats
 
 _IN_A_ROW: Final = 100
-"""Jobs that never wait run in a row in one runner; then other tasks get their turn."""
+"""Maximum jobs in a row that never await, before other tasks get their turn."""
 
 
 class Worker:
@@ -45,7 +45,7 @@ class Worker:
         self._app = app
         self.queues = list(queues) if queues is not None else app.queues
         self.concurrency = concurrency_of(concurrency)
-        """Jobs of each queue that run at once."""
+        """Concurrent jobs per queue."""
         self._lease_seconds = seconds_of(lease_seconds, "lease_seconds")
         self._renew_seconds = seconds_of(renew_seconds, "renew_seconds")
         self._stats = WorkerStats()
@@ -72,7 +72,7 @@ class Worker:
         return max(shares, default=0.0)
 
     async def ready(self) -> None:
-        """Configure its queues; raises configuration errors before any job runs."""
+        """Configure its queues. Raises configuration errors before any job runs."""
         set_log_level()
         if not self.queues:
             raise errors.BadRequest("no processor is registered: @jobs.processor(queue)")
@@ -81,9 +81,9 @@ class Worker:
 
     async def run(self, *, handle_signals: bool = False) -> None:
         """
-        Run jobs until `stop` or `drain`; with ``handle_signals`` until SIGTERM or SIGINT.
+        Run jobs until `stop` or `drain`, or with ``handle_signals`` until SIGTERM or SIGINT.
 
-        Then the worker stops fetching, running jobs have ``shutdown_timeout`` to end, and the
+        Then the worker stops fetching jobs, running jobs have ``shutdown_timeout`` to end, and the
         others are released. A second signal cancels running jobs.
         """
         loop = asyncio.get_running_loop()
@@ -149,14 +149,14 @@ class Worker:
             self._now.set()
 
     async def drain(self) -> None:
-        """`stop`, and wait until `run` has ended."""
+        """Call `stop`, and wait until `run` has ended."""
         self.stop()
         await self._over.wait()
 
     async def _until_stopped(self, works: list[asyncio.Task[None]]) -> None:
         stop = asyncio.create_task(self._stop.wait())
         try:
-            # None of them ends by itself: a task that does has failed.
+            # These tasks never return: if one ends, it has failed.
             done, _ = await asyncio.wait([stop, *works], return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 each.result()
@@ -168,7 +168,7 @@ class Worker:
         await self._release(
             [leased for prefetch in self._prefetches for leased in prefetch.empty()]
         )
-        # Each releases the jobs of the response that is on its way to it, and ends soon.
+        # Each one releases the jobs of the response that it still receives, and ends soon.
         await asyncio.gather(*fetchers, return_exceptions=True)
         ended = asyncio.gather(*self._runners, return_exceptions=True)
         now = asyncio.create_task(self._now.wait())

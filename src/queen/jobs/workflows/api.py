@@ -24,7 +24,7 @@ class WorkflowCalls(Calls):
         return answer(reply, wire.WorkflowStarted)
 
     async def show(self, id_: str, *, wait_seconds: float = 0) -> wire.WorkflowDetail:
-        """A run; with ``wait_seconds`` as soon as it has ended."""
+        """Return a run. With ``wait_seconds``, as soon as it has ended."""
         query: dict[str, Any] = {}
         if wait_seconds > 0:
             query = {"wait": "true", "timeout": round(wait_seconds * 1000)}
@@ -34,11 +34,11 @@ class WorkflowCalls(Calls):
         return answer(reply, wire.WorkflowDetail)
 
     def all(self, **filters: Any) -> AsyncIterator[wire.WorkflowInfo]:  # noqa: ANN401
-        """Runs, newest first: by state, name, correlation_id and tag."""
+        """List runs, newest first, by state, name, correlation_id and tag."""
         return self._pages("/workflows", wire.Workflows, "workflows", filters)
 
     def parts(self, id_: str, step: str, **filters: Any) -> AsyncIterator[wire.PartInfo]:  # noqa: ANN401
-        """The jobs of a step that has one job per item."""
+        """List the jobs of a step that has one job per item."""
         path = f"{_path(id_)}/steps/{name_of(step)}/parts"
         return self._pages(path, wire.Parts, "parts", filters)
 

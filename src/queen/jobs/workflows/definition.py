@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from queen.client.client import Queen
 
 _SEED_NAMES: Final = {"queue_name": "queue", "job_name": "job"}
-"""Members as they were called elsewhere."""
+"""Field names in other job queues."""
 
 
 class _Nothing:
-    """No data were given; None is data."""
+    """No data given, because None is data."""
 
 
 NOTHING: Final = _Nothing()
@@ -33,7 +33,7 @@ NOTHING: Final = _Nothing()
 @dataclass(frozen=True)
 class Step:
     """
-    A step: a job of a queue, or, with ``signal``, what waits for one.
+    A step: a job of a queue, or with ``signal`` a wait for that signal.
 
     Usage::
 
@@ -41,19 +41,19 @@ class Step:
         Step("work", "count-words", over="split")
         Step(signal="approved", timeout="2d")
 
-    Steps that follow are given in place or by name. ``over`` makes a job of each item: of a list,
-    or of the result of the step that it names.
+    Give the steps that follow directly or by name. ``over`` creates one job per item of a list, or
+    of the result of the step that it names.
     """
 
     queue: str | None = None
     job: str | None = None
     data: Any = NOTHING
     name: str | None = field(default=None, kw_only=True)
-    """The job's or the signal's if not said."""
+    """Default: the name of the job or signal."""
     over: str | Sequence[Any] | None = field(default=None, kw_only=True)
     signal: str | None = field(default=None, kw_only=True)
     timeout: Duration | None = field(default=None, kw_only=True)
-    """Of a job: each attempt may take so long. Of a signal: it is waited for so long."""
+    """Time limit of each attempt of a job, or of the wait for a signal."""
     key: str | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
     delay: Duration | None = field(default=None, kw_only=True)
@@ -64,11 +64,11 @@ class Step:
     on_failure: "Sequence[str | Step | Mapping[str, Any]]" = field(default=(), kw_only=True)
     join: Literal["all", "any"] | None = field(default=None, kw_only=True)
     compensate: "Step | Mapping[str, Any] | None" = field(default=None, kw_only=True)
-    """What undoes it if the workflow fails later: a job that is given the step's result."""
+    """A job that undoes the step if the workflow fails later. It gets the step's result."""
 
     @classmethod
     def of(cls, given: "Step | Mapping[str, Any]") -> "Step":
-        """A step as it is, or as a mapping of its members; camelCase will do."""
+        """Convert a mapping to a step. Its keys may be camelCase."""
         if isinstance(given, Step):
             return given
         members = {_SEED_NAMES.get(snake := _snake(name), snake): given[name] for name in given}
@@ -78,10 +78,10 @@ class Step:
         try:
             return cls(**members)
         except TypeError as error:
-            raise errors.InvalidWorkflow(f"this is no step: {error}") from error
+            raise errors.InvalidWorkflow(f"invalid step: {error}") from error
 
     def wire(self) -> dict[str, Any]:
-        """The step as it is sent; what is not given is left out."""
+        """Return the step for the wire, without fields that are not set."""
         found: dict[str, Any] = {
             "name": self.name,
             "queue": self.queue,
@@ -113,7 +113,7 @@ def _seconds(duration: Duration | None, name: str) -> float | None:
 
 
 def _exact(seconds: Duration) -> Duration:
-    """A number whose field has the unit in its name, so that no bound applies to it."""
+    """Return seconds of a field that has the unit in its name, so that no bound applies."""
     return timedelta(seconds=seconds) if isinstance(seconds, int | float) else seconds
 
 
@@ -129,7 +129,7 @@ def _snake(name: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class Workflow:
     """
-    Steps that follow each other. Each method gives a new one.
+    Steps that follow each other. Each method returns a new workflow.
 
     Usage::
 
@@ -144,19 +144,19 @@ class Workflow:
 
     name: str
     id: str | None = None
-    """Names the run: started again with the same id, it is the same run."""
+    """Id of the run. Starting the same id again returns the same run."""
     steps: Sequence[Step | Mapping[str, Any]] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """``correlationId`` and ``tags`` can be searched for."""
+    """You can search for ``correlationId`` and ``tags``."""
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Workflow":
-        """A workflow as JSON has it: id, name, steps, metadata."""
+        """Create a workflow from JSON with id, name, steps and metadata."""
         try:
             given = msgspec.json.decode(text, type=dict[str, Any])
             return cls(**given)
         except (msgspec.DecodeError, TypeError) as error:
-            raise errors.InvalidWorkflow(f"this is no workflow: {error}") from error
+            raise errors.InvalidWorkflow(f"invalid workflow: {error}") from error
 
     def step(
         self,
@@ -166,7 +166,7 @@ class Workflow:
         data: object = NOTHING,
         **members: Any,  # noqa: ANN401 - of Step
     ) -> "Workflow":
-        """Add a job; ``members`` are those of ``Step``."""
+        """Add a job. ``members`` are the fields of ``Step``."""
         return self.add(Step(queue, job, data, name=name, **members))
 
     def map(
@@ -178,7 +178,7 @@ class Workflow:
         over: "str | Sequence[Any]",
         **members: Any,  # noqa: ANN401 - of Step
     ) -> "Workflow":
-        """Add a job an item; its result is the list of theirs, in the order of the items."""
+        """Add a step with one job per item. Its result is the list of their results, in order."""
         return self.add(Step(queue, job, name=name, over=over, **members))
 
     def wait_for(
@@ -189,14 +189,14 @@ class Workflow:
         timeout: Duration | None = None,
         **members: Any,  # noqa: ANN401 - of Step
     ) -> "Workflow":
-        """Add a step that waits for a signal; its result is what the signal brings."""
+        """Add a step that waits for a signal. Its result is the data of the signal."""
         return self.add(Step(name=name, signal=signal, timeout=timeout, **members))
 
     def add(self, *steps: Step | Mapping[str, Any]) -> "Workflow":
         return replace(self, steps=(*self.steps, *steps))
 
     def request(self) -> wire.WorkflowRequest:
-        """The workflow as it is sent; raises InvalidWorkflow where it could not run."""
+        """Return the workflow for the wire. Raises InvalidWorkflow if it could not run."""
         body = {
             "name": self.name,
             "id": self.id,
@@ -204,22 +204,22 @@ class Workflow:
             "metadata": dict(self.metadata),
         }
         try:
-            # Structs check what they are decoded from, not what they are made of.
+            # Structs check their fields when they are decoded, not when they are created.
             request = msgspec.json.decode(msgspec.json.encode(body), type=wire.WorkflowRequest)
         except msgspec.ValidationError as error:
-            raise errors.InvalidWorkflow(f"this is no workflow: {error}") from error
+            raise errors.InvalidWorkflow(f"invalid workflow: {error}") from error
         plan_of(request)
         return request
 
     def to_json(self) -> bytes:
-        """As ``from_json`` and ``POST /api/v1/workflows`` take it; checked."""
+        """Return JSON for ``from_json`` and ``POST /api/v1/workflows``, after checking it."""
         return msgspec.json.encode(self.request())
 
 
 async def execute_workflow(
     queen: "Queen", workflow: Workflow | Mapping[str, Any]
 ) -> WorkflowHandle:
-    """Check a workflow and start it; the server checks it again as a whole."""
+    """Check a workflow and start it. The server checks it again as a whole."""
     given = workflow if isinstance(workflow, Workflow) else Workflow(**workflow)
     started = await WorkflowCalls(queen).start(given.request())
     return WorkflowHandle(queen, started.id, is_new=started.new)

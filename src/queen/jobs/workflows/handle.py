@@ -20,7 +20,7 @@ _WAIT_SECONDS: Final = 30.0
 
 class WorkflowHandle:
     """
-    A run by its id.
+    A run, identified by its id.
 
     Usage::
 
@@ -35,14 +35,14 @@ class WorkflowHandle:
         self._calls = WorkflowCalls(queen)
         self.id = id_
         self.is_new = is_new
-        """False: it had been started before."""
+        """False if it had been started before."""
 
     async def status(self) -> wire.WorkflowDetail:
-        """The run as it stands, with its steps."""
+        """Return the run with its steps."""
         return await self._calls.show(self.id)
 
     async def wait(self, *, timeout: Duration | None = None) -> wire.WorkflowDetail:  # noqa: ASYNC109 - "1m" too
-        """The run when it has ended; raises TimeoutError when ``timeout`` is over before."""
+        """Wait until the run has ended. Raises TimeoutError after ``timeout``."""
         seconds = float("inf")
         if timeout is not None:
             seconds = seconds_of(timeout, "timeout", most=LONG_SECONDS)
@@ -57,9 +57,9 @@ class WorkflowHandle:
 
     async def result(self, *, timeout: Duration | None = None) -> dict[str, Any]:  # noqa: ASYNC109
         """
-        Results by name of the steps that nothing follows on success.
+        Wait for the end, and return the results by name of the last steps.
 
-        Raises WorkflowFailed when the run failed or was cancelled.
+        Raises WorkflowFailed if the run failed or was cancelled.
         """
         run = await self.wait(timeout=timeout)
         if run.state != "completed":
@@ -73,7 +73,7 @@ class WorkflowHandle:
         *,
         outcome: Literal["success", "failure"] = "success",
     ) -> int:
-        """Send a signal to its waiting steps; returns how many took it."""
+        """Send a signal to its waiting steps. Returns how many received it."""
         request = wire.SignalRequest(signal=signal, data=encode(data), outcome=outcome)
         return (await self._calls.signal(self.id, request)).taken
 
@@ -85,7 +85,7 @@ class WorkflowHandle:
         return (await self._calls.cancel(self.id, request)).state
 
     async def retry(self, from_step: str | None = None) -> wire.WorkflowState:
-        """Run failed steps again, and the steps after them; completed steps are kept."""
+        """Run failed steps and the steps after them again. Completed steps are kept."""
         request = wire.WorkflowRetryRequest(from_step=from_step)
         return (await self._calls.retry(self.id, request)).state
 
@@ -94,5 +94,5 @@ class WorkflowHandle:
         return [part async for part in self._calls.parts(self.id, step)]
 
     async def delete(self) -> None:
-        """Delete the run; it must have ended."""
+        """Delete a run that has ended."""
         await self._calls.delete(self.id)
