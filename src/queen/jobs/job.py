@@ -174,7 +174,7 @@ class Job(msgspec.Struct, Generic[T], eq=False):
 
     @property
     def parent_result(self) -> Any:  # noqa: ANN401 - whatever it returned
-        """The result of the previous job of the chain, or None."""
+        """The previous job's result in a chain, or None."""
         parent = self.envelope.parent
         return None if parent is None else _ANY.decode(parent.result)
 

@@ -20,7 +20,7 @@ QUEUE: Final = "cron"
 Missed = Literal["skip", "once", "all"]
 
 _UNITS: Final = ((1, 60), (60, 60), (3600, 24))
-"""Seconds, minutes and hours, and how many of each make one of the next unit."""
+"""Seconds, minutes and hours, and how many of them make up the next unit."""
 
 
 @dataclass(frozen=True)

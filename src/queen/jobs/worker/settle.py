@@ -240,7 +240,7 @@ class AckBatcher:
             await self._send(pending[half:])
             return
         ((leased, _),) = pending
-        _LOG.error("jobs.refused: %s: %s", leased.message, error)
+        _LOG.error("jobs.rejected: %s: %s", leased.message, error)
         self._finish(leased, False)
 
     def _finish(self, leased: LeasedJob, is_taken: bool) -> None:

@@ -17,7 +17,7 @@ UNKNOWN: Final = "__other__"
 _MAX_NAMES: Final = 500
 """Maximum number of names that are counted separately."""
 _ALIVE_SECONDS: Final = 5.0
-"""Interval of the reports of an idle worker."""
+"""Time between the reports of an idle worker."""
 _SMALLEST: Final = 0.000123
 
 

@@ -42,7 +42,7 @@ class Step:
         Step(signal="approved", timeout="2d")
 
     Give the steps that follow directly or by name. ``over`` creates one job per item of a list, or
-    of the result of the step that it names.
+    per item of the named step's result.
     """
 
     queue: str | None = None
@@ -53,7 +53,7 @@ class Step:
     over: str | Sequence[Any] | None = field(default=None, kw_only=True)
     signal: str | None = field(default=None, kw_only=True)
     timeout: Duration | None = field(default=None, kw_only=True)
-    """Time limit of each attempt of a job, or of the wait for a signal."""
+    """Time limit per attempt of a job, or for the wait for a signal."""
     key: str | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
     delay: Duration | None = field(default=None, kw_only=True)
